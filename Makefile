@@ -1,0 +1,68 @@
+# Every habit of the project is a target here; CI runs `make check` and `make test` through .ci/run.
+#
+#   make test PYTHON=python3.12 VENV=.venv-3.12     another interpreter, beside the first
+#   make test ARGS='tests/unit -k balancer'         a part of the tests
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test fast check format bench docs clean
+
+help: ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Python's standard library with it
+	@$(BIN)/python examples/measure_code.py
+
+test: $(VENV)/.dev ## all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+fast: $(VENV)/.dev ## the tests that need no real processes, in less than 30 seconds
+	@$(BIN)/python -m pytest $(wildcard tests/unit tests/property tests/architecture) $(ARGS)
+
+check: $(VENV)/.dev ## formatting, lint, types and layers, as CI checks them
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.dev ## format the code and repair what the linter can
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## every benchmark program, one after the other
+	@set -e; for program in $(BENCHMARKS); do echo "== $$program"; $(BIN)/python "$$program" $(ARGS); done
+
+docs: $(VENV)/.docs ## the documentation, any warning is an error
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean: ## remove the environment and everything that was built
+	@rm -rf $(VENV) build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# The stamps follow pyproject.toml: as long as it does not change, nothing is installed again.
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
+		{ echo "scaler needs Python 3.10 to 3.13 and $(PYTHON) is another one; try make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.scaler: $(VENV)/.made pyproject.toml
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.scaler
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	@$(PIP) install --editable '.[docs]'
+	@touch $@

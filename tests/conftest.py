@@ -1,0 +1,22 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
+# the timeout of pytest still bounds each test. Looking for new examples: pytest --hypothesis-profile=explore
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Cheapest first: a mistake in a unit shows before the tests with real processes are run."""
+    order = ["unit", "property", "architecture", "integration", "faults"]
+
+    def cost(item: pytest.Item) -> int:
+        return next((order.index(part) for part in item.path.parts if part in order), len(order))
+
+    items.sort(key=cost)

@@ -1,0 +1,96 @@
+# Between a client and the scheduler. The client's socket is a DEALER, the scheduler's a ROUTER.
+
+@0xa91b6e2f7c4d8053;
+
+using Common = import "common.capnp";
+
+struct ClientToScheduler {
+  batches @0 :List(Batch);   # in the order in which the items were said
+
+  struct Batch {
+    union {
+      clientHello @0 :ClientHello;
+      task @1 :Task;
+      taskCancel @2 :TaskCancel;
+      objectInstruction @3 :Common.ObjectInstruction;
+      objectRequest @4 :Common.ObjectRequest;
+      clientHeartbeat @5 :ClientHeartbeat;
+      clientDisconnect @6 :ClientDisconnect;
+    }
+  }
+}
+
+struct SchedulerToClient {
+  batches @0 :List(Batch);   # in the order in which the items were said
+
+  struct Batch {
+    union {
+      helloReply @0 :Common.HelloReply;
+      helloRequest @1 :Common.HelloRequest;
+      taskResult @2 :TaskResult;
+      objectResponse @3 :Common.ObjectResponse;
+      clientHeartbeatEcho @4 :ClientHeartbeatEcho;
+      clientShutdownResponse @5 :ClientShutdownResponse;
+    }
+  }
+}
+
+struct ClientHello {
+  # The first message of a client on every connection.
+  count @0 :UInt32;                    # number of items
+  protocolVersion @1 :List(UInt16);    # the protocol version that the client speaks
+  packageVersion @2 :List(Text);       # version of its package
+  pythonVersion @3 :List(Text);        # "3.11.7", or what else it is written in
+  cloudpickleVersion @4 :List(Text);   # version of the library that pickles its functions; empty if it does not pickle
+  clientId @5 :Data;                   # id column: random and secret; the same on the next connection means the same client
+}
+
+struct Task {
+  # Run a function. The client makes up the id; it gets exactly one TaskResult for it.
+  count @0 :UInt32;            # number of items
+  taskId @1 :Data;             # id column: the tasks
+  functionId @2 :Data;         # id column: the objects that hold the functions
+  payload @3 :List(Data);      # the block of arguments, see README.md
+  objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
+}
+
+struct TaskCancel {
+  # Never run the task, or stop it. Its result (canceled, or what it became before) still follows.
+  count @0 :UInt32;   # number of items
+  taskId @1 :Data;    # id column: the tasks
+}
+
+struct TaskResult {
+  # How a task ended.
+  count @0 :UInt32;         # number of items
+  taskId @1 :Data;          # id column: the tasks
+  status @2 :Data;          # byte column: 0 success, 1 failed, 2 canceled, 3 processor died, 4 worker died, 5 no worker,
+                            # 6 not found, 7 missing objects, 8 internal error
+  payload @3 :List(Data);   # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
+  size @4 :List(UInt64);    # 0, or the bytes of a large result: request the object that has the task's id, then delete it
+}
+
+struct ClientHeartbeat {
+  # Sent every few seconds; a silent client is taken for dead.
+  count @0 :UInt32;           # number of items
+  sentNs @1 :List(UInt64);    # the client's own clock in nanoseconds; echoed as it is
+}
+
+struct ClientHeartbeatEcho {
+  # The answer to a heartbeat; a silent scheduler is taken for dead.
+  count @0 :UInt32;           # number of items
+  sentNs @1 :List(UInt64);    # as it came
+}
+
+struct ClientDisconnect {
+  # The client leaves. Its open tasks are cancelled and its objects are released.
+  count @0 :UInt32;   # number of items
+  kind @1 :Data;      # byte column: 0 = disconnect, 1 = shut down the scheduler and all workers as well
+}
+
+struct ClientShutdownResponse {
+  # The answer to a ClientDisconnect of kind 1.
+  count @0 :UInt32;        # number of items
+  accepted @1 :Data;       # byte column: 1 = it shuts down, 0 = it refuses
+  reason @2 :List(Text);   # why it refuses, as a sentence
+}

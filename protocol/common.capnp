@@ -1,0 +1,56 @@
+# What every part of the protocol shares. How the columns, ids and frames work is in README.md.
+#
+# Every struct here is a batch: `count` items of one kind, one column per field. A column that is left empty means that
+# all items have the field's default (0, empty, the zero id). A column that is not empty has exactly `count` entries.
+# An "id column" is Data: `count` times 16 bytes. A "byte column" is Data: `count` times one unsigned byte.
+
+@0xd6f2a1c05b9e3471;
+
+struct HelloReply {
+  # The scheduler's answer to a hello of a client or of an agent.
+  count @0 :UInt32;                  # number of items
+  accepted @1 :Data;                 # byte column: 1 = welcome, 0 = refused, the peer must go away
+  reason @2 :List(Text);             # why it was refused, as a sentence; empty when accepted
+  schedulerId @3 :Data;              # id column: this run of the scheduler; another id means another, empty scheduler
+  protocolVersion @4 :List(UInt16);  # the protocol version that the scheduler speaks
+  packageVersion @5 :List(Text);     # the version of the scheduler's package
+}
+
+struct HelloRequest {
+  # The scheduler does not know the connection that a message came from. The peer opens a new connection, says hello there,
+  # and sends again what is still open.
+  count @0 :UInt32;        # number of items
+  reason @1 :List(Text);   # for the log of the peer
+}
+
+struct ObjectRequest {
+  # The sender needs a stored object. Answered by ObjectResponse, in any order.
+  count @0 :UInt32;    # number of items
+  objectId @1 :Data;   # id column: the objects
+}
+
+struct ObjectResponse {
+  # A stored object, or the news that it is not stored.
+  count @0 :UInt32;          # number of items
+  objectId @1 :Data;         # id column: the objects
+  found @2 :Data;            # byte column: 1 = its frames follow, 0 = not stored
+  frames @3 :List(UInt32);   # how many of the message's payload frames belong to each item
+}
+
+struct ObjectInstruction {
+  # Create or delete a stored object.
+  count @0 :UInt32;          # number of items
+  kind @1 :Data;             # byte column: 0 = create, kept until its client deletes it or leaves;
+                             # 1 = create for a task, kept until the tasks that name it have ended; 2 = delete
+  objectId @2 :Data;         # id column: the objects
+  name @3 :List(Text);       # what the user calls it, for the monitor; may be empty
+  frames @4 :List(UInt32);   # how many of the message's payload frames belong to each item
+}
+
+struct TaskFailure {
+  # Not a batch: how a task failed. The payload of a result with the status "failed" is one message with this root.
+  typeName @0 :Text;     # the exception's class, with its module
+  text @1 :Text;         # the exception's own text
+  traceback @2 :Text;    # where it was raised, as text
+  exception @3 :Data;    # the exception object, pickled; empty if it cannot be
+}

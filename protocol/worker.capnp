@@ -1,0 +1,111 @@
+# Between the agent of a cluster and the scheduler. The agent's socket is a DEALER, the scheduler's a ROUTER.
+# One agent speaks for all its workers; `worker` is a worker's position in the list that the agent's hello gives.
+
+@0xc37d5fe81a60b294;
+
+using Common = import "common.capnp";
+
+struct AgentToScheduler {
+  batches @0 :List(Batch);   # in the order in which the items were said
+
+  struct Batch {
+    union {
+      workerHello @0 :WorkerHello;
+      runResult @1 :RunResult;
+      objectRequest @2 :Common.ObjectRequest;
+      workerHeartbeat @3 :WorkerHeartbeat;
+      disconnectRequest @4 :DisconnectRequest;
+    }
+  }
+}
+
+struct SchedulerToAgent {
+  batches @0 :List(Batch);   # in the order in which the items were said
+
+  struct Batch {
+    union {
+      helloReply @0 :Common.HelloReply;
+      helloRequest @1 :Common.HelloRequest;
+      runTask @2 :RunTask;
+      runCancel @3 :RunCancel;
+      objectResponse @4 :Common.ObjectResponse;
+      objectInstruction @5 :Common.ObjectInstruction;
+      resultsReceived @6 :ResultsReceived;
+      workerHeartbeatEcho @7 :WorkerHeartbeatEcho;
+      disconnectResponse @8 :DisconnectResponse;
+    }
+  }
+}
+
+struct WorkerHello {
+  # The first message of an agent on every connection.
+  count @0 :UInt32;                    # number of items
+  protocolVersion @1 :List(UInt16);    # the protocol version that the agent speaks
+  packageVersion @2 :List(Text);       # version of its package
+  pythonVersion @3 :List(Text);        # "3.11.7", or what else it is written in
+  cloudpickleVersion @4 :List(Text);   # version of the library that pickles functions; empty if it does not pickle
+  nodeId @5 :Data;                     # id column: random and secret; the same on the next connection means the same agent
+  workerNames @6 :List(Text);          # names of the workers, separated by commas
+  held @7 :List(Data);                 # tasks the agent still has: 16 bytes task id and UInt32 attempt, little-endian, each
+}
+
+struct RunTask {
+  # Run a task on a worker. Answered by exactly one RunResult, on this connection or on a later one.
+  count @0 :UInt32;            # number of items
+  taskId @1 :Data;             # id column: the tasks
+  worker @2 :List(UInt16);     # the worker
+  attempt @3 :List(UInt32);    # rises with every assignment of a task; repeated in the result
+  functionId @4 :Data;         # id column: the objects that hold the functions
+  payload @5 :List(Data);      # the block of arguments, see README.md
+  objectIds @6 :List(Data);    # ids of the objects among the arguments, one after the other
+}
+
+struct RunCancel {
+  # Drop the task from the worker's queue, or stop it if it runs. Its RunResult says what became of it.
+  count @0 :UInt32;           # number of items
+  taskId @1 :Data;            # id column: the tasks
+  worker @2 :List(UInt16);    # the worker
+  attempt @3 :List(UInt32);   # the attempt that is meant
+}
+
+struct RunResult {
+  # How one run of a task ended. Kept by the agent until it is acknowledged, and sent again on a new connection.
+  count @0 :UInt32;              # number of items
+  taskId @1 :Data;               # id column: the tasks
+  worker @2 :List(UInt16);       # the worker
+  attempt @3 :List(UInt32);      # as in RunTask
+  status @4 :Data;               # byte column: as in client.capnp, TaskResult
+  payload @5 :List(Data);        # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
+  durationUs @6 :List(UInt32);   # wall time of the call in microseconds
+  frames @7 :List(UInt32);       # how many of the message's payload frames are this item's result; 0 if it is in the payload
+}
+
+struct ResultsReceived {
+  # Acknowledges results; sent along with other items.
+  count @0 :UInt32;    # number of items
+  total @1 :List(UInt64);   # how many RunResult items the scheduler has had on this connection
+}
+
+struct WorkerHeartbeat {
+  # Sent every few seconds; the workers of a silent agent are taken for dead.
+  count @0 :UInt32;           # number of items
+  sentNs @1 :List(UInt64);    # the agent's own clock in nanoseconds; echoed as it is
+}
+
+struct WorkerHeartbeatEcho {
+  # The answer to a heartbeat; a silent scheduler is taken for dead.
+  count @0 :UInt32;           # number of items
+  sentNs @1 :List(UInt64);    # as it came
+}
+
+struct DisconnectRequest {
+  # The agent leaves in good order. Its unfinished tasks go to other workers.
+  count @0 :UInt32;        # number of items
+  reason @1 :List(Text);   # for the log
+}
+
+struct DisconnectResponse {
+  # The agent may go; unasked: the agent must go, because the scheduler shuts down.
+  count @0 :UInt32;        # number of items
+  reason @1 :List(Text);   # for the log
+}

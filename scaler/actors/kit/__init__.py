@@ -1,0 +1,42 @@
+"""The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. It knows nothing of tasks.
+
+What it promises is on one page: docs/actor-semantics.md.
+"""
+
+from scaler.actors.kit.actor import Actor, ActorRef, SupervisedRef, handles
+from scaler.actors.kit.clock import Clock, Timer, VirtualClock
+from scaler.actors.kit.dispatcher import Dispatcher
+from scaler.actors.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, UnknownMessageError
+from scaler.actors.kit.supervisor import (
+    BackOff,
+    ChildSpec,
+    Peers,
+    Restart,
+    RestartBudget,
+    RestartBudgetExceededError,
+    Strategy,
+    Supervisor,
+)
+
+__all__ = [
+    "Actor",
+    "ActorRef",
+    "ActorStoppedError",
+    "BackOff",
+    "ChildFailed",
+    "ChildSpec",
+    "ChildStopped",
+    "Clock",
+    "Dispatcher",
+    "Peers",
+    "Restart",
+    "RestartBudget",
+    "RestartBudgetExceededError",
+    "Strategy",
+    "SupervisedRef",
+    "Supervisor",
+    "Timer",
+    "UnknownMessageError",
+    "VirtualClock",
+    "handles",
+]

@@ -1,0 +1,268 @@
+"""Actor and ActorRef: Pykka's actor model on a runtime that can afford one actor for every task.
+
+Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one dispatcher
+runs them all in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka documents it;
+inside the system there is `send`, which is one list append.
+
+    send ------------------+
+    tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type
+
+An `ActorRef` is an address: it stays valid when a supervisor puts a new actor behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import pykka
+from pykka import messages as pykka_messages
+from pykka._envelope import Envelope
+from pykka._threading import ThreadingFuture
+
+from scaler.actors.kit.lifecycle import ActorStoppedError, UnknownMessageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from scaler.actors.kit.clock import Timer
+    from scaler.actors.kit.dispatcher import DeadLetters, Dispatcher
+
+A = TypeVar("A", bound="Actor")
+M = TypeVar("M")
+
+ActorStop = pykka_messages._ActorStop
+
+
+class _Inbox:
+    """The door for other threads: what Pykka puts envelopes in."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: ActorRef) -> None:
+        self._ref = ref
+
+    def put(self, envelope: Envelope[Any], /) -> None:
+        self._ref._dispatcher.post(self._ref, envelope.message if envelope.reply_to is None else envelope)
+
+    def get(self) -> Envelope[Any]:
+        raise ActorStoppedError("only the dispatcher takes mail out")
+
+    def empty(self) -> bool:
+        return not self._ref._mailbox
+
+
+class _StoppedFlag:
+    """Pykka's `actor_stopped`, derived instead of stored: an Event per task would cost more than the task."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: ActorRef) -> None:
+        self._ref = ref
+
+    def is_set(self) -> bool:
+        return self._ref.is_stopped()
+
+
+class ActorRef(pykka.ActorRef["Actor"]):
+    """The address of an actor. Valid for as long as anybody holds it; mail to a stopped actor is a counted dead letter."""
+
+    __slots__ = ("_actor", "_actor_type", "_dispatcher", "_mailbox", "_parent")
+
+    supervised: ClassVar[bool] = False
+    """Whether a supervisor may put a new actor behind this address after a failure."""
+
+    def __init__(self, actor_type: type[Actor], dispatcher: Dispatcher, parent: ActorRef | None) -> None:
+        self._actor: Actor | None = None
+        self._actor_type = actor_type
+        self._dispatcher = dispatcher
+        self._parent = parent
+        self._mailbox: list[Any] | DeadLetters | None = None
+
+    def send(self, message: Any) -> None:
+        """Send `message`, from the dispatcher's own thread. Never blocks and never raises."""
+        mailbox = self._mailbox
+        if mailbox is None:
+            self._mailbox = [message]
+            self._dispatcher._ready.append(self)
+        else:
+            mailbox.append(message)
+
+    def notify(self, message: Any) -> None:
+        """Send `message` in the urgent lane: handled before all work that waits in any mailbox."""
+        self._dispatcher._urgent.append((self, message))
+
+    def is_stopped(self) -> bool:
+        """Return whether the actor has ended for good. True from the moment that no further mail can reach it."""
+        return self._mailbox is self._dispatcher.dead_letters
+
+    # What Pykka's own methods (tell, ask, stop, proxy) read:
+
+    def is_alive(self) -> bool:
+        return not self.is_stopped()
+
+    @property
+    def actor_class(self) -> type[Actor]:  # type: ignore[override]
+        return self._actor_type
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]
+        return f"urn:actor:{self._actor_type.__name__}:{id(self):x}"
+
+    @property
+    def actor_inbox(self) -> _Inbox:  # type: ignore[override]
+        return _Inbox(self)
+
+    @property
+    def actor_stopped(self) -> _StoppedFlag:  # type: ignore[override]
+        return _StoppedFlag(self)
+
+    @property
+    def _actor_weakref(self) -> Callable[[], Actor | None]:  # type: ignore[override]
+        return lambda: self._actor
+
+    def __str__(self) -> str:
+        return f"{self._actor_type.__name__} {id(self):x}"
+
+
+class SupervisedRef(ActorRef):
+    """The address of a child that its supervisor restarts: its mail waits while there is no actor behind it."""
+
+    __slots__ = ()
+    supervised = True
+
+
+class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
+    """Message type -> handler, of one actor class."""
+
+    def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
+        def unknown(actor: Actor, _message: Any) -> None:
+            raise UnknownMessageError(f"{type(actor).__name__} has no handler for {message_type.__name__}")
+
+        return unknown
+
+
+def handles(message_type: type[M]) -> Callable[[Callable[[A, M], None]], Callable[[A, M], None]]:
+    """Mark a method as the handler of messages of exactly this type."""
+
+    def mark(method: Callable[[A, M], None]) -> Callable[[A, M], None]:
+        method.__dict__.setdefault("handled_types", []).append(message_type)
+        return method
+
+    return mark
+
+
+class Actor(pykka.Actor):
+    """An entity with a mailbox. It handles one message at a time and changes nothing but itself.
+
+    A subclass takes its collaborators as constructor arguments (Pykka's own constructor is not called: its three
+    allocations are replaced by the reference) and declares handlers with `@handles(MessageType)`. `actor_ref`, `spawn`,
+    `now` and `schedule` exist from `on_start` on.
+    """
+
+    handlers: ClassVar[HandlerTable] = HandlerTable()
+    """Message type -> handler; collected once per class."""
+
+    _actor_ref: ActorRef
+
+    def __init__(self) -> None:
+        pass
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        table = HandlerTable()
+        for base in reversed(cls.__mro__):
+            for method in vars(base).values():
+                for message_type in getattr(method, "__dict__", {}).get("handled_types", ()):
+                    table[message_type] = method
+        cls.handlers = table
+
+    @classmethod
+    def start(cls, *_args: Any, **_kwargs: Any) -> Any:
+        """Not used by this runtime: an actor lives on a dispatcher.
+
+        Raises:
+            TypeError: always; the text names `Dispatcher.spawn`.
+        """
+        raise TypeError(f"start {cls.__name__} with dispatcher.spawn({cls.__name__}(...))")
+
+    # The three hooks that make a Pykka runtime.
+
+    @staticmethod
+    def _create_actor_inbox() -> Any:
+        raise ActorStoppedError("an actor that no dispatcher has spawned has no inbox")
+
+    @staticmethod
+    def _create_future() -> ThreadingFuture[Any]:
+        return ThreadingFuture()
+
+    def _start_actor_loop(self) -> None:
+        """Have `on_start` run before any mail; costs nothing where there is none."""
+        if type(self).on_start is not pykka.Actor.on_start:
+            self._actor_ref._dispatcher._run_hook(self._actor_ref, self, self.on_start)
+
+    # What actors use.
+
+    @property
+    def actor_ref(self) -> ActorRef:  # type: ignore[override]
+        """This actor's own address."""
+        return self._actor_ref
+
+    def spawn(self, actor: Actor) -> ActorRef:
+        """Start `actor` as a child: its failure arrives here as `ChildFailed`."""
+        return self._actor_ref._dispatcher.spawn(actor, self._actor_ref)
+
+    def now(self) -> float:
+        """Return the clock's seconds."""
+        return self._actor_ref._dispatcher.clock()
+
+    def schedule(self, delay_seconds: float, message: Any) -> Timer:
+        """Send `message` to this actor after `delay_seconds`."""
+        return self._actor_ref._dispatcher.schedule(delay_seconds, self._actor_ref, message)
+
+    def stop_now(self) -> None:
+        """End after the current handler. Mail that still waits becomes dead letters. `stop()` ends in order instead."""
+        self._actor_ref._dispatcher.stop(self._actor_ref)
+
+    def _stop(self) -> None:
+        self.stop_now()
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Clean up after a handler raised; runs before the parent hears of it."""
+
+    # What Pykka sends.
+
+    @handles(Envelope)
+    def _answer(self, envelope: Envelope[Any]) -> None:
+        """Handle what was asked; the answer, or the exception, goes to whoever asked and to nobody else."""
+        assert envelope.reply_to is not None
+        if isinstance(envelope.message, ActorStop):
+            self.stop_now()
+            envelope.reply_to.set(None)
+            return
+        try:
+            answer = self.handlers[type(envelope.message)](self, envelope.message)
+        except Exception:
+            envelope.reply_to.set_exception()
+        else:
+            envelope.reply_to.set(answer)
+
+    @handles(ActorStop)
+    def _stop_in_order(self, _stop: Any) -> None:
+        self.stop_now()
+
+    @handles(pykka_messages.ProxyCall)
+    @handles(pykka_messages.ProxyGetAttr)
+    @handles(pykka_messages.ProxySetAttr)
+    def _proxy(self, call: Any) -> Any:
+        return self._handle_receive(call)
+
+
+Actor.handlers.update(
+    {t: m for m in vars(Actor).values() for t in getattr(m, "__dict__", {}).get("handled_types", ())}
+)

@@ -1,0 +1,150 @@
+"""The shell: the one loop of a process, on asyncio's event loop, builtin or uvloop.
+
+    receive what is there -> run the dispatcher -> flush what it said -> sleep until a frame, a timer or a signal
+
+The edge of the process (`Edge`) owns the sockets; the shell only knows when to call it. ZeroMQ signals its descriptor once and
+not again until everything was read, so a turn ends only after a look at the sockets that found nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from scaler.actors.kit import Dispatcher
+from scaler.config import ConfigError
+
+TURNS_PER_WAKE = 64
+"""How often a turn is repeated before signals and other descriptors get a chance."""
+
+
+class Edge(Protocol):
+    """The sockets of a process."""
+
+    def receive(self) -> bool:
+        """Deliver what has arrived to actors. Returns whether there was anything."""
+
+    def flush(self) -> bool:
+        """Send what actors have said. Returns whether there was anything."""
+
+
+def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
+    """Return an event loop by its name: builtin or uvloop.
+
+    Raises:
+        ConfigError: if uvloop is asked for and not installed.
+    """
+    if name == "builtin":
+        return asyncio.new_event_loop()
+    try:
+        import uvloop
+    except ImportError:
+        raise ConfigError("the event loop uvloop is not installed; try: pip install 'scaler[uvloop]'") from None
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class Shell:
+    """Runs a dispatcher and an edge until `stop`.
+
+    Args:
+        event_loop: builtin or uvloop.
+    """
+
+    def __init__(self, event_loop: str) -> None:
+        self.loop = new_event_loop(event_loop)
+        self.dispatcher = Dispatcher(clock=time.monotonic, wake=self._wake, on_escalation=self._escalated)
+        self.exit_code = 0
+        self._edge: Edge | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline: float | None = None
+        self._again = False
+
+    def run(self, edge: Edge) -> int:
+        """Run until `stop` is called.
+
+        Returns:
+            the exit code for the process: 0, or what `stop` was given; 70 after a failure that no supervisor could mend.
+        """
+        self._edge = edge
+        self.loop.call_soon(self.turn)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.dispatcher.close()
+            self.loop.close()
+        return self.exit_code
+
+    def stop(self, exit_code: int = 0) -> None:
+        """End `run` after the current turn."""
+        self.exit_code = self.exit_code or exit_code
+        self.loop.stop()
+
+    def watch(self, descriptor: int, on_readable: Callable[[], None] | None = None) -> None:
+        """Have a turn, after `on_readable`, whenever the descriptor is readable."""
+
+        def readable() -> None:
+            if on_readable is not None:
+                on_readable()
+            self.turn()
+
+        self.loop.add_reader(descriptor, readable)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Watch the descriptor no more; before it is closed."""
+        self.loop.remove_reader(descriptor)
+
+    def on_signals(self, handler: Callable[[str], None], *signals: signal.Signals) -> None:
+        """Call `handler` with the signal's name, in the loop."""
+        for number in signals:
+            self.loop.add_signal_handler(number, self._signalled, handler, number.name)
+
+    def _signalled(self, handler: Callable[[str], None], name: str) -> None:
+        handler(name)
+        self.turn()
+
+    def turn(self) -> None:
+        """Receive, run, flush; again until nothing is left to do."""
+        edge, dispatcher = self._edge, self.dispatcher
+        if edge is None:
+            return
+        for _ in range(TURNS_PER_WAKE):
+            received = edge.receive()
+            idle = dispatcher.run()
+            sent = edge.flush()
+            if idle and not received and not sent:
+                break
+        else:
+            if not self._again:
+                self._again = True
+                self.loop.call_soon(self._turn_again)
+        self._set_timer()
+
+    def _turn_again(self) -> None:
+        self._again = False
+        self.turn()
+
+    def _set_timer(self) -> None:
+        deadline = self.dispatcher.next_deadline()
+        if deadline == self._timer_deadline:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_deadline = deadline
+        self._timer = None
+        if deadline is not None:
+            self._timer = self.loop.call_later(max(0.0, deadline - time.monotonic()), self._timer_due)
+
+    def _timer_due(self) -> None:
+        self._timer = self._timer_deadline = None
+        self.turn()
+
+    def _wake(self) -> None:
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.turn)
+
+    def _escalated(self, _error: BaseException) -> None:
+        self.stop(exit_code=70)

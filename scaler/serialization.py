@@ -1,0 +1,234 @@
+"""From objects to bytes and back: what clients and processors do, and nobody else.
+
+A value is either small, then it is one byte string inside the message, or it is a list of frames: the pickle first, then the
+buffers that pickle protocol 5 keeps out of band, so that large arrays are never copied into a pickle.
+
+A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its bytes or
+the id of the object that holds it (layout in `protocol/README.md`).
+"""
+
+from __future__ import annotations
+
+import abc
+import pickle
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, TypeAlias
+
+import cloudpickle
+
+from scaler.errors import DeserializeObjectError, SerializeObjectError
+from scaler.ids import ID_BYTES, ObjectId
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
+Frames: TypeAlias = Sequence[Buffer]
+
+INLINE_BYTES = 16 * 1024
+"""The largest value that travels inside a message; a larger one becomes an object of its own."""
+
+OUT_OF_BAND_BYTES = 64 * 1024
+"""The smallest buffer that is kept out of the pickle."""
+
+_PLAIN_TYPES = frozenset({int, float, complex, str, bytes, bool, type(None)})
+_PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
+_PLAIN_CONTAINER_LENGTH = 64
+_REFERS_TO_A_GLOBAL = b"\x93"  # the opcode STACK_GLOBAL
+
+
+class Serializer(abc.ABC):
+    """Turns values into bytes and back. Called for the function, for each argument and for the result.
+
+    An instance that is passed to a client is itself pickled and travels to the workers.
+    """
+
+    @abc.abstractmethod
+    def serialize(self, obj: Any) -> bytes:
+        """Return `obj` as bytes."""
+
+    @abc.abstractmethod
+    def deserialize(self, payload: bytes) -> Any:
+        """Return the object that `serialize` made `payload` of."""
+
+
+class DefaultSerializer(Serializer):
+    """cloudpickle, with a short cut for plain values, where it makes the same bytes in a fraction of the time."""
+
+    def serialize(self, obj: Any) -> bytes:
+        data = _plain(obj)
+        if data is None:
+            data = cloudpickle.dumps(obj, protocol=5)
+        return data
+
+    def deserialize(self, payload: bytes) -> Any:
+        return pickle.loads(payload)
+
+
+def _plain(obj: Any) -> bytes | None:
+    """Return the pickle of a value that refers to no class or function, or None if it may be something else.
+
+    For those the plain pickler and cloudpickle agree; for anything that names a global they may not, because cloudpickle
+    carries what lives in `__main__` by value.
+    """
+    kind = type(obj)
+    if kind in _PLAIN_TYPES:
+        return pickle.dumps(obj, 5)
+    if kind in _PLAIN_CONTAINERS and len(obj) <= _PLAIN_CONTAINER_LENGTH:
+        try:
+            data = pickle.dumps(obj, 5)
+        except Exception:  # only cloudpickle knows whether it can be done at all
+            return None
+        if len(data) <= INLINE_BYTES and _REFERS_TO_A_GLOBAL not in data:
+            return data
+    return None
+
+
+class _OutOfBandBytes:
+    """Pickles a large `bytes` as a buffer out of band, which the plain pickler only does for other types."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def __reduce_ex__(self, _protocol: Any) -> tuple[type[bytes], tuple[pickle.PickleBuffer]]:
+        return bytes, (pickle.PickleBuffer(self._value),)
+
+
+def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
+    """Serialise `obj`: one frame for a small value, more when it holds large buffers.
+
+    Raises:
+        SerializeObjectError: if it cannot be serialised; the cause says why.
+    """
+    try:
+        if type(serializer) is not DefaultSerializer:
+            return [serializer.serialize(obj)]
+        if type(obj) is bytes and len(obj) > OUT_OF_BAND_BYTES:
+            obj = _OutOfBandBytes(obj)
+        else:
+            data = _plain(obj)
+            if data is not None:
+                return [data]
+        frames: list[Buffer] = [b""]
+        frames[0] = cloudpickle.dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
+        return frames
+    except Exception as error:
+        raise SerializeObjectError(f"a value of type {type(obj).__name__} cannot be serialised: {error}") from error
+
+
+def _collect_large(frames: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool]:
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:  # not contiguous
+            return True
+        if raw.nbytes < OUT_OF_BAND_BYTES:
+            return True
+        frames.append(raw)
+        return False
+
+    return keep_in_band
+
+
+def from_frames(serializer: Serializer, frames: Frames) -> Any:
+    """Return the object that `to_frames` made `frames` of.
+
+    Raises:
+        DeserializeObjectError: if it cannot be read here; the cause says why.
+    """
+    try:
+        if type(serializer) is DefaultSerializer:
+            return pickle.loads(frames[0], buffers=frames[1:])
+        return serializer.deserialize(bytes(frames[0]))
+    except Exception as error:
+        raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
+
+
+def size_of(frames: Frames) -> int:
+    """Return the bytes in all frames together."""
+    return sum(memoryview(frame).nbytes for frame in frames)
+
+
+# A function travels with the serializer that its arguments and its result need.
+
+
+def function_to_frames(serializer: Serializer, function: Callable[..., Any]) -> list[Buffer]:
+    """Serialise `function` and the serializer: the frames of a function object.
+
+    Raises:
+        SerializeObjectError: if one of them cannot be serialised.
+    """
+    own = b"" if type(serializer) is DefaultSerializer else to_frames(DefaultSerializer(), serializer)[0]
+    return [own, *to_frames(serializer, function)]
+
+
+def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]]:
+    """Return the serializer and the function of a function object.
+
+    Raises:
+        DeserializeObjectError: if one of them cannot be read here.
+    """
+    serializer: Serializer = DefaultSerializer()
+    if memoryview(frames[0]).nbytes:
+        serializer = from_frames(serializer, frames[:1])
+    return serializer, from_frames(serializer, frames[1:])
+
+
+def is_known_by_name(function: Callable[..., Any]) -> bool:
+    """Return whether serialising `function` twice gives the same bytes, whatever was assigned in between.
+
+    True for what is pickled by its name, and for functions of `__main__` that look at nothing that can change: no closure, no
+    default, no global but modules and builtins.
+    """
+    if isinstance(function, (BuiltinFunctionType, type)):
+        return getattr(function, "__module__", None) != "__main__"
+    if type(function) is not FunctionType:
+        return False
+    if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or function.__dict__:
+        return False
+    if function.__module__ != "__main__" and "<" not in function.__qualname__:
+        return not cloudpickle.list_registry_pickle_by_value()
+    return not _reads_globals(function.__code__, function.__globals__)
+
+
+def _reads_globals(code: Any, namespace: Mapping[str, Any]) -> bool:
+    module_type = type(pickle)
+    if any(name in namespace and type(namespace[name]) is not module_type for name in code.co_names):
+        return True
+    return any(_reads_globals(inner, namespace) for inner in code.co_consts if isinstance(inner, type(code)))
+
+
+# The block of arguments.
+
+_ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
+VALUE, OBJECT = 0, 1
+
+
+def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
+    """Return one argument of a call: a value (its bytes), or an object (its id)."""
+    encoded = name.encode()
+    return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
+
+
+def read_arguments(
+    block: bytes, value: Callable[[bytes], Any], stored: Callable[[ObjectId], Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional and the keyword arguments in `block`.
+
+    Args:
+        value: makes an argument of its bytes.
+        stored: makes an argument of the id of its object.
+    """
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    offset, end = 0, len(block)
+    while offset < end:
+        kind, name_bytes, data_bytes = _ARGUMENT.unpack_from(block, offset)
+        start = offset + _ARGUMENT.size + name_bytes
+        offset = start + data_bytes
+        data = block[start:offset]
+        argument = value(data) if kind == VALUE else stored(ObjectId(data[:ID_BYTES]))
+        if name_bytes:
+            keywords[block[start - name_bytes : start].decode()] = argument
+        else:
+            positional.append(argument)
+    return positional, keywords

@@ -1,0 +1,457 @@
+"""Every message that crosses a process boundary, by direction: this page is the protocol.
+
+An item is one thing (`Task`); on the wire, items for one peer travel as columns of one message, and arrive as one batch
+(`Tasks`). The annotations name the columns' types; `protocol/*.capnp` describes the same structs for other languages, and a
+test compares the two field by field.
+
+    client --> scheduler --> client         CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+    agent --> scheduler --> agent           AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+    processor --> agent --> processor       PROCESSOR_TO_AGENT, AGENT_TO_PROCESSOR
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from scaler.ids import ObjectId, TaskId
+from scaler.message import message
+from scaler.serialization import Frames
+
+PROTOCOL_VERSION = 1
+"""Raised by every change that an older peer cannot read."""
+
+U8 = Annotated[int, "u8"]
+U16 = Annotated[int, "u16"]
+U32 = Annotated[int, "u32"]
+U64 = Annotated[int, "u64"]
+Id = Annotated[bytes, "id"]
+TaskIdColumn = Annotated[TaskId, "id"]
+ObjectIdColumn = Annotated[ObjectId, "id"]
+Bytes = Annotated[bytes, "bytes"]
+Text = Annotated[str, "text"]
+FrameColumn = Annotated[Frames, "frames"]
+
+T = TypeVar("T")
+
+
+class Batch(list[T]):
+    """Items of one type that arrived together."""
+
+    item: ClassVar[type]
+
+    def __init_subclass__(cls, item: type, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.item = item
+
+
+class TaskStatus(IntEnum):
+    """How a task ended."""
+
+    SUCCESS = 0
+    """the payload, or the frames, are its result"""
+    FAILED = 1
+    """it raised; the payload is a `TaskFailure`"""
+    CANCELED = 2
+    """somebody asked for that"""
+    PROCESSOR_DIED = 3
+    """the process that ran it ended; the payload says how"""
+    WORKER_DIED = 4
+    """the worker that ran it was lost too often; the payload says which"""
+    NO_WORKER = 5
+    """refused: nobody has a place for it"""
+    NOT_FOUND = 6
+    """the receiver knows no such task"""
+    MISSING_OBJECTS = 7
+    """an object that it needs is not stored any more; the payload says which"""
+    INTERNAL_ERROR = 8
+    """the scheduler failed at it; the payload says how"""
+
+
+class InstructionKind(IntEnum):
+    """What to do with an object."""
+
+    CREATE = 0
+    """store it until its client deletes it or leaves"""
+    CREATE_FOR_TASK = 1
+    """store it until the task that names it has ended"""
+    DELETE = 2
+    """forget it"""
+
+
+class GoodbyeKind(IntEnum):
+    """Why a client leaves."""
+
+    DISCONNECT = 0
+    """it has finished; what it left open is cancelled"""
+    SHUTDOWN = 1
+    """the scheduler and all workers shall end too"""
+
+
+# Said by everybody.
+
+
+@message
+class HelloReply:
+    """The scheduler's answer to a hello."""
+
+    accepted: U8
+    reason: Text
+    """why not, as a sentence that names both sides; empty when accepted"""
+    scheduler_id: Id
+    protocol_version: U16
+    package_version: Text
+
+
+class HelloReplies(Batch[HelloReply], item=HelloReply):
+    pass
+
+
+@message
+class HelloRequest:
+    """The scheduler does not know this connection: say hello on a new one."""
+
+    reason: Text
+
+
+class HelloRequests(Batch[HelloRequest], item=HelloRequest):
+    pass
+
+
+@message
+class ObjectRequest:
+    """Send me this object."""
+
+    object_id: ObjectIdColumn
+
+
+class ObjectRequests(Batch[ObjectRequest], item=ObjectRequest):
+    pass
+
+
+@message
+class ObjectResponse:
+    """Here it is, or it is not stored."""
+
+    object_id: ObjectIdColumn
+    found: U8
+    frames: FrameColumn
+
+
+class ObjectResponses(Batch[ObjectResponse], item=ObjectResponse):
+    pass
+
+
+@message
+class ObjectInstruction:
+    """Create or delete a stored object."""
+
+    kind: U8
+    object_id: ObjectIdColumn
+    name: Text
+    frames: FrameColumn
+
+
+class ObjectInstructions(Batch[ObjectInstruction], item=ObjectInstruction):
+    pass
+
+
+# Between client and scheduler.
+
+
+@message
+class ClientHello:
+    """The first message of a client on every connection."""
+
+    protocol_version: U16
+    package_version: Text
+    python_version: Text
+    cloudpickle_version: Text
+    client_id: Id
+    """random, known to the client and the scheduler only: with it a client takes up its session on a new connection"""
+
+
+class ClientHellos(Batch[ClientHello], item=ClientHello):
+    pass
+
+
+@message
+class Task:
+    """Run a function."""
+
+    task_id: TaskIdColumn
+    function_id: ObjectIdColumn
+    payload: Bytes
+    """the block of arguments"""
+    object_ids: Bytes
+    """the ids of the objects among the arguments, one after the other"""
+
+
+class Tasks(Batch[Task], item=Task):
+    pass
+
+
+@message
+class TaskCancel:
+    """Never run the task, or stop it."""
+
+    task_id: TaskIdColumn
+
+
+class TaskCancels(Batch[TaskCancel], item=TaskCancel):
+    pass
+
+
+@message
+class TaskResult:
+    """How a task ended."""
+
+    task_id: TaskIdColumn
+    status: U8
+    payload: Bytes
+    size: U64
+    """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
+
+
+class TaskResults(Batch[TaskResult], item=TaskResult):
+    pass
+
+
+@message
+class ClientHeartbeat:
+    """I am here."""
+
+    sent_ns: U64
+    """the sender's own clock, echoed"""
+
+
+class ClientHeartbeats(Batch[ClientHeartbeat], item=ClientHeartbeat):
+    pass
+
+
+@message
+class ClientHeartbeatEcho:
+    """So am I."""
+
+    sent_ns: U64
+
+
+class ClientHeartbeatEchos(Batch[ClientHeartbeatEcho], item=ClientHeartbeatEcho):
+    pass
+
+
+@message
+class ClientDisconnect:
+    """A client leaves."""
+
+    kind: U8
+
+
+class ClientDisconnects(Batch[ClientDisconnect], item=ClientDisconnect):
+    pass
+
+
+@message
+class ClientShutdownResponse:
+    """Whether the scheduler will shut down as asked."""
+
+    accepted: U8
+    reason: Text
+
+
+class ClientShutdownResponses(Batch[ClientShutdownResponse], item=ClientShutdownResponse):
+    pass
+
+
+# Between agent and scheduler.
+
+
+@message
+class WorkerHello:
+    """The first message of a cluster's agent on every connection."""
+
+    protocol_version: U16
+    package_version: Text
+    python_version: Text
+    cloudpickle_version: Text
+    node_id: Id
+    """random, known to the agent and the scheduler only: with it an agent takes up its workers on a new connection"""
+    worker_names: Text
+    """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
+    held: Bytes
+    """the tasks that the agent still has, as (task id, attempt as 4 bytes little-endian), one after the other"""
+
+
+class WorkerHellos(Batch[WorkerHello], item=WorkerHello):
+    pass
+
+
+@message
+class RunTask:
+    """Run a task on one of the agent's workers."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+    """rises with every assignment of the task; news of an older attempt is ignored"""
+    function_id: ObjectIdColumn
+    payload: Bytes
+    object_ids: Bytes
+
+
+class RunTasks(Batch[RunTask], item=RunTask):
+    pass
+
+
+@message
+class RunCancel:
+    """Drop the task from the worker's queue, or stop it; its result says what became of it."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+
+
+class RunCancels(Batch[RunCancel], item=RunCancel):
+    pass
+
+
+@message
+class RunResult:
+    """How one run of a task ended. The agent keeps it until the scheduler says that it was received."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+    status: U8
+    payload: Bytes
+    duration_us: U32
+    """wall time of the call, capped at the largest value"""
+    frames: FrameColumn
+    """the result, if it is too large for the payload"""
+
+
+class RunResults(Batch[RunResult], item=RunResult):
+    pass
+
+
+@message
+class ResultsReceived:
+    """The scheduler has so many results of this connection; the agent may forget them."""
+
+    total: U64
+
+
+class ResultsReceivedBatch(Batch[ResultsReceived], item=ResultsReceived):
+    pass
+
+
+@message
+class WorkerHeartbeat:
+    """I am here."""
+
+    sent_ns: U64
+
+
+class WorkerHeartbeats(Batch[WorkerHeartbeat], item=WorkerHeartbeat):
+    pass
+
+
+@message
+class WorkerHeartbeatEcho:
+    """So am I."""
+
+    sent_ns: U64
+
+
+class WorkerHeartbeatEchos(Batch[WorkerHeartbeatEcho], item=WorkerHeartbeatEcho):
+    pass
+
+
+@message
+class DisconnectRequest:
+    """The agent leaves: take back what it has not finished."""
+
+    reason: Text
+
+
+class DisconnectRequests(Batch[DisconnectRequest], item=DisconnectRequest):
+    pass
+
+
+@message
+class DisconnectResponse:
+    """The agent is free to go; or, unasked, is told to."""
+
+    reason: Text
+
+
+class DisconnectResponses(Batch[DisconnectResponse], item=DisconnectResponse):
+    pass
+
+
+# Between agent and processor: `RunTask`, `RunResult`, `ObjectResponse` and `ObjectInstruction`, and this one.
+
+
+@message
+class ProcessorReady:
+    """The processor has started and waits for work."""
+
+    pid: U32
+
+
+class ProcessorsReady(Batch[ProcessorReady], item=ProcessorReady):
+    pass
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The messages that may travel one way, and the schema's name for the union of them."""
+
+    name: str
+    schema: str
+    batches: Sequence[type[Batch[Any]]]
+
+
+CLIENT_TO_SCHEDULER = Direction(
+    "ClientToScheduler",
+    "client",
+    (ClientHellos, Tasks, TaskCancels, ObjectInstructions, ObjectRequests, ClientHeartbeats, ClientDisconnects),
+)
+SCHEDULER_TO_CLIENT = Direction(
+    "SchedulerToClient",
+    "client",
+    (HelloReplies, HelloRequests, TaskResults, ObjectResponses, ClientHeartbeatEchos, ClientShutdownResponses),
+)
+AGENT_TO_SCHEDULER = Direction(
+    "AgentToScheduler",
+    "worker",
+    (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests),
+)
+SCHEDULER_TO_AGENT = Direction(
+    "SchedulerToAgent",
+    "worker",
+    (
+        HelloReplies,
+        HelloRequests,
+        RunTasks,
+        RunCancels,
+        ObjectResponses,
+        ObjectInstructions,
+        ResultsReceivedBatch,
+        WorkerHeartbeatEchos,
+        DisconnectResponses,
+    ),
+)
+AGENT_TO_PROCESSOR = Direction("AgentToProcessor", "processor", (RunTasks, ObjectResponses, ObjectInstructions))
+PROCESSOR_TO_AGENT = Direction("ProcessorToAgent", "processor", (ProcessorsReady, RunResults))
+DIRECTIONS = (
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_CLIENT,
+    AGENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    AGENT_TO_PROCESSOR,
+    PROCESSOR_TO_AGENT,
+)

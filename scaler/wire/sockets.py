@@ -1,0 +1,166 @@
+"""ZeroMQ sockets as Scaler uses them: made in one place, with every option that has a dangerous default.
+
+A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload frames
+are received without one. A socket belongs to one thread. Nothing here decodes anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket as unix
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from scaler.ids import Connection
+from scaler.serialization import OUT_OF_BAND_BYTES
+
+Message: TypeAlias = tuple[bytes, list[memoryview]]
+"""The header frame and the payload frames."""
+
+HEARTBEAT_MS = 5_000
+HEARTBEAT_TIMEOUT_MS = 20_000
+RECONNECT_MS = 50
+RECONNECT_MOST_MS = 2_000
+
+
+class AddressInUseError(OSError):
+    """Another program listens at the address."""
+
+
+class PeerGoneError(ConnectionError):
+    """The connection that a message is for does not exist any more."""
+
+
+def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
+    socket = context.socket(kind)
+    socket.setsockopt(zmq.LINGER, 0)
+    # Unbounded here, because credits bound what is on the way: the places of a worker, the window of a map.
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.IPV6, 1)
+    return socket
+
+
+def _send(socket: zmq.Socket[bytes], parts: Sequence[Any]) -> None:
+    last = len(parts) - 1
+    for index, part in enumerate(parts):
+        size = part.nbytes if isinstance(part, memoryview) else len(part)
+        flags = zmq.NOBLOCK if index == last else zmq.NOBLOCK | zmq.SNDMORE
+        socket.send(part, flags, copy=size < OUT_OF_BAND_BYTES)
+
+
+def _as_parts(frames: Sequence[Any]) -> list[Any]:
+    return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
+
+
+def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    frames = []
+    while socket.getsockopt(zmq.RCVMORE):
+        frames.append(socket.recv(zmq.NOBLOCK, copy=False).buffer)
+    return frames
+
+
+class RouterSocket:
+    """The scheduler's end: many peers, each known by the connection it has.
+
+    Raises:
+        AddressInUseError: if somebody else listens there.
+        OSError: if the address cannot be listened at for another reason.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
+        _refuse_live_ipc(address)
+        self._socket = _new_socket(context, zmq.ROUTER)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        try:
+            self._socket.bind(address)
+        except zmq.ZMQError as error:
+            self._socket.close()
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUseError(error.errno, f"{address} is in use") from error
+            raise OSError(error.errno, f"cannot listen at {address}: {error}") from error
+        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.descriptor: int = self._socket.getsockopt(zmq.FD)
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        """Return the connection, header and payload frames of the next message, or None if there is none."""
+        socket = self._socket
+        if not socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            return None
+        connection = Connection(socket.recv(zmq.NOBLOCK))
+        header = socket.recv(zmq.NOBLOCK) if socket.getsockopt(zmq.RCVMORE) else b""
+        return connection, header, _receive_payload(socket)
+
+    def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        """Send a message.
+
+        Raises:
+            PeerGoneError: if the connection does not exist any more.
+        """
+        try:
+            _send(self._socket, [connection, header, *_as_parts(frames)])
+        except zmq.ZMQError as error:
+            raise PeerGoneError(error.errno, str(error)) from error
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class DealerSocket:
+    """A peer's end of one connection. A new connection takes a new socket: its identity is never used again."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
+        self._socket = _new_socket(context, zmq.DEALER)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._socket.connect(address)
+        self.descriptor: int = self._socket.getsockopt(zmq.FD)
+        self.monitor_descriptor: int = self._monitor.getsockopt(zmq.FD)
+
+    def receive(self) -> Message | None:
+        """Return header and payload frames of the next message, or None if there is none."""
+        socket = self._socket
+        if not socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            return None
+        return socket.recv(zmq.NOBLOCK), _receive_payload(socket)
+
+    def send(self, header: bytes, frames: Sequence[Any]) -> None:
+        """Send a message; it waits in the socket until there is a connection."""
+        _send(self._socket, [header, *_as_parts(frames)])
+
+    def was_cut(self) -> bool:
+        """Return whether the connection, once it stood, was lost since the last call."""
+        cut = False
+        while self._monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
+            cut = cut or event["event"] == zmq.EVENT_DISCONNECTED
+        return cut
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close; what was sent has `linger_seconds` to leave."""
+        self._socket.disable_monitor()
+        self._socket.close(linger=int(linger_seconds * 1000))
+
+
+def _refuse_live_ipc(address: str) -> None:
+    """Raise if somebody listens at an ipc address: ZeroMQ would take the file over without a word."""
+    path = address.removeprefix("ipc://")
+    if path == address or not os.path.exists(path):
+        return
+    probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
+    try:
+        probe.connect(path)
+    except OSError:
+        return  # a file that a killed process left behind
+    finally:
+        probe.close()
+    raise AddressInUseError(errno.EADDRINUSE, f"{address} is in use")

@@ -6,6 +6,7 @@ using Common = import "common.capnp";
 
 struct ClientToScheduler {
   batches @0 :List(Batch);   # in the order in which the items were said
+  direction @1 :UInt16;     # always 1: a message of another direction is refused
 
   struct Batch {
     union {
@@ -22,6 +23,7 @@ struct ClientToScheduler {
 
 struct SchedulerToClient {
   batches @0 :List(Batch);   # in the order in which the items were said
+  direction @1 :UInt16;     # always 2: a message of another direction is refused
 
   struct Batch {
     union {

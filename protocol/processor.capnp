@@ -8,6 +8,7 @@ using Worker = import "worker.capnp";
 
 struct AgentToProcessor {
   batches @0 :List(Batch);   # in the order in which the items were said
+  direction @1 :UInt16;     # always 5: a message of another direction is refused
 
   struct Batch {
     union {
@@ -20,6 +21,7 @@ struct AgentToProcessor {
 
 struct ProcessorToAgent {
   batches @0 :List(Batch);   # in the order in which the items were said
+  direction @1 :UInt16;     # always 6: a message of another direction is refused
 
   struct Batch {
     union {

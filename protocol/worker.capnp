@@ -7,6 +7,7 @@ using Common = import "common.capnp";
 
 struct AgentToScheduler {
   batches @0 :List(Batch);   # in the order in which the items were said
+  direction @1 :UInt16;     # always 3: a message of another direction is refused
 
   struct Batch {
     union {
@@ -21,6 +22,7 @@ struct AgentToScheduler {
 
 struct SchedulerToAgent {
   batches @0 :List(Batch);   # in the order in which the items were said
+  direction @1 :UInt16;     # always 4: a message of another direction is refused
 
   struct Batch {
     union {

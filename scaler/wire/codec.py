@@ -176,6 +176,7 @@ def _take(frames: Iterator[Any], length: int) -> Frames:
 
 class _DirectionCodec:
     def __init__(self, direction: Direction) -> None:
+        self.number = direction.number
         self.struct = getattr(_SCHEMAS[direction.schema], direction.name)
         self.by_item: dict[type, _ItemCodec] = {}
         self.by_name: dict[str, _ItemCodec] = {}
@@ -211,6 +212,7 @@ def _encode(codec: _DirectionCodec, items: Sequence[Any]) -> tuple[bytes, list[A
     runs = [(kind, list(run)) for kind, run in groupby(items, type)]
     frames: list[Any] = []
     message = codec.struct.new_message()
+    message.direction = codec.number
     batches = message.init("batches", len(runs))
     for index, (kind, run) in enumerate(runs):
         item_codec = codec.by_item[kind]
@@ -232,6 +234,8 @@ def decode(direction: Direction, header: Any, frames: Sequence[Any]) -> list[Bat
     supply = iter(frames)
     try:
         with codec.struct.from_bytes(header) as message:
+            if message.direction != codec.number:
+                raise ProtocolError(f"not a {direction.name} message: its direction is {message.direction}")
             batches = []
             for batch in message.batches:
                 name = batch.which()

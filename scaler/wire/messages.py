@@ -412,27 +412,33 @@ class Direction:
 
     name: str
     schema: str
+    number: int
+    """written into every message, so that a message is never read as one of another direction"""
     batches: Sequence[type[Batch[Any]]]
 
 
 CLIENT_TO_SCHEDULER = Direction(
     "ClientToScheduler",
     "client",
+    1,
     (ClientHellos, Tasks, TaskCancels, ObjectInstructions, ObjectRequests, ClientHeartbeats, ClientDisconnects),
 )
 SCHEDULER_TO_CLIENT = Direction(
     "SchedulerToClient",
     "client",
+    2,
     (HelloReplies, HelloRequests, TaskResults, ObjectResponses, ClientHeartbeatEchos, ClientShutdownResponses),
 )
 AGENT_TO_SCHEDULER = Direction(
     "AgentToScheduler",
     "worker",
+    3,
     (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests),
 )
 SCHEDULER_TO_AGENT = Direction(
     "SchedulerToAgent",
     "worker",
+    4,
     (
         HelloReplies,
         HelloRequests,
@@ -445,8 +451,8 @@ SCHEDULER_TO_AGENT = Direction(
         DisconnectResponses,
     ),
 )
-AGENT_TO_PROCESSOR = Direction("AgentToProcessor", "processor", (RunTasks, ObjectResponses, ObjectInstructions))
-PROCESSOR_TO_AGENT = Direction("ProcessorToAgent", "processor", (ProcessorsReady, RunResults))
+AGENT_TO_PROCESSOR = Direction("AgentToProcessor", "processor", 5, (RunTasks, ObjectResponses, ObjectInstructions))
+PROCESSOR_TO_AGENT = Direction("ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults))
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_CLIENT,

@@ -48,7 +48,7 @@ struct WorkerHello {
   cloudpickleVersion @4 :List(Text);   # version of the library that pickles functions; empty if it does not pickle
   nodeId @5 :Data;                     # id column: random and secret; the same on the next connection means the same agent
   workerNames @6 :List(Text);          # names of the workers, separated by commas
-  held @7 :List(Data);                 # tasks the agent still has: 16 bytes task id and UInt32 attempt, little-endian, each
+  held @7 :List(Data);                 # tasks the agent still has: 16 bytes id, UInt32 attempt, UInt16 worker, little-endian, each
 }
 
 struct RunTask {

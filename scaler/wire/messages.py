@@ -11,6 +11,7 @@ test compares the two field by field.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -33,6 +34,9 @@ ObjectIdColumn = Annotated[ObjectId, "id"]
 Bytes = Annotated[bytes, "bytes"]
 Text = Annotated[str, "text"]
 FrameColumn = Annotated[Frames, "frames"]
+
+HELD_RUN = struct.Struct("<16sIH")
+"""A task that an agent still has: its id, the attempt and the worker."""
 
 T = TypeVar("T")
 
@@ -281,7 +285,7 @@ class WorkerHello:
     worker_names: Text
     """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
     held: Bytes
-    """the tasks that the agent still has, as (task id, attempt as 4 bytes little-endian), one after the other"""
+    """the tasks that the agent still has, unacknowledged results included: `HELD_RUN` records, one after the other"""
 
 
 class WorkerHellos(Batch[WorkerHello], item=WorkerHello):

@@ -7,9 +7,9 @@ are received without one. A socket belongs to one thread. Nothing here decodes a
 from __future__ import annotations
 
 import errno
-import os
 import socket as unix
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import zmq
@@ -49,6 +49,30 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
     return socket
 
 
+class _CutMonitor:
+    """Hears of connections that stood and were lost."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._watched = socket
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self.descriptor: int = _integer(self._monitor, zmq.FD)
+
+    def was_cut(self) -> bool:
+        """Return whether a connection was lost since the last call."""
+        cut = False
+        while _integer(self._monitor, zmq.EVENTS) & zmq.POLLIN:
+            event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
+            cut = cut or event["event"] == zmq.EVENT_DISCONNECTED
+        return cut
+
+    def close(self) -> None:
+        self._watched.disable_monitor()
+
+
+def _integer(socket: zmq.Socket[bytes], option: int) -> int:
+    return socket.getsockopt(option)  # type: ignore[return-value]  # bytes for other options
+
+
 def _send(socket: zmq.Socket[bytes], parts: Sequence[Any]) -> None:
     last = len(parts) - 1
     for index, part in enumerate(parts):
@@ -63,7 +87,7 @@ def _as_parts(frames: Sequence[Any]) -> list[Any]:
 
 def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
     frames = []
-    while socket.getsockopt(zmq.RCVMORE):
+    while _integer(socket, zmq.RCVMORE):
         frames.append(socket.recv(zmq.NOBLOCK, copy=False).buffer)
     return frames
 
@@ -88,15 +112,17 @@ class RouterSocket:
                 raise AddressInUseError(error.errno, f"{address} is in use") from error
             raise OSError(error.errno, f"cannot listen at {address}: {error}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        self.descriptor: int = self._socket.getsockopt(zmq.FD)
+        self.descriptor: int = _integer(self._socket, zmq.FD)
+        self._monitor = _CutMonitor(self._socket)
+        self.monitor_descriptor = self._monitor.descriptor
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""
         socket = self._socket
-        if not socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        if not _integer(socket, zmq.EVENTS) & zmq.POLLIN:
             return None
         connection = Connection(socket.recv(zmq.NOBLOCK))
-        header = socket.recv(zmq.NOBLOCK) if socket.getsockopt(zmq.RCVMORE) else b""
+        header = socket.recv(zmq.NOBLOCK) if _integer(socket, zmq.RCVMORE) else b""
         return connection, header, _receive_payload(socket)
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -110,8 +136,14 @@ class RouterSocket:
         except zmq.ZMQError as error:
             raise PeerGoneError(error.errno, str(error)) from error
 
-    def close(self) -> None:
-        self._socket.close()
+    def was_cut(self) -> bool:
+        """Return whether any connection was lost since the last call; the socket cannot say which."""
+        return self._monitor.was_cut()
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close; what was sent has `linger_seconds` to leave."""
+        self._monitor.close()
+        self._socket.close(linger=int(linger_seconds * 1000))
 
 
 class DealerSocket:
@@ -121,15 +153,15 @@ class DealerSocket:
         self._socket = _new_socket(context, zmq.DEALER)
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._monitor = _CutMonitor(self._socket)
         self._socket.connect(address)
-        self.descriptor: int = self._socket.getsockopt(zmq.FD)
-        self.monitor_descriptor: int = self._monitor.getsockopt(zmq.FD)
+        self.descriptor: int = _integer(self._socket, zmq.FD)
+        self.monitor_descriptor = self._monitor.descriptor
 
     def receive(self) -> Message | None:
         """Return header and payload frames of the next message, or None if there is none."""
         socket = self._socket
-        if not socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        if not _integer(socket, zmq.EVENTS) & zmq.POLLIN:
             return None
         return socket.recv(zmq.NOBLOCK), _receive_payload(socket)
 
@@ -139,22 +171,18 @@ class DealerSocket:
 
     def was_cut(self) -> bool:
         """Return whether the connection, once it stood, was lost since the last call."""
-        cut = False
-        while self._monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-            event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
-            cut = cut or event["event"] == zmq.EVENT_DISCONNECTED
-        return cut
+        return self._monitor.was_cut()
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close; what was sent has `linger_seconds` to leave."""
-        self._socket.disable_monitor()
+        self._monitor.close()
         self._socket.close(linger=int(linger_seconds * 1000))
 
 
 def _refuse_live_ipc(address: str) -> None:
     """Raise if somebody listens at an ipc address: ZeroMQ would take the file over without a word."""
     path = address.removeprefix("ipc://")
-    if path == address or not os.path.exists(path):
+    if path == address or not Path(path).exists():
         return
     probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
     try:

@@ -1,8 +1,8 @@
 """Actor and ActorRef: Pykka's actor model on a runtime that can afford one actor for every task.
 
-Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one dispatcher
-runs them all in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka documents it;
-inside the system there is `send`, which is one list append.
+Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one
+dispatcher runs them all in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka
+documents it; inside the system there is `send`, which is one list append.
 
     send ------------------+
     tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type
@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pykka
 from pykka import messages as pykka_messages
-from pykka._envelope import Envelope
-from pykka._threading import ThreadingFuture
 
 from scaler.actors.kit.lifecycle import ActorStoppedError, UnknownMessageError
 
@@ -32,6 +30,30 @@ A = TypeVar("A", bound="Actor")
 M = TypeVar("M")
 
 ActorStop = pykka_messages._ActorStop
+"""What Pykka's `stop` sends. It has no public name: tests/architecture/test_pykka_contract.py pins it."""
+
+
+class Question:
+    """A message from another thread that waits for an answer. It gets exactly one: a value or an exception."""
+
+    __slots__ = ("_future", "message")
+
+    def __init__(self, message: Any, future: pykka.Future[Any]) -> None:
+        self.message = message
+        self._future = future
+
+    def answer(self, value: Any) -> None:
+        self._future.set(value)
+
+    def fail(self, error: BaseException) -> None:
+        self._future.set_exception((type(error), error, error.__traceback__))
+
+    def refuse(self) -> None:
+        """Answer for an actor that is gone. Who asked it to stop has what he wanted."""
+        if type(self.message) is ActorStop:
+            self.answer(None)
+        else:
+            self.fail(pykka.ActorDeadError("the actor stopped before handling the message"))
 
 
 class _Inbox:
@@ -42,10 +64,11 @@ class _Inbox:
     def __init__(self, ref: ActorRef) -> None:
         self._ref = ref
 
-    def put(self, envelope: Envelope[Any], /) -> None:
-        self._ref._dispatcher.post(self._ref, envelope.message if envelope.reply_to is None else envelope)
+    def put(self, envelope: Any, /) -> None:
+        message, future = envelope.message, envelope.reply_to
+        self._ref._dispatcher.post(self._ref, message if future is None else Question(message, future))
 
-    def get(self) -> Envelope[Any]:
+    def get(self) -> Any:
         raise ActorStoppedError("only the dispatcher takes mail out")
 
     def empty(self) -> bool:
@@ -65,7 +88,11 @@ class _StoppedFlag:
 
 
 class ActorRef(pykka.ActorRef["Actor"]):
-    """The address of an actor. Valid for as long as anybody holds it; mail to a stopped actor is a counted dead letter."""
+    """The address of an actor. Valid for as long as anybody holds it; mail to a stopped actor is a counted dead letter.
+
+    `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
+    `stop`, `proxy`); to block on an answer in the dispatcher's own thread is to wait for ever.
+    """
 
     __slots__ = ("_actor", "_actor_type", "_dispatcher", "_mailbox", "_parent")
 
@@ -94,7 +121,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
 
     def is_stopped(self) -> bool:
         """Return whether the actor has ended for good. True from the moment that no further mail can reach it."""
-        return self._mailbox is self._dispatcher.dead_letters
+        return self._mailbox is self._dispatcher.dead_letters or self._dispatcher.is_closed
 
     # What Pykka's own methods (tell, ask, stop, proxy) read:
 
@@ -126,7 +153,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
 
 
 class SupervisedRef(ActorRef):
-    """The address of a child that its supervisor restarts: its mail waits while there is no actor behind it."""
+    """The address of a child of a supervisor: its mail waits while there is no actor behind it."""
 
     __slots__ = ()
     supervised = True
@@ -142,11 +169,11 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
         return unknown
 
 
-def handles(message_type: type[M]) -> Callable[[Callable[[A, M], None]], Callable[[A, M], None]]:
-    """Mark a method as the handler of messages of exactly this type."""
+def handles(*message_types: type[M]) -> Callable[[Callable[[A, M], None]], Callable[[A, M], None]]:
+    """Mark a method as the handler of messages of exactly these types. A method that overrides it inherits the mark."""
 
     def mark(method: Callable[[A, M], None]) -> Callable[[A, M], None]:
-        method.__dict__.setdefault("handled_types", []).append(message_type)
+        method.__dict__["handled_types"] = message_types
         return method
 
     return mark
@@ -156,8 +183,10 @@ class Actor(pykka.Actor):
     """An entity with a mailbox. It handles one message at a time and changes nothing but itself.
 
     A subclass takes its collaborators as constructor arguments (Pykka's own constructor is not called: its three
-    allocations are replaced by the reference) and declares handlers with `@handles(MessageType)`. `actor_ref`, `spawn`,
-    `now` and `schedule` exist from `on_start` on.
+    allocations are replaced by the reference) and declares handlers with `@handles(MessageType)`; Pykka's `on_receive`
+    is not used. `actor_ref`, `spawn`, `now` and `schedule` exist from `on_start` on.
+
+    Every life ends with exactly one of `on_stop` (in good order) and `on_failure` (it raised).
     """
 
     handlers: ClassVar[HandlerTable] = HandlerTable()
@@ -170,12 +199,11 @@ class Actor(pykka.Actor):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        table = HandlerTable()
-        for base in reversed(cls.__mro__):
-            for method in vars(base).values():
-                for message_type in getattr(method, "__dict__", {}).get("handled_types", ()):
-                    table[message_type] = method
-        cls.handlers = table
+        cls.handlers = _collect_handlers(cls)
+
+    def __str__(self) -> str:
+        ref = getattr(self, "_actor_ref", None)
+        return f"{type(self).__name__} that was not spawned" if ref is None else str(ref)
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> Any:
@@ -193,8 +221,8 @@ class Actor(pykka.Actor):
         raise ActorStoppedError("an actor that no dispatcher has spawned has no inbox")
 
     @staticmethod
-    def _create_future() -> ThreadingFuture[Any]:
-        return ThreadingFuture()
+    def _create_future() -> pykka.Future[Any]:
+        return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
         """Have `on_start` run before any mail; costs nothing where there is none."""
@@ -204,7 +232,7 @@ class Actor(pykka.Actor):
     # What actors use.
 
     @property
-    def actor_ref(self) -> ActorRef:  # type: ignore[override]
+    def actor_ref(self) -> ActorRef:
         """This actor's own address."""
         return self._actor_ref
 
@@ -217,12 +245,23 @@ class Actor(pykka.Actor):
         return self._actor_ref._dispatcher.clock()
 
     def schedule(self, delay_seconds: float, message: Any) -> Timer:
-        """Send `message` to this actor after `delay_seconds`."""
-        return self._actor_ref._dispatcher.schedule(delay_seconds, self._actor_ref, message)
+        """Send `message` to this actor after `delay_seconds`, if it still lives then; a restarted one sets its own."""
+        ref = self._actor_ref
+        return ref._dispatcher.schedule(delay_seconds, ref, message, self if ref.supervised else None)
+
+    def stop(self) -> None:
+        """End in good order, when the mail that waits now has been handled."""
+        self._actor_ref.send(ActorStop())
 
     def stop_now(self) -> None:
-        """End after the current handler. Mail that still waits becomes dead letters. `stop()` ends in order instead."""
-        self._actor_ref._dispatcher.stop(self._actor_ref)
+        """End in good order: `on_stop` runs at once, the current handler is the last one.
+
+        Mail that still waits becomes dead letters; at the address of a supervisor's child it waits for what the
+        supervisor decides.
+        """
+        ref = self._actor_ref
+        if ref._actor is self:
+            ref._dispatcher.stop(ref)
 
     def _stop(self) -> None:
         self.stop_now()
@@ -237,32 +276,49 @@ class Actor(pykka.Actor):
 
     # What Pykka sends.
 
-    @handles(Envelope)
-    def _answer(self, envelope: Envelope[Any]) -> None:
-        """Handle what was asked; the answer, or the exception, goes to whoever asked and to nobody else."""
-        assert envelope.reply_to is not None
-        if isinstance(envelope.message, ActorStop):
-            self.stop_now()
-            envelope.reply_to.set(None)
-            return
+    @handles(Question)
+    def _answer(self, question: Question) -> None:
+        """Handle what was asked; the answer, or the exception, goes to whoever asked and to nobody else.
+
+        What is no `Exception` (`SystemExit` and the like) goes to whoever asked, and is this actor's failure too.
+        """
+        message = question.message
         try:
-            answer = self.handlers[type(envelope.message)](self, envelope.message)
-        except Exception:
-            envelope.reply_to.set_exception()
+            answer = self.handlers[type(message)](self, message)
+        except BaseException as error:
+            question.fail(error)
+            if not isinstance(error, Exception):
+                raise
         else:
-            envelope.reply_to.set(answer)
+            question.answer(answer)
 
     @handles(ActorStop)
     def _stop_in_order(self, _stop: Any) -> None:
         self.stop_now()
 
-    @handles(pykka_messages.ProxyCall)
-    @handles(pykka_messages.ProxyGetAttr)
-    @handles(pykka_messages.ProxySetAttr)
+    @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)
     def _proxy(self, call: Any) -> Any:
         return self._handle_receive(call)
 
 
-Actor.handlers.update(
-    {t: m for m in vars(Actor).values() for t in getattr(m, "__dict__", {}).get("handled_types", ())}
-)
+def _collect_handlers(cls: type[Actor]) -> HandlerTable:
+    """Read the marks that `@handles` left, base classes first.
+
+    Raises:
+        TypeError: if one class has two handlers for one type.
+    """
+    table = HandlerTable()
+    for base in reversed(cls.__mro__):
+        own: dict[type, str] = {}
+        for name, method in vars(base).items():
+            for message_type in getattr(method, "__dict__", {}).get("handled_types", ()):
+                if message_type in own:
+                    raise TypeError(
+                        f"{base.__name__} has two handlers for {message_type.__name__}: {own[message_type]} and {name}"
+                    )
+                own[message_type] = name
+                table[message_type] = getattr(cls, name)  # the method that overrides it, if any does
+    return table
+
+
+Actor.handlers = _collect_handlers(Actor)

@@ -1,8 +1,8 @@
 """The dispatcher: one thread that runs all actors of a process, one turn after the other.
 
-A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages, then the next actor has its
-turn. Urgent mail (failures, supervision) goes before every turn. The shell of the process calls `run` whenever something
-arrived, and sleeps until `next_deadline` when it returns True.
+A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages, then the next actor has
+its turn. Urgent mail (failures, supervision) goes before every turn. The shell of the process calls `run` whenever
+something arrived, and sleeps until `next_deadline` when it returns True.
 
 Must never: block, sleep, read a clock of its own, or let an exception of an actor reach the caller of `run`.
 """
@@ -14,10 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import pykka
-from pykka._envelope import Envelope
-
-from scaler.actors.kit.actor import Actor, ActorRef, SupervisedRef
+from scaler.actors.kit.actor import Actor, ActorRef, Question, SupervisedRef
 from scaler.actors.kit.clock import Clock, Timer, Timers
 from scaler.actors.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped
 
@@ -38,11 +35,8 @@ class DeadLetters:
 
     def append(self, message: Any) -> None:
         self.count += 1
-        if isinstance(message, Envelope) and message.reply_to is not None:
-            try:
-                raise pykka.ActorDeadError("the actor stopped before handling the message")
-            except pykka.ActorDeadError:
-                message.reply_to.set_exception()
+        if type(message) is Question:
+            message.refuse()
 
     def extend(self, messages: Iterable[Any]) -> None:
         for message in messages:
@@ -58,8 +52,10 @@ class Dispatcher:
 
     Args:
         clock: seconds, monotonic.
-        wake: called, from any thread, when mail came from another thread; it must make the shell call `run` soon.
-        on_escalation: called with the error when an actor without a parent fails: nobody is left to restart it.
+        wake: called, from any thread, when mail came from another thread; it must make the shell call `run` soon. It
+            must not raise, also not when it is called once more after `close`.
+        on_escalation: called with the error when an actor without a parent fails: nobody is left to restart it. It
+            must not raise.
     """
 
     def __init__(
@@ -78,7 +74,8 @@ class Dispatcher:
         self._urgent: deque[tuple[ActorRef, Any]] = deque()
         self._posted: deque[tuple[ActorRef, Any]] = deque()
         self._timers = Timers()
-        self._closed = False
+        self._addresses: set[ActorRef] = set()
+        self.is_closed = False
 
     # Life of an actor
 
@@ -92,56 +89,79 @@ class Dispatcher:
         """Return an address without an actor; mail waits there until `put_behind`."""
         ref = SupervisedRef(actor_type, self, parent)
         ref._mailbox = []
+        self._addresses.add(ref)
         return ref
 
     def put_behind(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` behind an address that has none. It gets the mail that waited."""
+        """Start `actor` behind an address that has none. It gets the mail that waited.
+
+        Raises:
+            ActorStoppedError: if the address has ended, or has an actor.
+        """
         if ref._actor is not None or ref.is_stopped():
             raise ActorStoppedError(f"{ref} is not waiting for an actor")
-        self._put_behind(ref, actor)
+        if not self._put_behind(ref, actor):
+            return  # on_start raised, or it has stopped itself
         if ref._mailbox:
             self._ready.append(ref)
-        elif ref._actor is not None:
+        else:
             ref._mailbox = None
 
-    def _put_behind(self, ref: ActorRef, actor: Actor) -> None:
+    def _put_behind(self, ref: ActorRef, actor: Actor) -> bool:
         ref._actor = actor
         actor._actor_ref = ref
         actor._start_actor_loop()
+        return ref._actor is actor
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor now. Mail that waits becomes dead letters. A supervisor is told of it."""
+        """End the actor now, in good order. Only a supervisor is told, and decides what becomes of the address."""
+        if not ref.supervised:
+            self.end(ref)
+        elif ref._actor is not None:
+            assert ref._parent is not None
+            ref._parent.notify(ChildStopped(ref))
+            self.withdraw(ref)
+
+    def end(self, ref: ActorRef) -> None:
+        """End the actor now, in good order, and its address for good. Mail that waits becomes dead letters."""
         actor, waiting = ref._actor, ref._mailbox
         ref._actor, ref._mailbox = None, self.dead_letters
-        if isinstance(waiting, list):
+        if ref.supervised:
+            self._addresses.discard(ref)
+        if type(waiting) is list:
             self.dead_letters.extend(waiting)
-        if actor is None:
-            return
-        if ref.supervised and ref._parent is not None:
-            ref._parent.notify(ChildStopped(ref))
-        self._run_hook(ref, actor, actor.on_stop)
+        if actor is not None:
+            self._run_on_stop(ref, actor)
 
-    def withdraw(self, ref: SupervisedRef) -> None:
+    def withdraw(self, ref: ActorRef) -> None:
         """Take the actor away from behind its address, in good order, so that another can be put there. Mail waits."""
         actor, ref._actor = ref._actor, None
         if ref._mailbox is None:
             ref._mailbox = []
         if actor is not None:
-            self._run_hook(ref, actor, actor.on_stop)
+            self._run_on_stop(ref, actor)
+
+    def _run_on_stop(self, ref: ActorRef, actor: Actor) -> None:
+        """Have the last word of an actor that has ended. If it raises, there is nothing left to fail or to restart."""
+        try:
+            actor.on_stop()
+        except BaseException:
+            self.failures += 1
+            logger.exception("%s raised in on_stop", ref)
 
     # Mail
 
     def post(self, ref: ActorRef, message: Any) -> None:
         """Send `message` from any thread, and wake the dispatcher. After `close`: a dead letter."""
         self._posted.append((ref, message))
-        if self._closed:
+        if self.is_closed:
             self._refuse_posted()
         else:
             self._wake()
 
-    def schedule(self, delay_seconds: float, ref: ActorRef, message: Any) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`."""
-        return self._timers.add(self.clock() + delay_seconds, ref, message)
+    def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
+        """Send `message` to `ref` after `delay_seconds`; only if `owner`, when given, is still the actor there then."""
+        return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     def next_deadline(self) -> float | None:
         """Return the clock's time at which the next timer is due, or None."""
@@ -155,21 +175,34 @@ class Dispatcher:
         Returns:
             True when no mail waits; False when the budget ended the run.
         """
+        if self._refuse_if_closed():
+            return True
         posted, ready, urgent = self._posted, self._ready, self._urgent
-        while posted:
-            ref, message = posted.popleft()
-            ref.send(message)
+        self._take_posted()
         if self._timers:
             self._timers.fire(self.clock())
         left = budget
         while left > 0:
             if urgent:
-                self._run_urgent()
-            if not ready:
+                left -= self._run_urgent(left)
+            elif ready:
+                left -= self._turn(ready.popleft())
+            elif posted:
+                self._take_posted()
+            else:
                 break
-            left -= self._turn(ready.popleft())
         self.messages_handled += budget - left
-        return not (ready or urgent or posted)
+        return self._refuse_if_closed() or not (ready or urgent or posted)
+
+    def _take_posted(self) -> None:
+        """Put into mailboxes what other threads have posted until now; what they go on posting is for the next time."""
+        posted = self._posted
+        for _ in range(len(posted)):
+            try:
+                ref, message = posted.popleft()
+            except IndexError:  # closed by a handler in this very run, and another thread refused it first
+                return
+            ref.send(message)
 
     def _turn(self, ref: ActorRef) -> int:
         """Let one actor handle the mail it had when its turn began. Returns the number of messages."""
@@ -191,24 +224,27 @@ class Dispatcher:
             for message in mail:
                 handlers[type(message)](actor, message)
                 if ref._actor is not actor:
-                    self._put_back(ref, mail)
-                    break
+                    return len(mailbox) - self._put_back(ref, mail)
         except BaseException as error:
             self._fail(ref, actor, error)
-            self._put_back(ref, mail)
+            return len(mailbox) - self._put_back(ref, mail)
         return len(mailbox)
 
-    def _run_urgent(self) -> None:
-        while self._urgent:
-            ref, message = self._urgent.popleft()
+    def _run_urgent(self, most: int) -> int:
+        """Handle urgent mail, also what it leads to, at most `most` messages. Returns their number."""
+        urgent, handled = self._urgent, 0
+        while urgent and handled < most:
+            ref, message = urgent.popleft()
+            handled += 1
             actor = ref._actor
             if actor is None:
-                self.dead_letters.append(message)
+                ref.send(message)  # it waits there for the next actor, or is a dead letter
                 continue
             try:
                 actor.handlers[type(message)](actor, message)
             except BaseException as error:
                 self._fail(ref, actor, error)
+        return handled
 
     def _run_hook(self, ref: ActorRef, actor: Actor, hook: Callable[[], None]) -> None:
         try:
@@ -218,48 +254,56 @@ class Dispatcher:
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
         """An actor raised: it is gone; mail waits if a supervisor may restart it, else it becomes dead letters."""
-        self.failures += 1
-        parent = ref._parent
+        self._log_failure(ref, error)
         if ref._actor is actor:
-            if ref.supervised:
-                ref._actor = None
-                if ref._mailbox is None:
-                    ref._mailbox = []
-            else:
-                ref._actor, waiting = None, ref._mailbox
+            waiting, ref._actor = ref._mailbox, None
+            if not ref.supervised:
                 ref._mailbox = self.dead_letters
-                if isinstance(waiting, list):
+                if type(waiting) is list:
                     self.dead_letters.extend(waiting)
+            elif waiting is None:
+                ref._mailbox = []
+            try:
+                actor.on_failure(type(error), error, error.__traceback__)
+            except BaseException:
+                logger.exception("%s failed again in on_failure", ref)
+        self._tell_parent(ref, error)
+
+    def report_failure(self, ref: ActorRef, error: BaseException) -> None:
+        """Count, log and tell the parent that there is no actor at `ref`, because it could not even be made."""
+        self._log_failure(ref, error)
+        self._tell_parent(ref, error)
+
+    def _log_failure(self, ref: ActorRef, error: BaseException) -> None:
+        self.failures += 1
         logger.error("%s failed: %r", ref, error, exc_info=error)
-        try:
-            actor.on_failure(type(error), error, error.__traceback__)
-        except BaseException as second:
-            logger.error("%s failed again in on_failure: %r", ref, second, exc_info=second)
-        if parent is not None:
-            parent.notify(ChildFailed(ref, error))
+
+    def _tell_parent(self, ref: ActorRef, error: BaseException) -> None:
+        if ref._parent is not None:
+            ref._parent.notify(ChildFailed(ref, error))
         elif self._on_escalation is not None:
             self._on_escalation(error)
 
-    def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> None:
-        """Mail that an actor did not get to: it waits for the next actor at that address, or is dead."""
+    def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
+        """Mail that an actor did not get to waits for the next one at that address, or is dead. Returns how much."""
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):
             mailbox[:0] = rest
         else:
             self.dead_letters.extend(rest)
+        return len(rest)
 
     # The end
 
     def close(self) -> None:
-        """Take no more mail from other threads. Whoever waits for an answer gets `pykka.ActorDeadError`."""
-        self._closed = True
+        """Take no more mail. What waits is dead letters, and whoever waits for an answer gets `pykka.ActorDeadError`.
+
+        For the thread that calls `run`. No actor is told: stop the root first. Any number of times.
+        """
+        self.is_closed = True
         self._refuse_posted()
-        while self._ready:
-            ref = self._ready.popleft()
-            if isinstance(ref._mailbox, list):
-                self.dead_letters.extend(ref._mailbox)
-            ref._mailbox = self.dead_letters
+        self._refuse_waiting()
 
     def _refuse_posted(self) -> None:
         while self._posted:
@@ -267,6 +311,22 @@ class Dispatcher:
                 self.dead_letters.append(self._posted.popleft()[1])
             except IndexError:  # another thread refused it first
                 return
+
+    def _refuse_if_closed(self) -> bool:
+        if self.is_closed:
+            self._refuse_waiting()
+        return self.is_closed
+
+    def _refuse_waiting(self) -> None:
+        """Every actor with mail is in one of these: ready, notified, or an address whose actor is to be restarted."""
+        for ref in (*self._ready, *self._addresses):
+            waiting, ref._mailbox = ref._mailbox, self.dead_letters
+            if type(waiting) is list:
+                self.dead_letters.extend(waiting)
+        self.dead_letters.extend(message for _, message in self._urgent)
+        self._ready.clear()
+        self._addresses.clear()
+        self._urgent.clear()
 
     def statistics(self) -> dict[str, int]:
         """Return counts: handled messages, dead letters, failures, actors with mail, timers."""

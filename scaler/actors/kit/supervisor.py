@@ -1,11 +1,11 @@
 """Supervisor: keeps children alive, as their specifications say.
 
 A failed child is restarted at the same address, so that whoever wrote to it need not know; its mail waits. Restarts are
-counted against a budget: a supervisor that restarts more often than `times` within `within_seconds` fails itself, and its
-own supervisor decides (escalation). A root that fails ends the process.
+counted against a budget: a supervisor that restarts more often than `times` within `within_seconds` fails itself, and
+its own supervisor decides (escalation). A root that fails ends the process.
 
-Only failures are charged to the budget. A permanent child that ends in good order is started again at no charge, so an
-actor must not end in good order at once after it started.
+A permanent child that ends in good order is started again, at the same address, at no charge to the budget, and in the
+ordinary lane: one that ends at once, again and again, wastes time but stops nobody.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from scaler.actors.kit.actor import Actor, ActorRef, SupervisedRef, handles
 from scaler.actors.kit.lifecycle import ChildFailed, ChildStopped
 from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.actors.kit.clock import Timer
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ class Restart(Enum):
     TRANSIENT = "transient"
     """after a failure only"""
     TEMPORARY = "temporary"
-    """never"""
+    """never; nor when a sibling's failure ends it"""
 
 
 class Strategy(Enum):
@@ -51,7 +54,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How a child is made, and when it is made again."""
+    """How a child is made, and when it is made again. A `factory` that raises counts as a failure of its child."""
 
     name: str
     actor_type: type[Actor]
@@ -69,7 +72,7 @@ class RestartBudget:
 
 @dataclass(frozen=True)
 class BackOff:
-    """How long to wait before a restart: at once the first time, then `first_seconds`, growing by `factor` to the most."""
+    """How long to wait before a restart: not at all the first time, then `first_seconds`, growing by `factor`."""
 
     first_seconds: float = 0.05
     factor: float = 2.0
@@ -79,7 +82,8 @@ class BackOff:
         """Return the wait before a restart after so many recent failures, in seconds."""
         if recent_failures <= 1:
             return 0.0
-        return min(self.most_seconds, self.first_seconds * self.factor ** (recent_failures - 2))
+        exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold
+        return min(self.most_seconds, self.first_seconds * self.factor**exponent)
 
 
 class RestartBudgetExceededError(RuntimeError):
@@ -87,20 +91,26 @@ class RestartBudgetExceededError(RuntimeError):
 
 
 @message
-class _RestartDue:
+class _StartDue:
     names: tuple[str, ...]
 
 
+DEFAULT_BUDGET = RestartBudget()
+DEFAULT_BACK_OFF = BackOff()
+
+
 class Supervisor(Actor):
-    """Starts its children in order, stops them in reverse order, and restarts them by its strategy."""
+    """Starts its children in order, stops them in reverse order, and restarts them by its strategy.
+
+    The addresses of the children live as long as this supervisor: when it is itself restarted, they are new.
+    """
 
     def __init__(
         self,
         children: tuple[ChildSpec, ...],
         strategy: Strategy = Strategy.ONE_FOR_ONE,
-        budget: RestartBudget = RestartBudget(),
-        back_off: BackOff = BackOff(),
-        on_change: Callable[[Peers], None] | None = None,
+        budget: RestartBudget = DEFAULT_BUDGET,
+        back_off: BackOff = DEFAULT_BACK_OFF,
     ) -> None:
         self._specs = {spec.name: spec for spec in children}
         if len(self._specs) != len(children):
@@ -108,9 +118,9 @@ class Supervisor(Actor):
         self._strategy = strategy
         self._budget = budget
         self._back_off = back_off
-        self._on_change = on_change
         self._addresses: dict[str, SupervisedRef] = {}
         self._names: dict[ActorRef, str] = {}
+        self._restarts: dict[str, Timer] = {}
         self._failure_times: deque[float] = deque()
 
     @property
@@ -121,16 +131,10 @@ class Supervisor(Actor):
     def on_start(self) -> None:
         for spec in self._specs.values():
             self._give_address(spec)
-        for name in self._specs:
-            self._start(name)
-
-    def _give_address(self, spec: ChildSpec) -> None:
-        ref = self.actor_ref._dispatcher.address(spec.actor_type, self.actor_ref)
-        self._addresses[spec.name] = ref
-        self._names[ref] = spec.name
+        self._start_waiting(tuple(self._specs))
 
     def add(self, spec: ChildSpec) -> ActorRef:
-        """Start one more child.
+        """Start one more child, as the last one.
 
         Raises:
             ValueError: if a child of that name exists.
@@ -138,49 +142,58 @@ class Supervisor(Actor):
         if spec.name in self._specs:
             raise ValueError(f"there is a child named {spec.name} already")
         self._specs[spec.name] = spec
-        self._give_address(spec)
-        self._start(spec.name)
-        return self._addresses[spec.name]
+        ref = self._give_address(spec)
+        self._start_waiting((spec.name,))
+        return ref
+
+    def on_stop(self) -> None:
+        for ref in reversed(tuple(self._addresses.values())):
+            self.actor_ref._dispatcher.end(ref)
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()
+
+    # What becomes of a child that is not there any more
 
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
-        name = self._names.get(failed.child)
+        name = self._name_if_open(failed.child)
         if name is None:
-            return  # forgotten since: its failure was on the way when it was removed
-        if self._specs[name].restart is Restart.TEMPORARY:
-            self._forget(name)
             return
         affected = self._affected_by(name)
-        for other in reversed(affected):
-            self.actor_ref._dispatcher.withdraw(self._addresses[other])
+        if self._specs[name].restart is Restart.TEMPORARY:
+            self._forget(name)
+            self._start_waiting(affected)
+            return
         delay_seconds = self._back_off.delay_seconds(self._charge(failed.error))
+        for other in reversed(affected):
+            self._withdraw(other, forget=other != name and self._specs[other].restart is Restart.TEMPORARY)
         logger.warning("restarting %s in %.2f s after %r", ", ".join(affected), delay_seconds, failed.error)
         if delay_seconds == 0.0:
-            self._restart(_RestartDue(affected))
+            self._start_waiting(affected)
         else:
-            self.schedule(delay_seconds, _RestartDue(affected))
+            self._restarts |= dict.fromkeys(affected, self.schedule(delay_seconds, _StartDue(affected)))
 
     @handles(ChildStopped)
     def _child_stopped(self, stopped: ChildStopped) -> None:
-        name = self._names.get(stopped.child)
+        name = self._name_if_open(stopped.child)
         if name is None:
             return
+        affected = self._affected_by(name)
         if self._specs[name].restart is Restart.PERMANENT:
-            self._names.pop(stopped.child)
-            self._give_address(self._specs[name])
-            self._start(name)
+            self.actor_ref.send(_StartDue(affected))
         else:
             self._forget(name)
+            self._start_waiting(affected)
 
-    @handles(_RestartDue)
-    def _restart(self, due: _RestartDue) -> None:
-        for name in due.names:
-            ref = self._addresses.get(name)
-            if ref is not None and ref._actor is None:
-                self._start(name)
+    @handles(_StartDue)
+    def _start_due(self, due: _StartDue) -> None:
+        self._start_waiting(due.names)
 
-    def _start(self, name: str) -> None:
-        self.actor_ref._dispatcher.put_behind(self._addresses[name], self._specs[name].factory(self._addresses))
+    def _name_if_open(self, child: ActorRef) -> str | None:
+        """Return the child's name if it is still to be decided what becomes of it; the news may have been overtaken."""
+        name = self._names.get(child)
+        return name if name is not None and self._is_waiting(name) else None
 
     def _affected_by(self, name: str) -> tuple[str, ...]:
         names = tuple(self._specs)
@@ -200,15 +213,51 @@ class Supervisor(Actor):
             ) from error
         return len(times)
 
+    # Children
+
+    def _give_address(self, spec: ChildSpec) -> SupervisedRef:
+        ref = self.actor_ref._dispatcher.address(spec.actor_type, self.actor_ref)
+        self._addresses[spec.name] = ref
+        self._names[ref] = spec.name
+        return ref
+
+    def _is_waiting(self, name: str) -> bool:
+        """Return whether there is no actor at that address, and no back-off to end before there may be one."""
+        ref = self._addresses.get(name)
+        if ref is None or ref._actor is not None or ref.is_stopped():
+            return False
+        restart = self._restarts.get(name)
+        return restart is None or not restart.is_pending
+
+    def _start_waiting(self, names: tuple[str, ...]) -> None:
+        """Start those of `names` that wait for it, in order. Where siblings depend on it, the first that is not there
+        then stops the row: what becomes of it decides over the rest.
+        """
+        for name in names:
+            if self._is_waiting(name):
+                self._start(name)
+                if self._strategy is not Strategy.ONE_FOR_ONE and self._is_waiting(name):
+                    return
+
+    def _start(self, name: str) -> None:
+        ref, dispatcher = self._addresses[name], self.actor_ref._dispatcher
+        try:
+            actor = self._specs[name].factory(self._addresses)
+        except BaseException as error:
+            dispatcher.report_failure(ref, error)
+        else:
+            dispatcher.put_behind(ref, actor)
+
+    def _withdraw(self, name: str, forget: bool) -> None:
+        restart = self._restarts.pop(name, None)
+        if restart is not None:
+            restart.cancel()
+        if forget:
+            self._forget(name)
+        else:
+            self.actor_ref._dispatcher.withdraw(self._addresses[name])
+
     def _forget(self, name: str) -> None:
         ref = self._addresses.pop(name)
         del self._names[ref], self._specs[name]
-        self.actor_ref._dispatcher.stop(ref)
-
-    def on_stop(self) -> None:
-        for ref in reversed(tuple(self._addresses.values())):
-            self._names.pop(ref, None)
-            self.actor_ref._dispatcher.stop(ref)
-
-    def on_failure(self, *_error: object) -> None:
-        self.on_stop()
+        self.actor_ref._dispatcher.end(ref)

@@ -1,0 +1,209 @@
+"""Acceptor: says yes or no to every hello, and starts or finds the session behind it.
+
+Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown asked); sends to sessions and, through the
+outbox, replies to peers. It supervises the sessions: one that fails is forgotten, and its peer is told to say hello again.
+
+Must never: trust an id from a hello to be anything but random bytes that the peer was the first to show.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.client_session import ClientSession
+from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.actors.messages import (
+    AgentArrived,
+    BalancerRestarted,
+    ClientArrived,
+    Resumed,
+    SessionEnded,
+    ShutdownAsked,
+    StopAgent,
+)
+from scaler.actors.outbox import Directory, Outbox
+from scaler.actors.session import Services
+from scaler.ids import ClientId, Connection, SchedulerId
+from scaler.wire.messages import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    HELD_RUN,
+    PROTOCOL_VERSION,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    ClientHello,
+    ClientShutdownResponse,
+    Direction,
+    HelloReply,
+    HelloRequest,
+    WorkerHello,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the scheduler's settings say about peers."""
+
+    client_timeout_seconds: float = 60.0
+    worker_timeout_seconds: float = 60.0
+    per_worker_queue_size: int = 1000
+    crash_limit: int = 3
+    protected: bool = True
+
+
+class Acceptor(Actor):
+    """The one acceptor of the scheduler."""
+
+    def __init__(
+        self,
+        scheduler_id: SchedulerId,
+        package_version: str,
+        limits: Limits,
+        directory: Directory,
+        outbox: Outbox,
+        balancer: ActorRef,
+        object_store: ActorRef,
+        shut_down: Callable[[], None],
+    ) -> None:
+        self._scheduler_id = scheduler_id
+        self._package_version = package_version
+        self._limits = limits
+        self._directory = directory
+        self._outbox = outbox
+        self._balancer = balancer
+        self._object_store = object_store
+        self._shut_down = shut_down
+
+    # Hellos
+
+    @handles(ClientArrived)
+    def _client_arrived(self, arrived: ClientArrived) -> None:
+        hello = arrived.hello
+        if self._refused(arrived.connection, SCHEDULER_TO_CLIENT, hello, "client"):
+            return
+        session = self._directory.sessions.get(hello.client_id)
+        if session is None or session.is_stopped():
+            session = self.spawn(
+                ClientSession(
+                    ClientId(hello.client_id),
+                    arrived.connection,
+                    self._services(),
+                    self._limits.client_timeout_seconds,
+                    self._limits.crash_limit,
+                )
+            )
+            logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
+        else:
+            session.send(Resumed(arrived.connection, b""))
+        self._welcome(arrived.connection, hello.client_id, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+
+    @handles(AgentArrived)
+    def _agent_arrived(self, arrived: AgentArrived) -> None:
+        hello = arrived.hello
+        if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, "cluster"):
+            return
+        held = hello.held if len(hello.held) % HELD_RUN.size == 0 else b""
+        session = self._directory.sessions.get(hello.node_id)
+        resumes = session is not None and not session.is_stopped()
+        if session is None or not resumes:
+            # Bound before it starts, so that its first words to the agent follow the welcome.
+            self._reply(arrived.connection)
+            session = self.spawn(
+                AgentSession(
+                    tuple(hello.worker_names.split(",")),
+                    arrived.connection,
+                    self._services(),
+                    self._limits.worker_timeout_seconds,
+                    self._limits.per_worker_queue_size,
+                    held,
+                )
+            )
+            logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
+        else:
+            self._reply(arrived.connection)
+            session.send(Resumed(arrived.connection, held))
+        self._bind(arrived.connection, hello.node_id, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+
+    def _services(self) -> Services:
+        return Services(self.actor_ref, self._balancer, self._object_store, self._outbox)
+
+    def _welcome(
+        self, connection: Connection, peer_id: bytes, session: ActorRef, incoming: Direction, outgoing: Direction
+    ) -> None:
+        self._reply(connection)
+        self._bind(connection, peer_id, session, incoming, outgoing)
+
+    def _reply(self, connection: Connection) -> None:
+        self._outbox.put(
+            connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version)
+        )
+
+    def _bind(
+        self, connection: Connection, peer_id: bytes, session: ActorRef, incoming: Direction, outgoing: Direction
+    ) -> None:
+        for old in [c for c, peer in self._directory.peers.items() if peer.session is session]:
+            self._directory.unbind(old)
+        self._directory.sessions[peer_id] = session
+        self._directory.bind(connection, session, incoming, outgoing)
+
+    def _refused(
+        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, kind: str
+    ) -> bool:
+        """Refuse a peer that speaks another protocol. Returns whether it was refused."""
+        if hello.protocol_version == PROTOCOL_VERSION:
+            return False
+        reason = (
+            f"this {kind} (scaler {hello.package_version}) speaks protocol {hello.protocol_version}, "
+            f"the scheduler (scaler {self._package_version}) speaks protocol {PROTOCOL_VERSION}: "
+            f"install the same version of scaler on both sides"
+        )
+        logger.warning("refused: %s", reason)
+        reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
+        self._outbox.put_to_stranger(connection, outgoing, reply)
+        return True
+
+    # Sessions
+
+    @handles(SessionEnded)
+    def _session_ended(self, ended: SessionEnded) -> None:
+        self._forget(ended.session)
+
+    @handles(ChildFailed)
+    def _session_failed(self, failed: ChildFailed) -> None:
+        for connection, peer in self._directory.peers.items():
+            if peer.session is failed.child:
+                reason = f"the scheduler failed at your session: {failed.error!r}"
+                self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
+        self._forget(failed.child)
+
+    def _forget(self, session: ActorRef) -> None:
+        directory = self._directory
+        for connection in [c for c, peer in directory.peers.items() if peer.session is session]:
+            directory.unbind(connection)
+        for peer_id in [i for i, known in directory.sessions.items() if known is session]:
+            del directory.sessions[peer_id]
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for session in self._directory.sessions.values():
+            session.send(restarted)
+
+    # Shutdown
+
+    @handles(ShutdownAsked)
+    def _shutdown_asked(self, asked: ShutdownAsked) -> None:
+        if self._limits.protected:
+            reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
+            self._outbox.put(asked.connection, ClientShutdownResponse(0, reason))
+            return
+        logger.info("shutting down: a client asked for it")
+        self._outbox.put(asked.connection, ClientShutdownResponse(1, ""))
+        for peer in self._directory.peers.values():
+            if peer.outgoing is SCHEDULER_TO_AGENT:
+                peer.session.send(StopAgent("a client shut the scheduler down"))
+        self._shut_down()

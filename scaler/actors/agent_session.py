@@ -1,0 +1,146 @@
+"""AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
+
+Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the object store and, through the
+outbox, to the agent. It supervises the proxies: when one fails, the whole session is over and the agent is told to say hello
+again, so that both sides agree anew on who has which task.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from scaler.actors.kit import ActorRef, ChildFailed, handles
+from scaler.actors.messages import (
+    BalancerRestarted,
+    FetchObject,
+    Resumed,
+    StopAgent,
+    StopWorker,
+)
+from scaler.actors.session import Services, Session
+from scaler.actors.worker_proxy import WorkerProxy
+from scaler.ids import Connection, TaskId
+from scaler.wire.messages import (
+    HELD_RUN,
+    DisconnectRequests,
+    DisconnectResponse,
+    HelloRequest,
+    ObjectRequests,
+    RunCancel,
+    RunResults,
+    WorkerHeartbeatEcho,
+    WorkerHeartbeats,
+)
+
+logger = logging.getLogger(__name__)
+
+COME_BACK_SECONDS = 2.0
+"""How long an agent whose connection was cut has to come back before its tasks go to other workers."""
+
+
+class AgentSession(Session):
+    """One agent. Its workers are addressed by their position in the hello's list of names."""
+
+    def __init__(
+        self,
+        worker_names: tuple[str, ...],
+        connection: Connection,
+        services: Services,
+        timeout_seconds: float,
+        queue_size: int,
+        held: bytes,
+    ) -> None:
+        super().__init__(
+            f"agent of {', '.join(worker_names)}", connection, services, timeout_seconds, COME_BACK_SECONDS
+        )
+        self._worker_names = worker_names
+        self._queue_size = queue_size
+        self._held = held
+        self._workers: list[ActorRef] = []
+
+    def on_start(self) -> None:
+        super().on_start()
+        for task_id, attempt, worker in HELD_RUN.iter_unpack(self._held):  # from another life of the scheduler
+            self._outbox.put(self._connection, RunCancel(TaskId(task_id), worker, attempt))
+        self._workers = [
+            self.spawn(
+                WorkerProxy(name, index, self._connection, self._outbox, self._services.balancer, self._queue_size)
+            )
+            for index, name in enumerate(self._worker_names)
+        ]
+
+    # From the agent
+
+    @handles(RunResults)
+    def _results(self, results: RunResults) -> None:
+        by_worker: dict[int, RunResults] = {}
+        for result in results:
+            batch = by_worker.get(result.worker)
+            if batch is None:
+                batch = by_worker[result.worker] = RunResults()
+            batch.append(result)
+        for worker, batch in by_worker.items():
+            if worker < len(self._workers):
+                self._workers[worker].send(batch)
+
+    @handles(ObjectRequests)
+    def _requests(self, batch: ObjectRequests) -> None:
+        for request in batch:
+            self._services.object_store.send(FetchObject(request.object_id, self._connection))
+
+    @handles(WorkerHeartbeats)
+    def _heartbeat(self, batch: WorkerHeartbeats) -> None:
+        self._heard()
+        for heartbeat in batch:
+            self._outbox.put(self._connection, WorkerHeartbeatEcho(heartbeat.sent_ns))
+
+    @handles(DisconnectRequests)
+    def _leaves(self, batch: DisconnectRequests) -> None:
+        logger.info("workers %s leave: %s", ", ".join(self._worker_names), batch[0].reason)
+        self._outbox.put(self._connection, DisconnectResponse("goodbye"))
+        self.stop_now()
+
+    # From the scheduler
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for worker in self._workers:
+            worker.send(restarted)
+
+    @handles(StopAgent)
+    def _stop_agent(self, stop: StopAgent) -> None:
+        self._outbox.put(self._connection, DisconnectResponse(stop.reason))
+        self.stop_now()
+
+    @handles(ChildFailed)
+    def _worker_failed(self, failed: ChildFailed) -> None:
+        self._outbox.put(self._connection, HelloRequest(f"the scheduler failed at one of your workers: {failed.error!r}"))
+        self.stop_now()
+
+    # Its connection
+
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        super()._resumed(resumed)
+        for worker in self._workers:
+            worker.send(resumed)
+
+    def _say_lost(self) -> None:
+        # It must not go on with tasks that others have now.
+        self._outbox.put(self._connection, HelloRequest("you were silent for too long"))
+
+    # Its end
+
+    def on_failure(self, *error: object) -> None:
+        self._outbox.put(self._connection, HelloRequest("the scheduler failed at your session"))
+        super().on_failure(*error)
+
+    def _leave(self) -> None:
+        for worker in self._workers:
+            worker.send(StopWorker())
+        self._workers = []
+        super()._leave()
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: workers."""
+        return {"workers": len(self._workers)}

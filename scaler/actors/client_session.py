@@ -1,0 +1,145 @@
+"""ClientSession: one client, from its first hello until it leaves or stays silent for too long.
+
+Written to by the edge (batches from the client), the acceptor (the client is back on another connection) and its tasks; sends to
+its tasks, the object store, the acceptor and, through the outbox, to the client. It supervises its tasks: one that fails
+inside the scheduler is reported as failed, and nothing else happens.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.kit import ActorRef, ChildFailed, handles
+from scaler.actors.messages import (
+    BalancerRestarted,
+    CancelTask,
+    DeleteObject,
+    FetchObject,
+    OwnerLeft,
+    ShutdownAsked,
+    StoreObject,
+    TaskDone,
+)
+from scaler.actors.session import Services, Session
+from scaler.actors.task import Home, TaskActor
+from scaler.ids import ClientId, Connection, ObjectId, TaskId
+from scaler.wire.messages import (
+    ClientDisconnects,
+    ClientHeartbeatEcho,
+    ClientHeartbeats,
+    GoodbyeKind,
+    InstructionKind,
+    ObjectInstructions,
+    ObjectRequests,
+    TaskCancels,
+    TaskResult,
+    Tasks,
+    TaskStatus,
+)
+
+COME_BACK_SECONDS = 5.0
+"""How long a client whose connection was cut has to come back; never longer than its time-out."""
+
+
+class ClientSession(Session):
+    """One client and its open tasks."""
+
+    def __init__(
+        self,
+        client_id: ClientId,
+        connection: Connection,
+        services: Services,
+        timeout_seconds: float,
+        crash_limit: int,
+    ) -> None:
+        super().__init__(f"client {client_id.hex()[:8]}", connection, services, timeout_seconds, COME_BACK_SECONDS)
+        self._client_id = client_id
+        self._object_store = services.object_store
+        self._crash_limit = crash_limit
+        self._tasks: dict[TaskId, ActorRef] = {}
+
+    def on_start(self) -> None:
+        super().on_start()
+        self._home = Home(self.actor_ref, self._services.balancer, self._object_store, self._crash_limit)
+
+    # From the client
+
+    @handles(Tasks)
+    def _submit(self, batch: Tasks) -> None:
+        tasks, spawn, home = self._tasks, self.spawn, self._home
+        for spec in batch:
+            if spec.task_id not in tasks:  # else it was sent again after a cut
+                tasks[spec.task_id] = spawn(TaskActor(spec, home))
+
+    @handles(TaskCancels)
+    def _cancel(self, batch: TaskCancels) -> None:
+        for cancel in batch:
+            task = self._tasks.get(cancel.task_id)
+            if task is not None:  # else its result is on the way
+                task.send(CancelTask())
+
+    @handles(ObjectInstructions)
+    def _instruct(self, batch: ObjectInstructions) -> None:
+        for instruction in batch:
+            if instruction.kind == InstructionKind.DELETE:
+                self._object_store.send(DeleteObject(instruction.object_id, self._client_id))
+            else:
+                held = instruction.kind == InstructionKind.CREATE
+                self._object_store.send(
+                    StoreObject(instruction.object_id, self._client_id, instruction.name, instruction.frames, held)
+                )
+
+    @handles(ObjectRequests)
+    def _request(self, batch: ObjectRequests) -> None:
+        for request in batch:
+            self._object_store.send(FetchObject(request.object_id, self._connection))
+
+    @handles(ClientHeartbeats)
+    def _heartbeat(self, batch: ClientHeartbeats) -> None:
+        self._heard()
+        for heartbeat in batch:
+            self._outbox.put(self._connection, ClientHeartbeatEcho(heartbeat.sent_ns))
+
+    @handles(ClientDisconnects)
+    def _disconnect(self, batch: ClientDisconnects) -> None:
+        if any(goodbye.kind == GoodbyeKind.SHUTDOWN for goodbye in batch):
+            self._services.acceptor.send(ShutdownAsked(self._connection))
+        else:
+            self.stop_now()
+
+    # From its tasks
+
+    @handles(TaskDone)
+    def _done(self, done: TaskDone) -> None:
+        result = done.result
+        if self._tasks.pop(result.task_id, None) is None:
+            return
+        if done.frames:
+            object_id = ObjectId(result.task_id)
+            self._object_store.send(StoreObject(object_id, self._client_id, "", done.frames, held=True))
+        self._outbox.put(self._connection, result)
+
+    @handles(ChildFailed)
+    def _task_failed(self, failed: ChildFailed) -> None:
+        for task_id, task in self._tasks.items():
+            if task is failed.child:
+                sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+                del self._tasks[task_id]
+                self._outbox.put(self._connection, TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
+                return
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for task in self._tasks.values():
+            task.send(restarted)
+
+    # Its end
+
+    def _leave(self) -> None:
+        for task in self._tasks.values():
+            task.send(CancelTask())
+        self._tasks = {}
+        self._object_store.send(OwnerLeft(self._client_id))
+        super()._leave()
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: open tasks."""
+        return {"tasks": len(self._tasks)}

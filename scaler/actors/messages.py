@@ -1,0 +1,238 @@
+"""What the actors of the scheduler tell each other. Batches of the wire (`scaler.wire.messages`) are handled too, unchanged.
+
+Commands are imperative, facts in the past tense; each says who sends it to whom.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import ClientId, Connection, ObjectId, TaskId
+from scaler.message import message
+from scaler.serialization import Frames
+from scaler.wire.messages import ClientHello, Task, TaskResult, WorkerHello
+
+# A task finds its worker
+
+
+@message
+class TaskReady:
+    """task -> balancer: I can run."""
+
+    task: ActorRef
+    spec: Task
+    attempt: int
+
+
+@message
+class WithdrawTask:
+    """task -> balancer: I do not want to run any more."""
+
+    task: ActorRef
+    task_id: TaskId
+
+
+@message
+class TaskWithdrawn:
+    """balancer -> task: you are not waiting here any more. If there is no such answer, the task was assigned before."""
+
+
+@message
+class AssignTask:
+    """balancer -> worker proxy: have this task run."""
+
+    task: ActorRef
+    spec: Task
+    attempt: int
+
+
+@message
+class TaskAssigned:
+    """worker proxy -> task: your attempt is on its way to my worker."""
+
+    worker: ActorRef
+    attempt: int
+
+
+@message
+class CancelRun:
+    """task -> worker proxy: stop this attempt."""
+
+    task_id: TaskId
+    attempt: int
+
+
+@message
+class RunLost:
+    """worker proxy -> task: my worker is gone, and this attempt with it."""
+
+    attempt: int
+    worker_name: str
+    was_running: bool
+
+
+@message
+class CancelTask:
+    """client session -> task: never run, or stop."""
+
+
+@message
+class TaskDone:
+    """task -> client session: this is my end."""
+
+    result: TaskResult
+    frames: Frames
+
+
+# The balancer and its workers
+
+
+@message
+class PlaceReadyTasks:
+    """balancer -> itself: all mail of this turn is in, now place."""
+
+
+@message
+class WorkerJoined:
+    """worker proxy -> balancer: I take tasks, so many at a time, and have so many."""
+
+    worker: ActorRef
+    window: int
+    load: int
+
+
+@message
+class WorkerLeft:
+    """worker proxy -> balancer: I take none any more."""
+
+    worker: ActorRef
+
+
+@message
+class PlacesFreed:
+    """worker proxy -> balancer: so many of my tasks ended; from now on I take so many at a time."""
+
+    worker: ActorRef
+    count: int
+    window: int
+
+
+@message
+class BalancerRestarted:
+    """balancer -> acceptor -> sessions -> tasks and worker proxies: tell me again what waits and who is free."""
+
+
+# Objects
+
+
+@message
+class StoreObject:
+    """client session -> object store: keep this. `held` by its client until deleted, else as long as tasks use it."""
+
+    object_id: ObjectId
+    owner: ClientId
+    name: str
+    frames: Frames
+    held: bool
+
+
+@message
+class DeleteObject:
+    """client session -> object store: this client needs it no more."""
+
+    object_id: ObjectId
+    owner: ClientId
+
+
+@message
+class UseObjects:
+    """task -> object store: I need these until I say otherwise."""
+
+    object_ids: bytes
+
+
+@message
+class ReleaseObjects:
+    """task -> object store: I need these no more."""
+
+    object_ids: bytes
+
+
+@message
+class FetchObject:
+    """session -> object store: send this to my peer."""
+
+    object_id: ObjectId
+    connection: Connection
+
+
+@message
+class OwnerLeft:
+    """client session -> object store: forget what this client owns."""
+
+    owner: ClientId
+
+
+# Peers come and go
+
+
+@message
+class ClientArrived:
+    """edge -> acceptor: a client said hello."""
+
+    connection: Connection
+    hello: ClientHello
+
+
+@message
+class AgentArrived:
+    """edge -> acceptor: an agent said hello."""
+
+    connection: Connection
+    hello: WorkerHello
+
+
+@message
+class Resumed:
+    """acceptor -> session: your peer has a new connection; `held` is what an agent still has."""
+
+    connection: Connection
+    held: bytes
+
+
+@message
+class ConnectionLost:
+    """edge -> session: this connection is gone, or its peer talks garbage. The peer may come back on another one."""
+
+    connection: Connection
+    reason: str
+
+
+@message
+class CheckSilence:
+    """session -> itself, by timer: is the peer still there?"""
+
+
+@message
+class SessionEnded:
+    """session -> acceptor: my peer is gone for good."""
+
+    session: ActorRef
+
+
+@message
+class ShutdownAsked:
+    """client session -> acceptor: my client wants everything to end."""
+
+    connection: Connection
+
+
+@message
+class StopWorker:
+    """agent session -> worker proxy: the agent is gone."""
+
+
+@message
+class StopAgent:
+    """acceptor -> agent session: send your agent away, the scheduler shuts down."""
+
+    reason: str

@@ -1,0 +1,86 @@
+"""The outbox: the actors' one door out, and the directory of who is behind which connection.
+
+Actors put single items in; the edge takes them out, all of a peer's at once, whenever the dispatcher has nothing more to do or
+its budget is spent. So batches grow with the load by themselves, and a single item leaves at once.
+
+The directory is written by the acceptor and the sessions, and read by the edge. It outlives them: an acceptor that was restarted
+finds its peers here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import Connection
+from scaler.wire.messages import Direction
+
+
+class Peer:
+    """Who is behind a connection."""
+
+    __slots__ = ("incoming", "outgoing", "results_acknowledged", "results_received", "session")
+
+    def __init__(self, session: ActorRef, incoming: Direction, outgoing: Direction) -> None:
+        self.session = session
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.results_received = 0
+        self.results_acknowledged = 0
+
+
+class Directory:
+    """Connection -> peer, and peer id -> session."""
+
+    def __init__(self) -> None:
+        self.peers: dict[Connection, Peer] = {}
+        self.sessions: dict[bytes, ActorRef] = {}
+        self.departed: dict[Connection, Direction] = {}
+        """connections that were unbound since the last flush: their last words still go out"""
+
+    def bind(self, connection: Connection, session: ActorRef, incoming: Direction, outgoing: Direction) -> None:
+        """From now on mail from `connection` goes to `session`."""
+        self.peers[connection] = Peer(session, incoming, outgoing)
+
+    def unbind(self, connection: Connection) -> None:
+        """The connection belongs to nobody any more."""
+        peer = self.peers.pop(connection, None)
+        if peer is not None:
+            self.departed[connection] = peer.outgoing
+
+
+class Outbox:
+    """What the actors have said and the edge has not yet sent."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._items: dict[Connection, list[Any]] = {}
+
+    def put(self, connection: Connection, item: Any) -> None:
+        """Send `item` to a peer."""
+        items = self._items.get(connection)
+        if items is None:
+            self._items[connection] = [item]
+        else:
+            items.append(item)
+
+    def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
+        """Send `item` to somebody who is not in the directory: a refusal."""
+        self._directory.departed[connection] = direction
+        self.put(connection, item)
+
+    def take(self) -> list[tuple[Connection, Direction | None, list[Any]]]:
+        """Return connection, direction and items of every peer with something to send, and forget them.
+
+        The direction is None for a connection that nobody is behind any more.
+        """
+        if not self._items:
+            return []
+        items, self._items = self._items, {}
+        peers, departed = self._directory.peers, self._directory.departed
+        taken = []
+        for connection, said in items.items():
+            peer = peers.get(connection)
+            taken.append((connection, peer.outgoing if peer else departed.get(connection), said))
+        departed.clear()
+        return taken

@@ -1,0 +1,105 @@
+"""Session: what a client's and an agent's session have in common: a connection that may be replaced, and an end.
+
+A peer is gone when it says so, when it was silent for its time-out, or when its connection broke and it did not come back on
+another one within a few seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.actors.messages import CheckSilence, ConnectionLost, Resumed, SessionEnded
+from scaler.actors.outbox import Outbox
+from scaler.ids import Connection
+
+logger = logging.getLogger(__name__)
+
+
+class Services:
+    """What sessions need of the rest of the scheduler."""
+
+    __slots__ = ("acceptor", "balancer", "object_store", "outbox")
+
+    def __init__(self, acceptor: ActorRef, balancer: ActorRef, object_store: ActorRef, outbox: Outbox) -> None:
+        self.acceptor = acceptor
+        self.balancer = balancer
+        self.object_store = object_store
+        self.outbox = outbox
+
+
+class Session(Actor):
+    """One peer.
+
+    Args:
+        title: who it is, for the log.
+        timeout_seconds: how long it may be silent.
+        come_back_seconds: how long it may be without a connection.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        connection: Connection,
+        services: Services,
+        timeout_seconds: float,
+        come_back_seconds: float,
+    ) -> None:
+        self._title = title
+        self._connection = connection
+        self._services = services
+        self._outbox = services.outbox
+        self._timeout_seconds = timeout_seconds
+        self._come_back_seconds = min(come_back_seconds, timeout_seconds)
+        self._last_heard = 0.0
+        self._silence_timer: Timer | None = None
+
+    def on_start(self) -> None:
+        self._heard()
+        self._check_silence_in(self._timeout_seconds)
+
+    def _heard(self) -> None:
+        self._last_heard = self.now()
+
+    def _check_silence_in(self, seconds: float) -> None:
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
+        self._silence_timer = self.schedule(seconds, CheckSilence())
+
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        self._connection = resumed.connection
+        self._heard()
+        self._check_silence_in(self._timeout_seconds)
+
+    @handles(ConnectionLost)
+    def _connection_lost(self, lost: ConnectionLost) -> None:
+        if lost.connection != self._connection:
+            return
+        logger.warning("%s: %s; it has %g s to come back", self._title, lost.reason, self._come_back_seconds)
+        self._last_heard = self.now() - self._timeout_seconds + self._come_back_seconds
+        self._check_silence_in(self._come_back_seconds)
+
+    @handles(CheckSilence)
+    def _check_silence(self, _check: CheckSilence) -> None:
+        left_seconds = self._last_heard + self._timeout_seconds - self.now()
+        if left_seconds > 0:
+            self._check_silence_in(left_seconds)
+        else:
+            logger.warning("%s is gone", self._title)
+            self._say_lost()
+            self.stop_now()
+
+    def _say_lost(self) -> None:
+        """Tell a peer that may live after all that nobody waits for it any more."""
+
+    def on_stop(self) -> None:
+        self._leave()
+
+    def on_failure(self, *_error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
+        self._services.acceptor.send(SessionEnded(self.actor_ref))

@@ -1,0 +1,175 @@
+"""Task: one actor for each task, from its submission to its end.
+
+Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to the same, and to the object
+store when it needs objects. It is the only one that knows how often the task was tried.
+
+Must never: know which state comes next by itself (`task_states` knows), or believe news of an attempt that is not the current one.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages import (
+    BalancerRestarted,
+    CancelRun,
+    CancelTask,
+    ReleaseObjects,
+    RunLost,
+    TaskAssigned,
+    TaskDone,
+    TaskReady,
+    TaskWithdrawn,
+    UseObjects,
+    WithdrawTask,
+)
+from scaler.actors.task_states import (
+    ASSIGNED,
+    BALANCER_RESTARTED,
+    CANCEL,
+    CANCELED,
+    CANCELING,
+    CRASHED,
+    CRASHED_TOO_OFTEN,
+    EVENT_OF_STATUS,
+    FAILED,
+    LOST,
+    LOST_TOO_OFTEN,
+    READY,
+    RUNNING,
+    SUCCEEDED,
+    WITHDRAWING,
+    WITHDRAWN,
+    Event,
+    State,
+    next_state,
+)
+from scaler.serialization import Frames, size_of
+from scaler.wire.messages import RunResult, Task, TaskResult, TaskStatus
+
+
+class Home:
+    """What all tasks of a client share: whom they talk to, and the limit that they have."""
+
+    __slots__ = ("balancer", "crash_limit", "object_store", "session")
+
+    def __init__(self, session: ActorRef, balancer: ActorRef, object_store: ActorRef, crash_limit: int) -> None:
+        self.session = session
+        self.balancer = balancer
+        self.object_store = object_store
+        self.crash_limit = crash_limit
+
+
+class TaskActor(Actor):
+    """One task."""
+
+    def __init__(self, spec: Task, home: Home) -> None:
+        self._spec = spec
+        self._home = home
+        self._state = READY
+        self._attempt = 0
+        self._crashes = 0
+        self._worker: ActorRef | None = None
+
+    def on_start(self) -> None:
+        if self._spec.object_ids:
+            self._home.object_store.send(UseObjects(self._spec.object_ids))
+        self._enter_ready()
+
+    # News
+
+    @handles(TaskAssigned)
+    def _assigned(self, assigned: TaskAssigned) -> None:
+        if assigned.attempt != self._attempt:
+            assigned.worker.send(CancelRun(self._spec.task_id, assigned.attempt))
+            return
+        self._worker = assigned.worker
+        self._move(ASSIGNED)
+
+    @handles(RunResult)
+    def _finished(self, result: RunResult) -> None:
+        if result.attempt != self._attempt or self._worker is None:
+            return
+        self._worker = None
+        event = EVENT_OF_STATUS[result.status]
+        if event is CRASHED and self._count_crash():
+            event = CRASHED_TOO_OFTEN
+        self._move(event, result)
+
+    @handles(RunLost)
+    def _lost(self, lost: RunLost) -> None:
+        if lost.attempt != self._attempt or self._worker is None:
+            return
+        self._worker = None
+        event = LOST_TOO_OFTEN if lost.was_running and self._count_crash() else LOST
+        sentence = f"its worker {lost.worker_name} was lost"
+        status = TaskStatus.WORKER_DIED
+        self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()))
+
+    @handles(CancelTask)
+    def _cancel(self, _cancel: CancelTask) -> None:
+        self._move(CANCEL)
+
+    @handles(TaskWithdrawn)
+    def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
+        self._move(WITHDRAWN)
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
+        self._move(BALANCER_RESTARTED)
+
+    def _count_crash(self) -> bool:
+        """Count one more death while this task ran. Returns whether that is the last one allowed."""
+        self._crashes += 1
+        return self._crashes >= self._home.crash_limit
+
+    # States
+
+    def _move(self, event: Event, result: RunResult | None = None) -> None:
+        state = next_state(self._state, event)
+        if state is None:
+            return
+        self._state = state
+        if state is RUNNING:
+            return  # the worker proxy has sent it on; by far the most frequent case
+        if state is SUCCEEDED and result is not None:
+            self._enter_succeeded(result)
+        elif state is READY:
+            self._enter_ready()
+        elif state is WITHDRAWING:
+            self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id))
+        elif state is CANCELING:
+            self._enter_canceling()
+        elif state is FAILED and result is not None:
+            self._enter_failed(result)
+        elif state is CANCELED:
+            self._end(TaskStatus.CANCELED, b"")
+
+    def _enter_ready(self) -> None:
+        self._attempt += 1
+        self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt))
+
+    def _enter_canceling(self) -> None:
+        if self._worker is not None:
+            self._worker.send(CancelRun(self._spec.task_id, self._attempt))
+
+    def _enter_succeeded(self, result: RunResult) -> None:
+        self._end(TaskStatus.SUCCESS, result.payload, result.frames)
+
+    def _enter_failed(self, result: RunResult) -> None:
+        payload = result.payload
+        if result.status in (TaskStatus.PROCESSOR_DIED, TaskStatus.WORKER_DIED):
+            payload += f" (attempt {self._crashes} of {self._home.crash_limit})".encode()
+        self._end(TaskStatus(result.status), payload)
+
+    def _end(self, status: TaskStatus, payload: bytes, frames: Frames = ()) -> None:
+        home, spec = self._home, self._spec
+        if spec.object_ids:
+            home.object_store.send(ReleaseObjects(spec.object_ids))
+        size = size_of(frames) if frames else 0
+        home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size), frames))
+        self.stop_now()
+
+    @property
+    def state(self) -> State:
+        """The state, for tests and the monitor."""
+        return self._state

@@ -1,0 +1,111 @@
+"""The life of a task, as a table: state and event to the next state. `docs/task-states.md` is drawn from it.
+
+An event that is not in the row of the state, and not among `IGNORED`, is a mistake in this program and raises; it changes nothing.
+News of an older attempt never gets here: the task drops it before.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+from scaler.wire.messages import TaskStatus
+
+State = NewType("State", str)
+Event = NewType("Event", str)
+
+READY = State("ready")  # waits for a worker
+RUNNING = State("running")  # sent to a worker: there it waits in the queue, or runs
+WITHDRAWING = State("withdrawing")  # cancelled while it waited: is it still there, or on its way to a worker?
+CANCELING = State("canceling")  # cancelled while it ran: the worker has been told
+SUCCEEDED = State("succeeded")
+FAILED = State("failed")
+CANCELED = State("canceled")
+FINAL = frozenset({SUCCEEDED, FAILED, CANCELED})
+
+ASSIGNED = Event("assigned")
+FINISHED = Event("finished")  # with a result
+RAISED = Event("raised")  # or failed in another way that trying again would not change
+CRASHED = Event("crashed")  # its processor died
+CRASHED_TOO_OFTEN = Event("crashed too often")
+LOST = Event("lost")  # its worker is gone
+LOST_TOO_OFTEN = Event("lost too often")
+STOPPED = Event("stopped")  # the worker dropped it
+UNKNOWN = Event("unknown")  # the worker does not have it
+CANCEL = Event("cancel")
+WITHDRAWN = Event("withdrawn")
+BALANCER_RESTARTED = Event("balancer restarted")
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    READY: {
+        ASSIGNED: RUNNING,
+        CANCEL: WITHDRAWING,
+        BALANCER_RESTARTED: READY,
+    },
+    RUNNING: {
+        FINISHED: SUCCEEDED,
+        RAISED: FAILED,
+        CRASHED: READY,
+        CRASHED_TOO_OFTEN: FAILED,
+        LOST: READY,
+        LOST_TOO_OFTEN: FAILED,
+        STOPPED: READY,
+        UNKNOWN: READY,
+        CANCEL: CANCELING,
+    },
+    WITHDRAWING: {
+        WITHDRAWN: CANCELED,
+        ASSIGNED: CANCELING,
+        BALANCER_RESTARTED: CANCELED,
+    },
+    CANCELING: {
+        FINISHED: CANCELED,
+        RAISED: CANCELED,
+        CRASHED: CANCELED,
+        CRASHED_TOO_OFTEN: CANCELED,
+        LOST: CANCELED,
+        LOST_TOO_OFTEN: CANCELED,
+        STOPPED: CANCELED,
+        UNKNOWN: CANCELED,
+    },
+}
+
+IGNORED: frozenset[tuple[State, Event]] = frozenset(
+    {
+        (WITHDRAWING, CANCEL),
+        (CANCELING, CANCEL),
+        (RUNNING, BALANCER_RESTARTED),
+        (CANCELING, BALANCER_RESTARTED),
+    }
+)
+
+EVENT_OF_STATUS: tuple[Event, ...] = tuple(
+    {
+        TaskStatus.SUCCESS: FINISHED,
+        TaskStatus.FAILED: RAISED,
+        TaskStatus.CANCELED: STOPPED,
+        TaskStatus.PROCESSOR_DIED: CRASHED,
+        TaskStatus.WORKER_DIED: LOST,
+        TaskStatus.NO_WORKER: STOPPED,
+        TaskStatus.NOT_FOUND: UNKNOWN,
+        TaskStatus.MISSING_OBJECTS: RAISED,
+        TaskStatus.INTERNAL_ERROR: RAISED,
+    }[status]
+    for status in TaskStatus
+)
+"""Status of a run's result, as its number -> event."""
+
+
+class IllegalTransitionError(RuntimeError):
+    """An event that cannot happen in this state."""
+
+
+def next_state(state: State, event: Event) -> State | None:
+    """Return the state after `event`, or None if the event is to be ignored.
+
+    Raises:
+        IllegalTransitionError: if the event cannot happen in `state`.
+    """
+    following = TRANSITIONS[state].get(event)
+    if following is None and (state, event) not in IGNORED:
+        raise IllegalTransitionError(f"a task that is {state} cannot be {event}")
+    return following

@@ -1,0 +1,74 @@
+"""The supervision tree of the scheduler, as one literal.
+
+    scheduler (one for one)
+    |-- object store     restarted with its table
+    |-- balancer         restarted empty; asks everybody again
+    `-- acceptor         restarted with the directory of peers
+        |-- client session   not restarted: its client says hello again
+        |   `-- task             not restarted: reported as failed
+        `-- agent session    not restarted: its agent says hello again
+            `-- worker proxy     with its session
+
+A scheduler that restarts more than the budget allows ends with a non-zero exit code: a loud end is better than a quiet loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scaler.actors.acceptor import Acceptor, Limits
+from scaler.actors.balancer import Balancer
+from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
+from scaler.actors.object_store import ObjectStore, ObjectTable
+from scaler.actors.outbox import Directory, Outbox
+from scaler.ids import SchedulerId
+
+OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
+
+
+class SchedulerTree:
+    """The running tree, and what outlives the actors in it.
+
+    Args:
+        shut_down: called when a client may and does ask for the end of the scheduler.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        scheduler_id: SchedulerId,
+        package_version: str,
+        limits: Limits,
+        shut_down: Callable[[], None],
+    ) -> None:
+        self.directory = Directory()
+        self.outbox = Outbox(self.directory)
+        self.objects = ObjectTable()
+        self.supervisor = Supervisor(
+            (
+                ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: ObjectStore(self.objects, self.outbox)),
+                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR])),
+                ChildSpec(
+                    ACCEPTOR,
+                    Acceptor,
+                    lambda peers: Acceptor(
+                        scheduler_id,
+                        package_version,
+                        limits,
+                        self.directory,
+                        self.outbox,
+                        peers[BALANCER],
+                        peers[OBJECT_STORE],
+                        shut_down,
+                    ),
+                ),
+            ),
+            strategy=Strategy.ONE_FOR_ONE,
+            budget=RestartBudget(times=10, within_seconds=60.0),
+        )
+        dispatcher.spawn(self.supervisor)
+
+    @property
+    def acceptor(self) -> ActorRef:
+        """The address for hellos."""
+        return self.supervisor.children[ACCEPTOR]

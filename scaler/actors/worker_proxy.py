@@ -1,0 +1,143 @@
+"""WorkerProxy: the scheduler's picture of one worker: which tasks it has, in which attempt.
+
+Written to by the balancer (assign), tasks (cancel) and its agent session (results, the agent is gone); sends to tasks, the
+balancer and, through the outbox, to the agent. It alone knows what its worker has, so when the worker is lost it alone gives
+the tasks back.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages import (
+    AssignTask,
+    BalancerRestarted,
+    CancelRun,
+    PlacesFreed,
+    Resumed,
+    RunLost,
+    StopWorker,
+    TaskAssigned,
+    WorkerJoined,
+    WorkerLeft,
+)
+from scaler.actors.outbox import Outbox
+from scaler.actors.policy import moving_mean, window
+from scaler.ids import Connection, TaskId
+from scaler.wire.messages import HELD_RUN, RunCancel, RunResults, RunTask, Task
+
+class Run:
+    """One attempt of a task at this worker."""
+
+    __slots__ = ("attempt", "spec", "task")
+
+    def __init__(self, task: ActorRef, spec: Task, attempt: int) -> None:
+        self.task = task
+        self.spec = spec
+        self.attempt = attempt
+
+
+class WorkerProxy(Actor):
+    """One worker. `runs` is in the order in which the worker takes them: the first one is the one that runs."""
+
+    def __init__(
+        self, name: str, index: int, connection: Connection, outbox: Outbox, balancer: ActorRef, queue_size: int
+    ) -> None:
+        self.name = name
+        self._index = index
+        self._connection = connection
+        self._outbox = outbox
+        self._balancer = balancer
+        self._queue_size = queue_size
+        self._runs: dict[TaskId, Run] = {}
+        self._mean_seconds: float | None = None
+
+    def on_start(self) -> None:
+        self._join()
+
+    def _join(self) -> None:
+        size = window(self._mean_seconds, self._queue_size)
+        self._balancer.send(WorkerJoined(self.actor_ref, size, len(self._runs)))
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
+        self._join()
+
+    @handles(AssignTask)
+    def _assign(self, assign: AssignTask) -> None:
+        spec, attempt = assign.spec, assign.attempt
+        task_id = spec.task_id
+        if task_id in self._runs:  # an older attempt that is being stopped: the task waits for another worker
+            self._give_back(assign)
+            return
+        self._runs[task_id] = Run(assign.task, spec, attempt)
+        self._outbox.put(self._connection, self._order(spec, attempt))
+        assign.task.send(TaskAssigned(self._actor_ref, attempt))
+
+    def _order(self, spec: Task, attempt: int) -> RunTask:
+        return RunTask(spec.task_id, self._index, attempt, spec.function_id, spec.payload, spec.object_ids)
+
+    def _give_back(self, assign: AssignTask) -> None:
+        assign.task.send(TaskAssigned(self.actor_ref, assign.attempt))
+        assign.task.send(RunLost(assign.attempt, self.name, was_running=False))
+        self._balancer.send(PlacesFreed(self.actor_ref, 1, window(self._mean_seconds, self._queue_size)))
+
+    @handles(CancelRun)
+    def _cancel(self, cancel: CancelRun) -> None:
+        run = self._runs.get(cancel.task_id)
+        if run is not None and run.attempt == cancel.attempt:
+            self._outbox.put(self._connection, RunCancel(cancel.task_id, self._index, cancel.attempt))
+
+    @handles(RunResults)
+    def _finished(self, results: RunResults) -> None:
+        runs = self._runs
+        freed = duration_us = 0
+        for result in results:
+            run = runs.get(result.task_id)
+            if run is None or run.attempt != result.attempt:
+                continue  # sent twice, or of an attempt that was given up
+            del runs[result.task_id]
+            freed += 1
+            duration_us += result.duration_us
+            run.task.send(result)
+        if freed:
+            self._mean_seconds = moving_mean(self._mean_seconds, duration_us / 1e6, freed)
+            self._balancer.send(PlacesFreed(self.actor_ref, freed, window(self._mean_seconds, self._queue_size)))
+
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        """The agent is back on a new connection: send again what it never got, stop what it should not have.
+
+        `held` names the tasks of this worker that the agent still has, or whose results it sends again.
+        """
+        self._connection = resumed.connection
+        runs = HELD_RUN.iter_unpack(resumed.held)
+        held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
+        for task_id, run in self._runs.items():
+            if held.get(task_id) != run.attempt:
+                self._outbox.put(self._connection, self._order(run.spec, run.attempt))
+        for task_id, attempt in held.items():
+            mine = self._runs.get(TaskId(task_id))
+            if mine is None or mine.attempt != attempt:
+                self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
+
+    @handles(StopWorker)
+    def _stop_worker(self, _stop: StopWorker) -> None:
+        self.stop_now()
+
+    def on_stop(self) -> None:
+        self._leave()
+
+    def on_failure(self, *_error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._balancer.send(WorkerLeft(self.actor_ref))
+        was_running = True
+        for run in self._runs.values():
+            run.task.send(RunLost(run.attempt, self.name, was_running))
+            was_running = False
+        self._runs = {}
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: tasks at the worker."""
+        return {"tasks": len(self._runs)}

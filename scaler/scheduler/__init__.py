@@ -1,0 +1,1 @@
+"""The scheduler process: a ROUTER socket around the actors of `scaler.actors`."""

@@ -1,0 +1,163 @@
+"""The scheduler's edge: bytes from the socket become batches for actors, and what actors said becomes bytes.
+
+Reads the directory to know whom a connection belongs to; sends to sessions, and hellos to the acceptor. Everything from the wire
+is untrusted: whatever cannot be read is counted, its peer is told to say hello again, and nothing else happens.
+
+Must never: let an exception of a peer's making reach the loop, or keep state about tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import Any
+
+from scaler.actors.messages import AgentArrived, ClientArrived, ConnectionLost
+from scaler.actors.outbox import Peer
+from scaler.actors.tree import SchedulerTree
+from scaler.errors import ProtocolError
+from scaler.ids import Connection
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    Batch,
+    ClientHeartbeatEcho,
+    ClientHellos,
+    HelloRequest,
+    ResultsReceived,
+    RunResults,
+    WorkerHeartbeatEcho,
+    WorkerHellos,
+)
+from scaler.wire.sockets import PeerGoneError, RouterSocket
+
+logger = logging.getLogger(__name__)
+
+MESSAGES_PER_RECEIVE = 64
+"""The most messages taken from the socket before the actors run: keeps batches moving under load."""
+
+STRANGERS = 1024
+"""How many unknown connections are remembered, so that each is told once to say hello."""
+
+_PROBE_NS = 0  # an echo that answers nothing: only to see whether the connection still exists
+
+
+class SchedulerEdge:
+    """The one edge of the scheduler."""
+
+    def __init__(self, router: RouterSocket, tree: SchedulerTree) -> None:
+        self._router = router
+        self._directory = tree.directory
+        self._outbox = tree.outbox
+        self._acceptor = tree.acceptor
+        self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self.bad_messages = 0
+        self.undeliverable = 0
+
+    # In
+
+    def receive(self) -> bool:
+        receive, peers = self._router.receive, self._directory.peers
+        for count in range(MESSAGES_PER_RECEIVE):
+            message = receive()
+            if message is None:
+                return count > 0
+            connection, header, frames = message
+            peer = peers.get(connection)
+            if peer is None:
+                self._from_stranger(connection, header, frames)
+            else:
+                self._from_peer(connection, peer, header, frames)
+        return True
+
+    def _from_peer(self, connection: Connection, peer: Peer, header: bytes, frames: list[memoryview]) -> None:
+        try:
+            batches = decode(peer.incoming, header, frames)
+        except ProtocolError as error:
+            self._drop(connection, peer, error)
+            return
+        for batch in batches:
+            kind = type(batch)
+            if kind is ClientHellos or kind is WorkerHellos:
+                self._hello(connection, batch)
+                continue
+            if kind is RunResults:
+                peer.results_received += len(batch)
+            peer.session.send(batch)
+
+    def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
+        """The first message of a connection is a hello; anything else is answered with the wish for one."""
+        for incoming, outgoing in (
+            (CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT),
+            (AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT),
+        ):
+            try:
+                batches = decode(incoming, header, frames)
+            except ProtocolError:
+                continue
+            if batches and type(batches[0]) in (ClientHellos, WorkerHellos) and len(batches[0]) == 1:
+                self._hello(connection, batches[0])
+            elif connection not in self._strangers:
+                self._strangers[connection] = None
+                if len(self._strangers) > STRANGERS:
+                    self._strangers.popitem(last=False)
+                self._outbox.put_to_stranger(connection, outgoing, HelloRequest("the scheduler does not know you"))
+            return
+        self.bad_messages += 1
+        logger.debug("a message from an unknown connection cannot be read")
+
+    def _hello(self, connection: Connection, batch: Batch[Any]) -> None:
+        self._strangers.pop(connection, None)
+        for hello in batch:
+            arrived = ClientArrived if type(batch) is ClientHellos else AgentArrived
+            self._acceptor.send(arrived(connection, hello))
+
+    def _drop(self, connection: Connection, peer: Peer, error: ProtocolError) -> None:
+        self.bad_messages += 1
+        logger.debug("a message from %s cannot be read: %s", connection.hex(), error)
+        self._directory.unbind(connection)
+        self._outbox.put(connection, HelloRequest(f"a message of yours cannot be read: {error}"))
+        peer.session.send(ConnectionLost(connection, f"sent a message that cannot be read ({error})"))
+
+    # Out
+
+    def flush(self) -> bool:
+        taken = self._outbox.take()
+        for connection, direction, items in taken:
+            if direction is None:
+                self.undeliverable += len(items)
+                continue
+            self._acknowledge(connection, items)
+            try:
+                for header, frames in encode(direction, items):
+                    self._router.send(connection, header, frames)
+            except PeerGoneError:
+                self._gone(connection)
+        return bool(taken)
+
+    def _acknowledge(self, connection: Connection, items: list[Any]) -> None:
+        """Say along with other items how many results of an agent have arrived."""
+        peer = self._directory.peers.get(connection)
+        if peer is not None and peer.results_received > peer.results_acknowledged:
+            peer.results_acknowledged = peer.results_received
+            items.append(ResultsReceived(peer.results_received))
+
+    def _gone(self, connection: Connection) -> None:
+        self.undeliverable += 1
+        peer = self._directory.peers.get(connection)
+        if peer is not None:
+            self._directory.unbind(connection)
+            peer.session.send(ConnectionLost(connection, "its connection broke"))
+
+    def probe(self) -> None:
+        """Find out which connections are gone: the socket says that one was lost, but not which."""
+        for connection, peer in self._directory.peers.items():
+            echo = ClientHeartbeatEcho if peer.outgoing is SCHEDULER_TO_CLIENT else WorkerHeartbeatEcho
+            self._outbox.put(connection, echo(_PROBE_NS))
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: messages that could not be read, or not be delivered."""
+        return {"bad_messages": self.bad_messages, "undeliverable": self.undeliverable}

@@ -1,0 +1,133 @@
+"""The scheduler process: puts socket, tree and shell together, and ends them.
+
+Started by `scaler.cli.scheduler` and, as a child process, by `scaler.cluster`.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+from collections.abc import Callable
+
+import psutil
+import zmq
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.tree import SchedulerTree
+from scaler.config import SchedulerConfig
+from scaler.ids import SchedulerId, random_id
+from scaler.process.shell import Shell
+from scaler.scheduler.edge import SchedulerEdge
+from scaler.version import __version__
+from scaler.wire.sockets import AddressInUseError, RouterSocket
+
+logger = logging.getLogger(__name__)
+
+PROBE_SECONDS = 0.05
+"""How long after a connection was lost the socket is asked which one: it needs a moment to know itself."""
+
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds a tenth of the time goes into
+collections that find nothing."""
+
+
+def who_listens_at(address: str) -> str:
+    """Return a sentence about the process that listens at a busy TCP address, as far as this user may know."""
+    port = address.rpartition(":")[2]
+    hint = f"choose another port, or find out who listens there: ss -ltnp 'sport = :{port}'"
+    if not address.startswith("tcp://"):
+        return "choose another path, or end the scheduler that listens there"
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and str(connection.laddr.port) == port and connection.pid:
+                name = psutil.Process(connection.pid).name()
+                return f"process {connection.pid} ({name}) listens there; end it or choose another port"
+    except psutil.Error:
+        return hint
+    return hint
+
+
+class SchedulerProcess:
+    """A scheduler, from bind to close.
+
+    Raises:
+        AddressInUseError: if another program listens at the address; the text says who.
+        OSError: if the address cannot be listened at.
+        ConfigError: if the event loop is not installed.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._config = config
+        self._context = zmq.Context(io_threads=config.io_threads)
+        try:
+            self._router = RouterSocket(self._context, config.address)
+        except OSError as error:
+            self._context.term()
+            if isinstance(error, AddressInUseError):
+                raise AddressInUseError(
+                    error.errno, f"{config.address} is in use: {who_listens_at(config.address)}"
+                ) from None
+            raise
+        self.address = self._router.address
+        self._shell = Shell(config.event_loop)
+        self._probe_planned = False
+
+    def run(self, on_started: Callable[[str], None] | None = None, lifeline: int | None = None) -> int:
+        """Serve until a signal, a shutdown, or the end of the lifeline.
+
+        Args:
+            on_started: called with the bound address once peers can connect.
+            lifeline: a descriptor that is readable only when the parent process is gone.
+
+        Returns:
+            the exit code for the process.
+        """
+        shell, config = self._shell, self._config
+        tree = SchedulerTree(
+            shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon
+        )
+        edge = SchedulerEdge(self._router, tree)
+        shell.watch(self._router.descriptor)
+        shell.watch(self._router.monitor_descriptor, lambda: self._connection_lost(edge))
+        if lifeline is not None:
+            shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
+        shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
+        logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
+        gc.freeze()
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
+        if on_started is not None:
+            on_started(self.address)
+        try:
+            return shell.run(edge)
+        finally:
+            self._router.close(linger_seconds=0.5)
+            self._context.term()
+            logger.info("scheduler: ended (%s)", {**shell.dispatcher.statistics(), **edge.statistics()})
+
+    def _limits(self) -> Limits:
+        config = self._config
+        return Limits(
+            client_timeout_seconds=config.client_timeout_seconds,
+            worker_timeout_seconds=config.worker_timeout_seconds,
+            per_worker_queue_size=config.per_worker_queue_size,
+            crash_limit=config.crash_limit,
+            protected=config.protected,
+        )
+
+    def _stop(self, reason: str) -> None:
+        logger.info("scheduler: ends: %s", reason)
+        self._shell.stop()
+
+    def _stop_soon(self) -> None:
+        self._shell.loop.call_soon(self._shell.stop)  # after the flush of this turn
+
+    def _connection_lost(self, edge: SchedulerEdge) -> None:
+        if self._router.was_cut() and not self._probe_planned:
+            self._probe_planned = True
+            self._shell.loop.call_later(PROBE_SECONDS, self._probe, edge)
+
+    def _probe(self, edge: SchedulerEdge) -> None:
+        self._probe_planned = False
+        edge.probe()
+        self._shell.turn()

@@ -54,7 +54,12 @@ class TaskFailure(NamedTuple):
             with _SCHEMAS["common"].TaskFailure.from_bytes(payload) as failure:
                 return cls(failure.typeName, failure.text, failure.traceback, bytes(failure.exception))
         except Exception as error:
-            raise ProtocolError(f"not a task failure: {error}") from error
+            raise ProtocolError(f"not a task failure: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return what went wrong, without the stack that the library appends."""
+    return str(error).partition("\n")[0]
 
 
 # Columns
@@ -243,7 +248,7 @@ def decode(direction: Direction, header: Any, frames: Sequence[Any]) -> list[Bat
     except ProtocolError:
         raise
     except Exception as error:
-        raise ProtocolError(f"not a {direction.name} message: {error}") from error
+        raise ProtocolError(f"not a {direction.name} message: {_first_line(error)}") from error
     if next(supply, None) is not None:
         raise ProtocolError("more payload frames than announced")
     return batches

@@ -35,7 +35,7 @@ class PeerGoneError(ConnectionError):
     """The connection that a message is for does not exist any more."""
 
 
-def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
+def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str) -> zmq.Socket[bytes]:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
     # Unbounded here, because credits bound what is on the way: the places of a worker, the window of a map.
@@ -45,7 +45,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
-    socket.setsockopt(zmq.IPV6, 1)
+    socket.setsockopt(zmq.IPV6, "[" in address)
     return socket
 
 
@@ -67,6 +67,7 @@ class _CutMonitor:
 
     def close(self) -> None:
         self._watched.disable_monitor()
+        self._monitor.close()
 
 
 def _integer(socket: zmq.Socket[bytes], option: int) -> int:
@@ -102,7 +103,7 @@ class RouterSocket:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
         _refuse_live_ipc(address)
-        self._socket = _new_socket(context, zmq.ROUTER)
+        self._socket = _new_socket(context, zmq.ROUTER, address)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         try:
             self._socket.bind(address)
@@ -150,7 +151,7 @@ class DealerSocket:
     """A peer's end of one connection. A new connection takes a new socket: its identity is never used again."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
-        self._socket = _new_socket(context, zmq.DEALER)
+        self._socket = _new_socket(context, zmq.DEALER, address)
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._monitor = _CutMonitor(self._socket)

@@ -1,8 +1,9 @@
 """Messages: what actors tell each other and what peers send over the wire.
 
-A message is a small class with slots and nothing but data. Commands are imperative (`AssignTask`), facts are in the past
-tense (`TaskFinished`). A message is never changed after it was sent; the type checker enforces that, the interpreter does
-not, because a frozen dataclass costs three times as much to build and one is built for every step of every task.
+A message is a small class with slots and nothing but data. Commands are imperative (`AssignTask`), facts are in the
+past tense (`TaskFinished`). A message is never changed after it was sent; the type checker enforces that, the
+interpreter does not, because a frozen dataclass costs three times as much to build and one is built for every step of
+every task.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ elif TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_options: Any) -> Any:
+        """Tell a type checker, and do nothing."""
         return lambda decorator: decorator
 
 
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, eq_default=True)
+@dataclass_transform(frozen_default=True, eq_default=True, field_specifiers=(dataclasses.field,))
 def message(cls: type[T]) -> type[T]:
     """Make `cls` a message: slots, positional constructor, equality and a readable `repr`, from its annotations."""
     return dataclasses.dataclass(slots=True)(cls)

@@ -13,7 +13,7 @@ An `ActorRef` is an address: it stays valid when a supervisor puts a new actor b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import pykka
 from pykka import messages as pykka_messages
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Actor")
 M = TypeVar("M")
+N = TypeVar("N")
+R = TypeVar("R")
 
 ActorStop = pykka_messages._ActorStop
 """What Pykka's `stop` sends. It has no public name: tests/architecture/test_pykka_contract.py pins it."""
@@ -169,10 +171,19 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
         return unknown
 
 
-def handles(*message_types: type[M]) -> Callable[[Callable[[A, M], None]], Callable[[A, M], None]]:
-    """Mark a method as the handler of messages of exactly these types. A method that overrides it inherits the mark."""
+@overload
+def handles(one: type[M], /) -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]: ...
+@overload
+def handles(one: type[M], other: type[N], /) -> Callable[[Callable[[A, M | N], R]], Callable[[A, M | N], R]]: ...
+@overload
+def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]: ...
+def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]:
+    """Mark a method as the handler of messages of exactly these types. A method that overrides it inherits the mark.
 
-    def mark(method: Callable[[A, M], None]) -> Callable[[A, M], None]:
+    What the handler returns is the answer to an `ask`, and nothing otherwise.
+    """
+
+    def mark(method: Callable[[A, Any], R]) -> Callable[[A, Any], R]:
         method.__dict__["handled_types"] = message_types
         return method
 

@@ -76,11 +76,7 @@ class Timer:
         if ref is None:
             return
         self.ref = self.message = self._owner = None
-        if owner is None:
-            is_awaited = ref._actor is not None or not ref.is_stopped()
-        else:
-            is_awaited = ref._actor is owner
-        if is_awaited:
+        if ref._actor is owner if owner is not None else not ref.is_stopped():
             ref.send(message)
 
 

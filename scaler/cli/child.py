@@ -1,0 +1,62 @@
+"""What the child processes of `scaler.cluster` run: a scheduler or an agent, with a lifeline to their parent.
+
+The parent writes the settings as one line on standard input and leaves it open; this process reports one line on the
+descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from scaler.config import ClusterConfig, ConfigError, SchedulerConfig
+from scaler.process.logs import set_up_logging
+
+LIFELINE = 0  # standard input
+
+
+def main() -> None:
+    """Run what the first argument says; ends the process."""
+    title, report_descriptor = sys.argv[1], int(sys.argv[2])
+
+    def report(word: str, value: Any) -> None:
+        os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
+        os.close(report_descriptor)
+
+    run = {"scaler_scheduler": _run_scheduler, "scaler_cluster": _run_cluster}[title]
+    try:
+        sys.exit(run(report))
+    except (ConfigError, OSError) as error:
+        report("error", getattr(error, "strerror", None) or str(error))
+        sys.exit(1)
+
+
+def _settings() -> str:
+    """Return the line with the settings; ends the process if the parent has nothing to say any more."""
+    line = sys.stdin.buffer.raw.readline()  # type: ignore[attr-defined]
+    if not line:
+        sys.exit(0)
+    return str(line, "utf-8")
+
+
+def _run_scheduler(report: Callable[[str, Any], None]) -> int:
+    from scaler.scheduler.scheduler import SchedulerProcess  # noqa: PLC0415 - a child loads only what it is
+
+    config = SchedulerConfig.from_json(_settings())
+    set_up_logging(config.logging)
+    return SchedulerProcess(config).run(lambda address: report("ready", address), LIFELINE)
+
+
+def _run_cluster(report: Callable[[str, Any], None]) -> int:
+    from scaler.worker.agent import run_agent  # noqa: PLC0415 - a child loads only what it is
+
+    config = ClusterConfig.from_json(_settings())
+    set_up_logging(config.logging)
+    return run_agent(config, LIFELINE, lambda: report("ready", True))
+
+
+if __name__ == "__main__":
+    main()

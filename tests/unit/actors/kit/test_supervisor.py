@@ -231,6 +231,18 @@ def test_during_a_back_off_mail_waits(company: Company, strategy: Strategy) -> N
     assert company.news() == [f"{name} started" for name in names] + ["b did 1"]
 
 
+def test_a_good_end_of_a_sibling_does_not_cut_a_back_off_short(company: Company) -> None:
+    supervisor = company.supervise("a", "b", strategy=Strategy.REST_FOR_ONE, back_off=BackOff(first_seconds=1.0))
+    a, b = supervisor.children["a"], supervisor.children["b"]
+    company.tell(b, Fail())
+    company.tell(b, Fail())
+    company.news()
+    company.tell(a, Leave())
+    assert company.news() == ["a stopped", "a started"]
+    company.advance(1.0)
+    assert company.news() == ["b started"]
+
+
 def test_an_earlier_sibling_that_fails_during_a_back_off_takes_the_later_ones_along(company: Company) -> None:
     supervisor = company.supervise(
         "a", "b", "c", strategy=Strategy.REST_FOR_ONE, back_off=BackOff(first_seconds=1.0, factor=2.0)

@@ -1,0 +1,205 @@
+"""Processes are killed; tasks are not lost, and futures do not hang."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, ProcessorDiedError, SchedulerClusterCombo
+from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with SchedulerClusterCombo(n_workers=2, logging_level="ERROR") as combo:
+        yield combo.get_address()
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    with Client(address) as client:
+        yield client
+
+
+def kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def touch_and_wait(folder: str, seconds: float) -> int:
+    """Leave a file named by the process id, then take a while."""
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def append_and_maybe_die(path: str, deaths: int) -> int:
+    """Die in the first `deaths` attempts; return the number of the attempt."""
+    with open(path, "a") as file:
+        file.write("x")
+    attempt = os.path.getsize(path)
+    if attempt <= deaths:
+        kill_self()
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("die", "sign"),
+    [
+        (lambda: os._exit(7), "exit code 7"),
+        (kill_self, "SIGKILL"),
+        (lambda: ctypes.string_at(0), "SIGSEGV"),
+    ],
+    ids=["exit", "kill", "segfault"],
+)
+def test_a_task_that_kills_its_process_fails_after_three_attempts_and_says_how(client: Client, die, sign: str) -> None:
+    with pytest.raises(ProcessorDiedError) as caught:
+        client.submit(die).result(60)
+    text = str(caught.value)
+    assert sign in text
+    assert "3 of 3" in text
+    assert "worker" in text
+    assert client.submit(pow, 2, 3).result(30) == 8
+
+
+def test_a_task_whose_process_dies_is_tried_again(client: Client, tmp_path: Path) -> None:
+    assert client.submit(append_and_maybe_die, str(tmp_path / "a"), 2).result(60) == 3
+
+
+def test_the_death_of_a_processor_is_noticed_at_once(client: Client, tmp_path: Path) -> None:
+    future = client.submit(append_and_maybe_die, str(tmp_path / "a"), 1)
+    start = time.monotonic()
+    assert future.result(30) == 2
+    assert time.monotonic() - start < 5
+
+
+def test_tasks_beside_a_poison_task_lose_nothing(client: Client) -> None:
+    futures = [client.submit(kill_self) if i == 500 else client.submit(pow, i, 2) for i in range(1000)]
+    for i, future in enumerate(futures):
+        if i == 500:
+            assert isinstance(future.exception(60), ProcessorDiedError)
+        else:
+            assert future.result(60) == i * i
+
+
+def test_a_killed_agent_takes_its_processors_with_it_and_others_do_its_work(tmp_path: Path) -> None:
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, "-n", "2") as first,
+        Client(address) as client,
+    ):
+        futures = [client.submit(touch_and_wait, str(tmp_path), 2.0) for _ in range(2)]
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both tasks run")
+        processes = descendants(first.pid)
+        assert processes
+        os.kill(first.pid, signal.SIGKILL)
+        wait_until(lambda: not any(alive(pid) for pid in processes), "the processors have ended too")
+        with command("cluster", address, "-n", "2"):
+            assert len({future.result(60) for future in futures}) == 2
+
+
+def test_processors_that_never_return_die_with_their_agent(tmp_path: Path) -> None:
+    def spin(folder: str) -> None:
+        Path(folder, str(os.getpid())).touch()
+        while True:
+            pass
+
+    with scheduler() as (address, _), command("cluster", address, "-n", "1") as cluster, Client(address) as client:
+        client.submit(spin, str(tmp_path))
+        wait_until(lambda: list(tmp_path.iterdir()), "the task runs")
+        pid = int(next(tmp_path.iterdir()).name)
+        os.kill(cluster.pid, signal.SIGKILL)
+        wait_until(lambda: not alive(pid), "the processor has ended")
+
+
+def test_the_next_scheduler_at_the_address_gets_the_open_tasks() -> None:
+    address = free_address()
+    with scheduler(address) as (_, first), command("cluster", address, "-n", "2") as cluster, Client(address) as client:
+        assert client.submit(pow, 2, 2).result(30) == 4
+        reference = client.send_object(list(range(100)))
+        futures = [client.submit(lambda i: (time.sleep(0.5), i)[1], i) for i in range(6)]
+        large = client.submit(sum, reference)
+        os.kill(first.pid, signal.SIGKILL)
+        first.end()
+        with scheduler(address):
+            assert [future.result(60) for future in futures] == list(range(6))
+            assert large.result(60) == sum(range(100))
+            assert cluster.process.poll() is None
+
+
+def test_without_a_scheduler_every_future_ends_with_a_timeout_error() -> None:
+    address = free_address()
+    start = time.monotonic()
+    with Client(address, timeout_seconds=1) as client:
+        assert time.monotonic() - start < 0.25
+        with pytest.raises(TimeoutError, match=address):
+            client.submit(pow, 2, 2).result()
+        with pytest.raises(TimeoutError, match=address):
+            client.map(pow, [(2, 2)])
+    assert time.monotonic() - start < 8
+
+
+def test_a_scheduler_that_dies_for_good_ends_every_future_with_a_timeout_error() -> None:
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "1"),
+        Client(address, timeout_seconds=2) as client,
+    ):
+        assert client.submit(pow, 2, 2).result(30) == 4
+        futures = [client.submit(time.sleep, 100) for _ in range(3)]
+        os.kill(running.pid, signal.SIGKILL)
+        start = time.monotonic()
+        for future in futures:
+            assert isinstance(future.exception(30), TimeoutError)
+        assert time.monotonic() - start < 10
+
+
+def test_a_cluster_without_a_scheduler_ends_itself_with_exit_code_0() -> None:
+    with command("cluster", free_address(), "-n", "1", "-ds", "1") as cluster:
+        assert cluster.end() == 0
+        assert not descendants(cluster.pid)
+
+
+def test_a_client_that_is_killed_has_its_tasks_cancelled(tmp_path: Path) -> None:
+    script = f"""
+import os, sys, time
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from scaler import Client
+def work(folder):
+    open(folder + "/started", "w").close()
+    time.sleep(1000)
+client = Client(sys.argv[1])
+client.submit(work, sys.argv[2])
+time.sleep(1000)
+"""
+    import subprocess
+    import sys
+
+    with scheduler() as (address, _), command("cluster", address, "-n", "1"):
+        process = subprocess.Popen([sys.executable, "-c", script, address, str(tmp_path)])
+        try:
+            wait_until((tmp_path / "started").exists, "the task runs")
+        finally:
+            process.kill()
+            process.wait()
+        with Client(address) as client:  # the one worker is free as soon as the dead client's task was stopped
+            assert client.submit(pow, 2, 3).result(30) == 8
+
+
+def test_an_agent_that_is_stopped_politely_gives_its_tasks_back(tmp_path: Path) -> None:
+    with scheduler() as (address, _), command("cluster", address, "-n", "1") as first, Client(address) as client:
+        future = client.submit(touch_and_wait, str(tmp_path), 1.0)
+        wait_until(lambda: list(tmp_path.iterdir()), "the task runs")
+        processes = descendants(first.pid)
+        first.signal(signal.SIGTERM)
+        assert first.end() == 0
+        assert not any(alive(pid) for pid in processes)
+        with command("cluster", address, "-n", "1"):
+            assert future.result(60) not in processes

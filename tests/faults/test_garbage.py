@@ -1,0 +1,105 @@
+"""Garbage and strangers on the scheduler's socket: counted, and nothing else happens."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import socket
+
+import pytest
+import zmq
+
+from scaler import Client
+from scaler.ids import random_id
+from scaler.wire.codec import encode
+from scaler.wire.messages import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    PROTOCOL_VERSION,
+    ClientHeartbeat,
+    ClientHello,
+    RunResult,
+    Task,
+    TaskCancel,
+    WorkerHello,
+)
+from tests.support.processes import command, scheduler
+
+pytestmark = pytest.mark.faults
+
+MESSAGES = 10_000
+
+
+def flip_bits(data: bytes, chance: random.Random) -> bytes:
+    flipped = bytearray(data)
+    for _ in range(chance.randrange(1, 9)):
+        flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+    return bytes(flipped)
+
+
+def genuine() -> list[bytes]:
+    """Return some good messages to be spoiled."""
+    ids = [random_id() for _ in range(3)]
+    client = [
+        ClientHello(PROTOCOL_VERSION, "0", "3", "3", random_id()),
+        *[Task(i, ids[0], b"payload", b"") for i in ids],
+        TaskCancel(ids[0]),
+        ClientHeartbeat(1),
+    ]
+    agent = [
+        WorkerHello(PROTOCOL_VERSION, "0", "3", "3", random_id(), "a,b", b""),
+        *[RunResult(i, 0, 1, 0, b"x", 1, ()) for i in ids],
+    ]
+    return [
+        header
+        for direction, items in ((CLIENT_TO_SCHEDULER, client), (AGENT_TO_SCHEDULER, agent))
+        for item in items
+        for header, _ in encode(direction, [item])
+    ]
+
+
+def test_ten_thousand_bad_messages_stop_nothing() -> None:
+    chance = random.Random(1)
+    samples = genuine()
+    with scheduler(None, "-ll", "DEBUG") as (address, running), command("cluster", address, "-n", "1"):
+        context = zmq.Context()
+        peers = [context.socket(zmq.DEALER) for _ in range(4)]
+        try:
+            for peer in peers:
+                peer.setsockopt(zmq.LINGER, 5000)
+                peer.connect(address)
+            peers[1].send(samples[0])  # one of them says hello first: garbage from a known peer
+            with Client(address) as client:
+                for i in range(MESSAGES):
+                    kind = i % 3
+                    if kind == 0:
+                        parts = [os.urandom(chance.randrange(1, 300))]
+                    elif kind == 1:
+                        parts = [flip_bits(chance.choice(samples), chance)]
+                    else:
+                        parts = [chance.choice(samples), b"", os.urandom(20)]
+                    chance.choice(peers).send_multipart(parts)
+                    if i % 1000 == 0:
+                        assert client.submit(pow, i, 2).result(30) == i * i
+                assert client.map(pow, [(i, 2) for i in range(100)]) == [i * i for i in range(100)]
+        finally:
+            for peer in peers:
+                peer.close()
+            context.term()
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0
+        ended = running.wait_for("scheduler: ended")
+        assert "'failures': 0" in ended
+        assert "'bad_messages': 0" not in ended
+        assert logging.getLevelName(logging.ERROR) not in running.output
+
+
+def test_raw_bytes_on_the_port_stop_nothing() -> None:
+    with scheduler() as (address, _), command("cluster", address, "-n", "1"), Client(address) as client:
+        host, port = address.removeprefix("tcp://").split(":")
+        for _ in range(50):
+            with socket.create_connection((host, int(port))) as raw:
+                raw.sendall(os.urandom(1000))
+        assert client.submit(pow, 2, 3).result(30) == 8

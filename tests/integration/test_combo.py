@@ -1,0 +1,233 @@
+"""Clusters in code: started and ended from a program, in all the ways a program may end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from scaler import Client, Cluster, ConfigError, Scheduler, SchedulerClusterCombo, StartError
+from tests.support.processes import (
+    REPOSITORY,
+    alive,
+    descendants,
+    free_address,
+    names,
+    open_descriptors,
+    run_script,
+    wait_until,
+)
+
+CYCLES = 200
+
+
+def test_a_scheduler_and_a_cluster_are_processes_of_their_own() -> None:
+    scheduler = Scheduler()
+    assert not scheduler.is_alive()
+    scheduler.start()
+    cluster = Cluster(scheduler.get_address(), n_workers=1)
+    cluster.start()
+    try:
+        assert scheduler.is_alive()
+        assert cluster.is_alive()
+        with Client(scheduler.get_address()) as client:
+            assert client.submit(pow, 2, 3).result(30) == 8
+    finally:
+        cluster.terminate()
+        cluster.join(10)
+        scheduler.terminate()
+        scheduler.join(10)
+    assert (cluster.exitcode, scheduler.exitcode) == (0, 0)
+
+
+def test_two_combos_at_once_do_not_meet() -> None:
+    with SchedulerClusterCombo(1) as one, SchedulerClusterCombo(1) as two:
+        assert one.get_address() != two.get_address()
+        with Client(one.get_address()) as a, Client(two.get_address()) as b:
+            assert a.submit(os.getpid).result(30) != b.submit(os.getpid).result(30)
+
+
+def test_a_busy_address_is_a_clear_error_and_leaves_nothing_behind() -> None:
+    with SchedulerClusterCombo(1) as combo:
+        before = set(descendants())
+        with pytest.raises(StartError, match="in use"):
+            SchedulerClusterCombo(1, address=combo.get_address())
+        assert set(descendants()) == before
+
+
+def test_bad_settings_are_refused_before_anything_starts() -> None:
+    before = set(descendants())
+    for settings in ({"n_workers": 0}, {"n_workers": 1, "address": "x"}, {"n_workers": 1, "per_worker_queue_size": -1}):
+        with pytest.raises(ConfigError):
+            SchedulerClusterCombo(**settings)
+    assert set(descendants()) == before
+
+
+def test_a_client_without_an_address_brings_its_own_cluster_and_takes_it_away() -> None:
+    before = set(descendants())
+    with Client() as client:
+        assert client.submit(pow, 2, 3).result(30) == 8
+        assert set(descendants()) != before
+    wait_until(lambda: set(descendants()) == before, "nothing is left of the local cluster")
+
+
+def test_a_client_takes_its_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SchedulerClusterCombo(1) as combo:
+        monkeypatch.setenv("SCALER_ADDRESS", combo.get_address())
+        before = set(descendants())
+        with Client() as client:
+            assert client.submit(pow, 2, 3).result(30) == 8
+            assert set(descendants()) == before
+
+
+SCRIPT = """
+import sys, time
+from scaler import Client, SchedulerClusterCombo
+def square(x):
+    return x * x
+combo = SchedulerClusterCombo(n_workers=2, logging_level="ERROR")
+client = Client(combo.get_address())
+print(client.map(square, [(i,) for i in range(5)]), flush=True)
+"""
+
+
+def test_a_script_needs_no_main_guard_and_no_goodbye(tmp_path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1, 4, 9, 16]\n", "")
+
+
+def test_functions_of_a_module_beside_the_script_are_found_by_the_workers(tmp_path) -> None:
+    (tmp_path / "helper_module.py").write_text("def cube(x):\n    return x ** 3\n")
+    program = tmp_path / "program.py"
+    program.write_text("from helper_module import cube\nfrom scaler import Client\nwith Client() as client:\n    print(client.map(cube, [(3,)]))\n")
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[27]\n", "")
+
+
+def test_nothing_is_left_of_a_program_that_is_killed() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT + "time.sleep(1000)"], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "[0, 1, 4, 9, 16]\n"
+    below = descendants(process.pid)
+    assert len(below) >= 4
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    wait_until(lambda: not [pid for pid in below if alive(pid)], f"all have ended of {names(below)}")
+
+
+def test_ctrl_c_during_a_map_ends_the_program_and_everything_below_it() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT + "print('go', flush=True)\nclient.map(time.sleep, [(100,)] * 10)"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    while process.stdout.readline() != "go\n":
+        pass
+    below = descendants(process.pid)
+    wait_until(
+        lambda: sum(psutil.Process(pid).status() == psutil.STATUS_SLEEPING for pid in below) == len(below), "all wait"
+    )
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT or process.returncode == 1 or process.returncode == 130
+    assert "KeyboardInterrupt" in errors
+    wait_until(lambda: not [pid for pid in below if alive(pid)], f"all have ended of {names(below)}")
+
+
+def test_ctrl_c_during_a_map_leaves_the_client_usable() -> None:
+    done = run_script(
+        SCRIPT
+        + """
+import os, signal, threading
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    client.map(time.sleep, [(100,)] * 10)
+except KeyboardInterrupt:
+    print("interrupted", client.map(square, [(7,)]))
+"""
+    )
+    assert done.stdout.splitlines()[-1] == "interrupted [49]", done.stderr
+
+
+def test_the_logging_of_the_users_program_is_left_alone() -> None:
+    done = run_script(
+        """
+import logging
+before = (list(logging.getLogger().handlers), logging.getLogger().level)
+from scaler import Client
+with Client() as client:
+    client.submit(pow, 2, 2).result()
+assert before == (list(logging.getLogger().handlers), logging.getLogger().level)
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_two_hundred_cycles_leave_no_process_port_descriptor_or_thread_behind() -> None:
+    with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
+        client.submit(pow, 2, 2).result(30)  # what the first use of a library opens for good
+    threads, descriptors, children = threading.active_count(), open_descriptors(), set(descendants())
+    addresses = []
+    for _ in range(CYCLES):
+        with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
+            assert client.submit(pow, 2, 2).result(30) == 4
+            addresses.append(combo.get_address())
+    wait_until(lambda: set(descendants()) == children, "no process is left")
+    assert threading.active_count() == threads
+    assert open_descriptors() == descriptors
+    listening = {c.laddr.port for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    assert not listening & {int(address.rpartition(":")[2]) for address in addresses}
+
+
+def test_an_idle_scheduler_and_agent_use_no_processor_time() -> None:
+    with SchedulerClusterCombo(2, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
+        assert client.map(pow, [(2, 2)] * 10) == [4] * 10
+        processes = [psutil.Process(pid) for pid in descendants()]
+
+        def used() -> float:
+            return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+        before, start = used(), time.monotonic()
+        threading.Event().wait(5)
+        share = (used() - before) / (time.monotonic() - start)
+        assert share < 0.03, f"{share:.1%} for {len(processes)} idle processes"
+
+
+def test_importing_scaler_starts_nothing() -> None:
+    done = run_script("import scaler, threading, sys; print(threading.active_count(), 'uvloop' in sys.modules)")
+    assert done.stdout == "1 False\n"
+
+
+def test_free_addresses_are_loopback_only() -> None:
+    with SchedulerClusterCombo(1, logging_level="ERROR") as combo:
+        assert combo.get_address().startswith("tcp://127.0.0.1:")
+    assert free_address().startswith("tcp://127.0.0.1:")

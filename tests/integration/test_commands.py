@@ -1,0 +1,151 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
+
+
+@pytest.mark.parametrize("module", ["scheduler", "cluster"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
+def test_a_command_ends_cleanly_on_a_signal(module: str, number: signal.Signals) -> None:
+    with scheduler() as (address, running):
+        if module == "scheduler":
+            subject = running
+        else:
+            subject = None
+        with command("cluster", address, "-n", "2") as cluster:
+            cluster.wait_for("processor")
+            below = descendants(cluster.pid)
+            subject = subject or cluster
+            subject.signal(number)
+            assert subject.end() == 0
+            assert "Traceback" not in subject.output
+            if subject is cluster:
+                wait_until(lambda: not any(alive(pid) for pid in below), "nothing is left")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "hint"),
+    [
+        ("scheduler", ["tcp:/127.0.0.1:1"], "looks like"),
+        ("scheduler", ["tcp://127.0.0.1"], "looks like"),
+        ("scheduler", ["tcp://127.0.0.1:99999"], "65535"),
+        ("scheduler", [], "ADDRESS"),
+        ("scheduler", ["tcp://127.0.0.1:1234", "-qs", "0"], "per_worker_queue_size"),
+        ("scheduler", ["tcp://127.0.0.1:1234", "-p", "maybe"], "True nor False"),
+        ("scheduler", ["tcp://127.0.0.1:1234", "-e", "quick"], "builtin"),
+        ("scheduler", ["tcp://127.0.0.1:1234", "-lp", "/no/such/folder/log"], "/no/such/folder/log"),
+        ("cluster", ["nowhere"], "looks like"),
+        ("cluster", ["tcp://127.0.0.1:1234", "-n", "0"], "n_workers"),
+        ("cluster", ["tcp://127.0.0.1:1234", "-wn", "a,a"], "different"),
+        ("cluster", ["tcp://127.0.0.1:1234", "-n", "3", "-wn", "a,b"], "as many names"),
+        ("cluster", ["tcp://127.0.0.1:1234", "-hi", "0"], "heartbeat"),
+    ],
+)
+def test_bad_arguments_end_with_exit_code_2_and_one_sentence(module: str, arguments: list[str], hint: str) -> None:
+    with command(module, *arguments) as running:
+        assert running.end() == 2
+        assert hint in running.lines[-1]
+        assert "Traceback" not in running.output
+
+
+@pytest.mark.parametrize("module", ["scheduler", "cluster"])
+def test_help_teaches(module: str) -> None:
+    with command(module, "-h") as running:
+        assert running.end() == 0
+        assert "examples:" in running.output
+        assert "default" in running.output
+
+
+def test_a_busy_port_says_who_listens_there() -> None:
+    with scheduler() as (address, first), command("scheduler", address) as second:
+        assert second.end() == 1
+        assert "in use" in second.output
+        assert str(first.pid) in second.output
+
+
+def test_a_busy_ipc_path_is_refused_and_a_stale_one_is_taken(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/scaler"
+    with scheduler(address) as (_, first):
+        with command("scheduler", address) as second:
+            assert second.end() == 1
+            assert "in use" in second.output
+        os.kill(first.pid, signal.SIGKILL)
+        first.end()
+        with scheduler(address) as (_, third), command("cluster", address, "-n", "1"), Client(address) as client:
+            assert client.submit(pow, 2, 3).result(30) == 8
+            third.signal(signal.SIGTERM)
+            assert third.end() == 0
+    assert not (tmp_path / "scaler").exists()
+
+
+def test_a_cluster_may_be_started_before_its_scheduler() -> None:
+    address = free_address()
+    with command("cluster", address, "-n", "1"), Client(address) as client:
+        future = client.submit(pow, 2, 3)
+        with scheduler(address):
+            assert future.result(30) == 8
+
+
+def test_uvloop_is_used_when_asked_for() -> None:
+    pytest.importorskip("uvloop")
+    with scheduler(None, "-e", "uvloop") as (address, running):
+        running.wait_for("event loop uvloop")
+        with command("cluster", address, "-n", "1", "-el", "uvloop") as cluster, Client(address) as client:
+            cluster.wait_for("uvloop")
+            assert client.submit(pow, 2, 3).result(30) == 8
+
+
+def test_what_tasks_print_and_log_is_in_the_log_of_the_cluster(tmp_path: Path) -> None:
+    def talk() -> None:
+        import logging
+
+        print("printed by a task")
+        logging.getLogger("mine").warning("logged by a task")
+
+    log = tmp_path / "cluster.log"
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, "-n", "1", "-lp", "/dev/stdout", str(log), "-ll", "WARNING") as cluster,
+        Client(address) as client,
+    ):
+        client.submit(talk).result(30)
+        cluster.wait_for("[INFO]")
+        assert "printed by a task" in cluster.wait_for("printed by a task")
+        cluster.wait_for("[WARNING]")
+        assert "logged by a task" in cluster.wait_for("logged by a task")
+        wait_until(
+            lambda: any("printed by a task" in path.read_text() for path in tmp_path.glob("cluster.log.*")),
+            "the processor's own log file",
+        )
+        assert log.exists()
+
+
+def test_worker_names_are_told_in_the_log_of_the_scheduler() -> None:
+    with scheduler() as (address, running), command("cluster", address, "-wn", "left,right"):
+        assert "left,right" in running.wait_for("left")
+
+
+def test_a_client_may_shut_an_unprotected_scheduler_down_and_not_a_protected_one() -> None:
+    from scaler import ClientShutdownException
+
+    with scheduler() as (address, running), Client(address) as client:
+        with pytest.raises(ClientShutdownException, match="protected"):
+            client.shutdown()
+        assert running.process.poll() is None
+    with (
+        scheduler(None, "--no-protected") as (address, running),
+        command("cluster", address, "-n", "1") as cluster,
+    ):
+        client = Client(address)
+        assert client.submit(pow, 2, 3).result(30) == 8
+        client.shutdown()
+        assert running.end() == 0
+        assert cluster.end() == 0

@@ -1,0 +1,170 @@
+"""Real processes for tests: start the commands, wait for what can be seen, and find what was left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 30.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """Return what `condition` returns as soon as it is true.
+
+    Raises:
+        AssertionError: if it is not within `seconds`; the text shows what it returned last.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        seen = condition()
+        if seen:
+            return seen
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what}; last seen: {seen!r}")
+        time.sleep(0.01)
+
+
+def free_address() -> str:
+    """Return a loopback address whose port was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def alive(pid: int) -> bool:
+    """Return whether the process exists and is not a zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def descendants(pid: int | None = None) -> list[int]:
+    """Return the ids of all living processes below `pid` (default: below this one)."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True) if alive(child.pid)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+class Command:
+    """One of our commands, as a user runs it, with what it printed."""
+
+    def __init__(self, module: str, *arguments: str, **options: Any) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", f"scaler.cli.{module}", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            **options,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_for(self, text: str) -> str:
+        """Return the first line with `text` in it."""
+
+        def line() -> str | None:
+            found = next((line for line in list(self.lines) if text in line), None)
+            if found is None and self.process.poll() is not None:
+                self._reader.join(5)
+                found = next((line for line in self.lines if text in line), None)
+                assert found is not None, f"the command ended without {text!r}:\n{self.output}"
+            return found
+
+        return str(wait_until(line, f"{text!r} in the output; it is:\n{self.output}"))
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        """Wait for the end. Returns the exit code."""
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reader.join(5)
+        return code
+
+    def kill_all(self) -> None:
+        """Kill it and all below it, whatever state they are in."""
+        for pid in [*descendants(self.pid), self.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self._reader.join(5)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def command(module: str, *arguments: str, **options: Any) -> Iterator[Command]:
+    """Run a command for the length of a `with` block; nothing of it survives the block."""
+    running = Command(module, *arguments, **options)
+    try:
+        yield running
+    finally:
+        running.kill_all()
+
+
+@contextlib.contextmanager
+def scheduler(address: str | None = None, *arguments: str) -> Iterator[tuple[str, Command]]:
+    """A scheduler that listens; yields its address."""
+    address = address or free_address()
+    with command("scheduler", address, *arguments) as running:
+        running.wait_for("address tcp" if address.startswith("tcp") else "address ipc")
+        yield address, running
+
+
+def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a Python program, given as text, as a user would run a file."""
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        cwd=REPOSITORY,
+        **options,
+    )
+
+
+def open_descriptors() -> int:
+    """Return how many descriptors this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def names(processes: Sequence[int]) -> list[str]:
+    """Return the command lines of processes, for a message."""
+    shown = []
+    for pid in processes:
+        with contextlib.suppress(psutil.Error):
+            shown.append(f"{pid} {' '.join(psutil.Process(pid).cmdline())[:100]}")
+    return shown

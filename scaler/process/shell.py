@@ -9,6 +9,7 @@ not again until everything was read, so a turn ends only after a look at the soc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import Callable
@@ -143,7 +144,7 @@ class Shell:
         self.turn()
 
     def _wake(self) -> None:
-        if not self.loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the dispatcher refuses the mail itself
             self.loop.call_soon_threadsafe(self.turn)
 
     def _escalated(self, _error: BaseException) -> None:

@@ -1,0 +1,98 @@
+"""The README's examples do what it says, and so do the programs in `examples/`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import REPOSITORY, command, descendants
+
+README = (REPOSITORY / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+
+
+def run(program: str | Path, *arguments: str, folder: Path, seconds: float = 100) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+def test_the_readme_is_short() -> None:
+    assert README.count("\n") < 150
+
+
+def test_the_first_example_runs_and_prints_what_its_comments_say(tmp_path: Path) -> None:
+    program = tmp_path / "first.py"
+    program.write_text(PYTHON[0])
+    done = run(program, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "16\n328350\n", "")
+
+
+def test_the_example_with_many_machines_runs_with_the_commands_beside_it(tmp_path: Path) -> None:
+    block = next(block for block in CONSOLE if "scaler_scheduler" in block)
+    lines = [line.removeprefix("$ ").split() for line in block.splitlines()]
+    assert [line[0] for line in lines] == ["scaler_scheduler", "scaler_cluster"]
+    program = tmp_path / "second.py"
+    program.write_text(PYTHON[1])
+    with command("scheduler", *lines[0][1:]) as scheduler:
+        scheduler.wait_for("address")
+        with command("cluster", *lines[1][1:]):
+            done = run(program, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1024\n", "")
+
+
+def test_the_example_of_everything_runs(tmp_path: Path) -> None:
+    program = tmp_path / "third.py"
+    program.write_text(PYTHON[2])
+    done = run(program, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "one failed:" in done.stdout
+    assert "[1, 10, 100]" in done.stdout
+    assert str([2**n for n in range(10)]) in done.stdout
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    for target in set(re.findall(r"make (\w+)", README)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_links_of_the_readme_lead_somewhere() -> None:
+    for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (REPOSITORY / link).exists(), link
+
+
+@pytest.mark.parametrize("name", ["simple_submit", "simple_map", "send_object", "disconnect"])
+def test_an_example_runs(name: str, tmp_path: Path) -> None:
+    before = set(descendants())
+    done = run(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+    assert set(descendants()) == before
+
+
+def test_measure_code_measures_a_folder_in_parallel_as_it_does_serially(tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text("def f(x):\n    if x:\n        return 1\n    return 2\n")
+    (tmp_path / "bad.py").write_text("def (\n")
+    done = run(REPOSITORY / "examples" / "measure_code.py", str(tmp_path), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "good.py" in done.stdout
+    assert "bad.py" in done.stdout
+
+
+def test_measure_code_says_what_is_wrong_with_its_arguments(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        done = run(REPOSITORY / "examples" / "measure_code.py", str(folder), folder=tmp_path)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,160 @@
+"""What one task costs in the scheduler: all actors, the codec and the edge, without sockets.
+
+A stand-in for the socket hands the edge messages of one client and one agent with two workers, as they are under a map of no-op
+tasks, and takes what it sends. Only the time inside the scheduler's turns counts.
+
+    python tests/benchmarks/scheduler_core.py              microseconds per task, best of several
+    python tests/benchmarks/scheduler_core.py --profile    where they are spent, by module
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import pstats
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.kit import Dispatcher
+from scaler.actors.tree import SchedulerTree
+from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
+from scaler.scheduler.edge import SchedulerEdge
+from scaler.scheduler.scheduler import GARBAGE_THRESHOLDS
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    PROTOCOL_VERSION,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    ClientHello,
+    Direction,
+    RunResult,
+    RunTasks,
+    Task,
+    TaskResults,
+    WorkerHello,
+)
+
+CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
+WINDOW, SUBMIT_BATCH, RESULT_BATCH = 10_000, 1000, 256
+
+
+class Wire:
+    """In place of the ROUTER socket."""
+
+    def __init__(self) -> None:
+        self.to_scheduler: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
+        self.sent: list[tuple[Connection, bytes, Sequence[Any]]] = []
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        return self.to_scheduler.popleft() if self.to_scheduler else None
+
+    def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        self.sent.append((connection, header, frames))
+
+    def say(self, connection: Connection, direction: Direction, items: list[Any]) -> None:
+        for header, _ in encode(direction, items):
+            self.to_scheduler.append((connection, header, []))
+
+
+class Run:
+    """One map of `count` tasks."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.dispatcher = Dispatcher(time.monotonic)
+        tree = SchedulerTree(self.dispatcher, SchedulerId(bytes(16)), "0", Limits(), lambda: None)
+        self.wire = Wire()
+        self.edge = SchedulerEdge(self.wire, tree)  # type: ignore[arg-type]
+        self.seconds = 0.0
+        hello = (PROTOCOL_VERSION, "0", "3", "3")
+        self.wire.say(CLIENT, CLIENT_TO_SCHEDULER, [ClientHello(*hello, b"c" * 16)])
+        self.wire.say(AGENT, AGENT_TO_SCHEDULER, [WorkerHello(*hello, b"a" * 16, "one,two", b"")])
+        self.turn()
+        self.wire.sent.clear()
+
+    def turn(self) -> None:
+        start = time.perf_counter()
+        while self.edge.receive() | (not self.dispatcher.run()) | self.edge.flush():
+            pass
+        self.seconds += time.perf_counter() - start
+
+    def run(self) -> float:
+        """Return the scheduler's microseconds per task."""
+        self.seconds, submitted, done = 0.0, 0, 0
+        function_id = ObjectId(b"f" * 16)
+        while done < self.count:
+            goal = min(self.count, done + WINDOW)
+            while submitted < goal:
+                batch = range(submitted, min(goal, submitted + SUBMIT_BATCH))
+                tasks = [Task(TaskId(i.to_bytes(16, "big")), function_id, b"x" * 30, b"") for i in batch]
+                self.wire.say(CLIENT, CLIENT_TO_SCHEDULER, tasks)
+                submitted += len(tasks)
+            self.turn()
+            done += self._answer()
+        return self.seconds / self.count * 1e6
+
+    def _answer(self) -> int:
+        """Be the agent and the client. Returns how many results the client got."""
+        sent, self.wire.sent = self.wire.sent, []
+        finished, got = [], 0
+        for connection, header, frames in sent:
+            for batch in decode(SCHEDULER_TO_AGENT if connection == AGENT else SCHEDULER_TO_CLIENT, header, frames):
+                if isinstance(batch, RunTasks):
+                    finished += [RunResult(run.task_id, run.worker, run.attempt, 0, b"y" * 10, 2, ()) for run in batch]
+                elif isinstance(batch, TaskResults):
+                    got += len(batch)
+        for start in range(0, len(finished), RESULT_BATCH):
+            self.wire.say(AGENT, AGENT_TO_SCHEDULER, finished[start : start + RESULT_BATCH])
+        return got
+
+
+def profile(count: int) -> None:
+    """Print the share of each module in the scheduler's own time."""
+    run, profiler = Run(count), cProfile.Profile()
+    turn = run.turn
+
+    def profiled_turn() -> None:
+        profiler.enable()
+        turn()
+        profiler.disable()
+
+    run.turn = profiled_turn  # type: ignore[method-assign]
+    run.run()
+    shares: dict[str, float] = {}
+    calls: dict[str, int] = {}
+    for (file, _, _), (_, number, own, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+        path = Path(file)
+        name = "/".join(path.parts[path.parts.index("scaler") :][1:]) if "scaler" in path.parts else "builtins"
+        shares[name] = shares.get(name, 0.0) + own
+        calls[name] = calls.get(name, 0) + number
+    total = sum(shares.values())
+    print(f"{'module':32} {'share':>6} {'calls per task':>15}")
+    for name, seconds in sorted(shares.items(), key=lambda share: -share[1]):
+        if seconds > 0.004 * total:
+            print(f"{name:32} {seconds / total:6.1%} {calls[name] / count:15.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    if options.profile:
+        profile(options.tasks)
+    else:
+        figures = sorted(Run(options.tasks).run() for _ in range(options.repeats))
+        print(f"{figures[0]:.2f} us per task (best of {len(figures)}; median {figures[len(figures) // 2]:.2f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The cluster process of a node: an agent, its worker slots and their processors."""

@@ -1,0 +1,108 @@
+"""Edge: the agent's socket. It belongs to the shell's thread; the link decides when there is a new one.
+
+The shell calls `receive` and `flush`. What arrives goes to the link as batches; what the link says leaves in one
+message for each turn of the shell.
+
+Must never: keep state of the protocol, or let bytes from outside raise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+
+from scaler.actors.kit import ActorRef
+from scaler.errors import ProtocolError
+from scaler.process.shell import Shell
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+from scaler.wire.sockets import DealerSocket
+from scaler.worker.messages import LinkCut
+
+logger = logging.getLogger(__name__)
+
+RECEIVED_MOST = 64
+"""The most messages received in one turn, before actors run."""
+
+
+@dataclass
+class _Line:
+    """What exists only while there is a connection."""
+
+    socket: DealerSocket
+    link: ActorRef
+
+
+class Edge:
+    """The link's `Door` and the shell's `Edge`."""
+
+    def __init__(self, shell: Shell, address: str, io_threads: int) -> None:
+        self._shell = shell
+        self._address = address
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self._line: _Line | None = None
+        self._outgoing: list[Any] = []
+        self.undecodable = 0
+
+    # For the link
+
+    def connect(self, link: ActorRef) -> None:
+        self.hang_up()
+        socket = DealerSocket(self._context, self._address)
+        self._line = line = _Line(socket, link)
+        self._shell.watch(socket.descriptor)
+        self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(line))
+
+    def hang_up(self, linger_seconds: float = 0) -> None:
+        self._outgoing.clear()
+        line, self._line = self._line, None
+        if line is None:
+            return
+        if not self._shell.loop.is_closed():
+            self._shell.unwatch(line.socket.descriptor)
+            self._shell.unwatch(line.socket.monitor_descriptor)
+        line.socket.close(linger_seconds)
+
+    def say(self, items: Sequence[Any]) -> None:
+        self._outgoing.extend(items)
+
+    def _look_for_cut(self, line: _Line) -> None:
+        if self._line is line and line.socket.was_cut():
+            line.link.send(LinkCut("the connection was cut"))
+
+    # For the shell
+
+    def receive(self) -> bool:
+        line = self._line
+        if line is None:
+            return False
+        for n_received in range(RECEIVED_MOST):
+            received = line.socket.receive()
+            if received is None:
+                return n_received > 0
+            try:
+                batches = decode(SCHEDULER_TO_AGENT, *received)
+            except ProtocolError as error:
+                self.undecodable += 1
+                logger.debug("%s", error)
+                continue
+            for batch in batches:
+                line.link.send(batch)
+        return True
+
+    def flush(self) -> bool:
+        if not self._outgoing or self._line is None:
+            return False
+        items, self._outgoing = self._outgoing, []
+        for header, frames in encode(AGENT_TO_SCHEDULER, items):
+            self._line.socket.send(header, frames)
+        return True
+
+    def close(self) -> None:
+        """Close for good; what was said last has a moment to leave."""
+        self.hang_up(linger_seconds=0.2)
+        self._context.term()

@@ -1,0 +1,368 @@
+"""Link: what the agent and the scheduler have to say to each other, whatever becomes of the connection.
+
+The edge writes to it what arrives (batches, `LinkCut`), slots their results, the object cache what it needs. It sends
+tasks and cancels to the slots, objects to the cache, and everything for the scheduler to the edge.
+
+    GREETING --welcome--> UP --cut, silence, "say hello"--> AWAY --back-off--> GREETING
+                           +--leave--> LEAVING --response, time-out--> end
+
+Nothing but the hello is said before the welcome. Results are kept until they are acknowledged, and said first on a new
+connection. While the scheduler is away the tasks go on.
+
+Must never: forget a result, or decode a payload.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import islice
+from typing import Any, Protocol
+
+import cloudpickle
+
+from scaler import __version__
+from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.config import ClusterConfig
+from scaler.ids import NO_ID, ObjectId, TaskId, random_id
+from scaler.message import message
+from scaler.wire.messages import (
+    PROTOCOL_VERSION,
+    DisconnectRequest,
+    DisconnectResponses,
+    HelloReplies,
+    HelloRequests,
+    ObjectInstructions,
+    ObjectRequest,
+    ObjectResponses,
+    ResultsReceivedBatch,
+    RunCancel,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunTask,
+    RunTasks,
+    TaskStatus,
+    WorkerHeartbeat,
+    WorkerHeartbeatEchos,
+    WorkerHello,
+)
+from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut
+
+logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 5.0
+"""A scheduler that said nothing for so long, and for three heartbeats, is taken for dead."""
+BACK_OFF_SECONDS = 0.05
+BACK_OFF_MOST_SECONDS = 2.0
+GOODBYE_SECONDS = 1.0
+
+
+class Door(Protocol):
+    """The way out: the edge, or a test's stand-in."""
+
+    def connect(self, link: ActorRef) -> None:
+        """Open a new connection, with an identity that was never used; what arrives goes to `link`."""
+
+    def hang_up(self) -> None:
+        """Close the connection; what was not sent yet is dropped."""
+
+    def say(self, items: Sequence[Any]) -> None:
+        """Send items with the next flush."""
+
+
+class _State(Enum):
+    GREETING = "greeting"
+    UP = "up"
+    AWAY = "away"
+    LEAVING = "leaving"
+
+
+@message
+class _HeartbeatDue:
+    pass
+
+
+@message
+class _ConnectDue:
+    pass
+
+
+@message
+class _DeathDue:
+    pass
+
+
+@message
+class _GoodbyeDue:
+    pass
+
+
+class Link(Actor):
+    """The agent's side of the protocol.
+
+    Args:
+        end: called once with the exit code when the agent shall end.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        config: ClusterConfig,
+        names: tuple[str, ...],
+        slots: tuple[ActorRef, ...],
+        objects: ActorRef,
+        end: Callable[[int], None],
+    ) -> None:
+        self._door = door
+        self._config = config
+        self._names = names
+        self._slots = slots
+        self._objects = objects
+        self._end = end
+        self._node_id = random_id()
+        self._scheduler_id = NO_ID
+        self._state = _State.AWAY
+        self._heard_at = 0.0
+        self._connects = 0
+        self._death: Timer | None = None
+        self._open: dict[TaskId, RunTask] = {}
+        """tasks at the slots, by id: the newest attempt of each"""
+        self._unacknowledged: deque[RunResult] = deque()
+        self._acknowledged = 0
+        self._fetched: dict[ObjectId, None] = {}
+        self.ignored = 0
+        """messages that made no sense at their time"""
+
+    def on_start(self) -> None:
+        self._start_dying()
+        self._connect()
+        self.schedule(self._config.heartbeat_interval_seconds, _HeartbeatDue())
+
+    # The connection
+
+    def _connect(self) -> None:
+        self._state = _State.GREETING
+        self._acknowledged = 0
+        self._heard_at = self.now()
+        self._door.connect(self.actor_ref)
+        self._door.say([self._hello()])
+
+    def _hello(self) -> WorkerHello:
+        held = [(task.task_id, task.attempt) for task in self._open.values()]
+        held += [(result.task_id, result.attempt) for result in self._unacknowledged]
+        return WorkerHello(
+            PROTOCOL_VERSION,
+            __version__,
+            platform.python_version(),
+            cloudpickle.__version__,
+            self._node_id,
+            ",".join(self._names),
+            b"".join(task_id + attempt.to_bytes(4, "little") for task_id, attempt in held),
+        )
+
+    def _lose(self, reason: str) -> None:
+        if self._state is _State.LEAVING:
+            self._end(0)
+            return
+        if self._state is _State.AWAY:
+            return
+        level = logging.WARNING if self._state is _State.UP else logging.DEBUG
+        logger.log(level, "link to %s down: %s", self._config.address, reason)
+        self._start_dying()
+        self._state = _State.AWAY
+        self._door.hang_up()
+        delay_seconds = BACK_OFF_SECONDS * (2 ** min(self._connects, 16) - 1)
+        self._connects += 1
+        self.schedule(min(delay_seconds, BACK_OFF_MOST_SECONDS), _ConnectDue())
+
+    def _start_dying(self) -> None:
+        if self._death is None:
+            self._death = self.schedule(self._config.death_timeout_seconds, _DeathDue())
+
+    @handles(_ConnectDue)
+    def _connect_due(self, _due: _ConnectDue) -> None:
+        if self._state is _State.AWAY:
+            self._connect()
+
+    @handles(_DeathDue)
+    def _death_due(self, _due: _DeathDue) -> None:
+        seconds = self._config.death_timeout_seconds
+        logger.warning("no scheduler at %s for %g s: the cluster ends", self._config.address, seconds)
+        self._end(0)
+
+    @handles(LinkCut)
+    def _cut(self, cut: LinkCut) -> None:
+        self._lose(cut.reason)
+
+    @handles(HelloRequests)
+    def _hello_requested(self, requests: HelloRequests) -> None:
+        self._lose(f"the scheduler asks for a hello: {requests[0].reason}")
+
+    @handles(HelloReplies)
+    def _hello_answered(self, replies: HelloReplies) -> None:
+        reply = replies[0]
+        if self._state is not _State.GREETING:
+            self.ignored += 1
+        elif not reply.accepted:
+            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reply.reason)
+            self._end(1)
+        else:
+            self._welcome(reply.scheduler_id, reply.package_version)
+
+    def _welcome(self, scheduler_id: bytes, version: str) -> None:
+        logger.info("link to %s up: scheduler %s", self._config.address, version)
+        if self._death is not None:
+            self._death.cancel()
+            self._death = None
+        self._state = _State.UP
+        self._heard_at = self.now()
+        if scheduler_id != self._scheduler_id:
+            if self._scheduler_id != NO_ID:
+                self._objects.send(ForgetEverything())
+            self._scheduler_id = scheduler_id
+        self._door.say(list(self._unacknowledged))
+        self._door.say([ObjectRequest(object_id) for object_id in self._fetched])
+
+    @handles(_HeartbeatDue)
+    def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
+        interval_seconds = self._config.heartbeat_interval_seconds
+        self.schedule(interval_seconds, _HeartbeatDue())
+        if self._state is _State.AWAY:
+            return
+        if self.now() - self._heard_at > max(SILENCE_SECONDS, 3 * interval_seconds):
+            self._lose("the scheduler is silent")
+        elif self._state is not _State.GREETING:
+            self._connects = 0
+            self._door.say([WorkerHeartbeat(int(self.now() * 1e9))])
+
+    @handles(WorkerHeartbeatEchos)
+    def _echo(self, _echos: WorkerHeartbeatEchos) -> None:
+        self._is_up()
+
+    def _is_up(self) -> bool:
+        """Return whether the scheduler may say what it just said, and note that it is there."""
+        self._heard_at = self.now()
+        if self._state is _State.UP:
+            return True
+        self.ignored += 1
+        return False
+
+    # The end
+
+    @handles(Leave)
+    def _leave(self, leave: Leave) -> None:
+        if self._state is not _State.UP:
+            self._end(0)
+            return
+        self._state = _State.LEAVING
+        self._door.say([DisconnectRequest(leave.reason)])
+        self.schedule(GOODBYE_SECONDS, _GoodbyeDue())
+
+    @handles(_GoodbyeDue)
+    def _goodbye_due(self, _due: _GoodbyeDue) -> None:
+        self._end(0)
+
+    @handles(DisconnectResponses)
+    def _disconnected(self, responses: DisconnectResponses) -> None:
+        logger.info("the scheduler lets this cluster go: %s", responses[0].reason)
+        self._end(0)
+
+    # Tasks
+
+    @handles(RunTasks)
+    def _run_tasks(self, tasks: RunTasks) -> None:
+        if not self._is_up():
+            return
+        known, n_slots = self._open, len(self._slots)
+        by_slot: dict[int, RunTasks] = {}
+        for task in tasks:
+            task_id, worker = task.task_id, task.worker
+            before = known.get(task_id)
+            if worker >= n_slots:
+                self._refuse(task, f"there is no worker {worker} here")
+                continue
+            if before is not None and before.attempt >= task.attempt:
+                self.ignored += 1
+                continue
+            known[task_id] = task
+            slot_tasks = by_slot.get(worker)
+            if slot_tasks is None:
+                slot_tasks = by_slot[worker] = RunTasks()
+            slot_tasks.append(task)
+        for worker, slot_tasks in by_slot.items():
+            self._slots[worker].send(slot_tasks)
+
+    @handles(RunCancels)
+    def _run_cancels(self, cancels: RunCancels) -> None:
+        if not self._is_up():
+            return
+        by_slot: dict[int, RunCancels] = {}
+        unknown: list[RunCancel] = []
+        for cancel in cancels:
+            task = self._open.get(cancel.task_id)
+            if task is None or task.attempt != cancel.attempt:
+                unknown.append(cancel)
+            else:
+                by_slot.setdefault(task.worker, RunCancels()).append(cancel)
+        for worker, slot_cancels in by_slot.items():
+            self._slots[worker].send(slot_cancels)
+        if unknown:
+            finished = {(result.task_id, result.attempt) for result in self._unacknowledged}
+            for cancel in unknown:
+                if (cancel.task_id, cancel.attempt) not in finished:
+                    self._refuse(cancel, "no such task here")
+
+    def _refuse(self, item: RunTask | RunCancel, text: str) -> None:
+        status, payload = TaskStatus.NOT_FOUND, text.encode()
+        self._give([RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ())])
+
+    @handles(RunResults)
+    def _results(self, results: RunResults) -> None:
+        known = self._open
+        for result in results:
+            task = known.pop(result.task_id, None)
+            if task is not None and task.attempt != result.attempt:
+                known[result.task_id] = task  # a newer attempt is still here
+        self._give(results)
+
+    def _give(self, results: list[RunResult]) -> None:
+        self._unacknowledged.extend(results)
+        if self._state is _State.UP:
+            self._door.say(results)
+
+    @handles(ResultsReceivedBatch)
+    def _received(self, received: ResultsReceivedBatch) -> None:
+        if not self._is_up():
+            return
+        news = max(item.total for item in received) - self._acknowledged
+        if news > len(self._unacknowledged):
+            self.ignored += 1
+            return
+        for _ in islice(range(news), max(news, 0)):
+            self._unacknowledged.popleft()
+        self._acknowledged += max(news, 0)
+
+    # Objects
+
+    @handles(FetchObject)
+    def _fetch(self, fetch: FetchObject) -> None:
+        self._fetched[fetch.object_id] = None
+        if self._state is _State.UP:
+            self._door.say([ObjectRequest(fetch.object_id)])
+
+    @handles(ObjectResponses)
+    def _objects_came(self, responses: ObjectResponses) -> None:
+        if self._is_up():
+            for response in responses:
+                self._fetched.pop(response.object_id, None)
+            self._objects.send(responses)
+
+    @handles(ObjectInstructions)
+    def _objects_deleted(self, instructions: ObjectInstructions) -> None:
+        if self._is_up():
+            self._objects.send(instructions)

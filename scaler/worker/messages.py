@@ -1,0 +1,151 @@
+"""What the actors of an agent tell each other. What crosses a process boundary is in `scaler.wire.messages`.
+
+Link <--> Slot <--> Processor <--> Nursery
+  ^        ^
+  +-> ObjectCache
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaler.ids import ObjectId
+from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.actors.kit import ActorRef
+    from scaler.wire.messages import RunTask
+    from scaler.worker.channel import SharedBlock
+    from scaler.worker.progress import Progress
+
+
+# To and from the link.
+
+
+@message
+class LinkCut:
+    """The connection to the scheduler is lost."""
+
+    reason: str
+
+
+@message
+class Leave:
+    """The agent shall end: say goodbye."""
+
+    reason: str
+
+
+@message
+class FetchObject:
+    """Somebody on this node needs an object."""
+
+    object_id: ObjectId
+
+
+# To and from the object cache.
+
+
+@message
+class NeedObject:
+    object_id: ObjectId
+    slot: ActorRef
+
+
+@message
+class StoredObject:
+    """An object of the node's cache: its frames, or the memory that all processors share."""
+
+    object_id: ObjectId
+    frames: Sequence[bytes]
+    block: SharedBlock | None
+
+
+@message
+class ObjectFound:
+    stored: StoredObject
+
+
+@message
+class ObjectLost:
+    """The scheduler does not have it either."""
+
+    object_id: ObjectId
+
+
+@message
+class ForgetObjects:
+    """They are deleted: the cache forgot them, and processors must too."""
+
+    object_ids: Sequence[ObjectId]
+
+
+@message
+class ForgetEverything:
+    """Another scheduler took over, which knows nothing of what is stored here."""
+
+
+# Between slot and processor.
+
+
+@message
+class ProcessorUp:
+    """A new processor waits for work."""
+
+    processor: ActorRef
+    progress: Progress
+
+
+@message
+class ProcessorDown:
+    """The processor is dead; everything that it had sent before was handed on first."""
+
+    processor: ActorRef
+    executing: int
+    """the number of the task that was being executed, counted from 1 for each processor; 0: none"""
+    reason: str
+    """how it ended: a part of a sentence"""
+
+
+@message
+class HandTasks:
+    tasks: Sequence[RunTask]
+
+
+@message
+class HandObject:
+    stored: StoredObject
+
+
+@message
+class KillProcessor:
+    reason: str
+
+
+# Between processor and nursery.
+
+
+@message
+class StartProcess:
+    """Start a processor process; its channel and progress page are handed over and closed here."""
+
+    processor: ActorRef
+    channel: int
+    progress: int
+
+
+@message
+class KillProcess:
+    processor: ActorRef
+
+
+@message
+class ProcessStarted:
+    pid: int
+
+
+@message
+class ProcessEnded:
+    exit_code: int
+    """negative: the number of the signal that ended it"""

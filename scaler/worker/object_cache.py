@@ -1,0 +1,93 @@
+"""ObjectCache: the functions and objects of a node, each fetched once, whichever slots need it.
+
+Slots write to it (`NeedObject`), and the link (what the scheduler answers, deletes, or is). It sends to the slots
+what they asked for, and to the link what the scheduler must be asked for. A large object lies in one block of shared
+memory that all processors map.
+
+Must never: look into an object.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.ids import ObjectId
+from scaler.serialization import size_of
+from scaler.wire.messages import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
+from scaler.worker.channel import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.worker.messages import (
+    FetchObject,
+    ForgetEverything,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    StoredObject,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class ObjectCache(Actor):
+    """The node's objects. They stay until the scheduler says that they are deleted."""
+
+    def __init__(self, link: ActorRef, slots: tuple[ActorRef, ...]) -> None:
+        self._link = link
+        self._slots = slots
+        self._stored: dict[ObjectId, StoredObject] = {}
+        self._waiting: dict[ObjectId, list[ActorRef]] = {}
+        self.unexpected_responses = 0
+
+    @handles(NeedObject)
+    def _need(self, need: NeedObject) -> None:
+        stored = self._stored.get(need.object_id)
+        if stored is not None:
+            need.slot.send(ObjectFound(stored))
+            return
+        waiting = self._waiting.get(need.object_id)
+        if waiting is None:
+            self._waiting[need.object_id] = [need.slot]
+            self._link.send(FetchObject(need.object_id))
+        elif need.slot not in waiting:
+            waiting.append(need.slot)
+
+    @handles(ObjectResponses)
+    def _responses(self, responses: ObjectResponses) -> None:
+        for response in responses:
+            waiting = self._waiting.pop(response.object_id, None)
+            if waiting is None:
+                self.unexpected_responses += 1
+            elif response.found and response.frames:
+                stored = self._stored[response.object_id] = _store(response)
+                for slot in waiting:
+                    slot.send(ObjectFound(stored))
+            else:
+                for slot in waiting:
+                    slot.send(ObjectLost(response.object_id))
+
+    @handles(ObjectInstructions)
+    def _instructions(self, instructions: ObjectInstructions) -> None:
+        deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
+        self._forget([object_id for object_id in deleted if self._stored.pop(object_id, None) is not None])
+
+    @handles(ForgetEverything)
+    def _forget_everything(self, _forget: ForgetEverything) -> None:
+        known = list(self._stored)
+        self._stored.clear()
+        self._forget(known)
+
+    def _forget(self, object_ids: list[ObjectId]) -> None:
+        if object_ids:
+            for slot in self._slots:
+                slot.send(ForgetObjects(object_ids))
+
+
+def _store(response: ObjectResponse) -> StoredObject:
+    """Copy what arrived out of the socket's memory: into shared memory if it is large."""
+    if size_of(response.frames) > INLINE_FRAMES_BYTES:
+        try:
+            return StoredObject(response.object_id, (), SharedBlock.of(response.frames))
+        except OSError as error:  # it works without, with a copy for each processor
+            logger.warning("no shared memory for an object: %s", error)
+    return StoredObject(response.object_id, [bytes(memoryview(frame)) for frame in response.frames], None)

@@ -1,0 +1,256 @@
+"""The processor: runs user code, in the main thread of a process of its own, and nothing else does.
+
+The agent's slot writes to it over the channel: objects, then tasks that need them. It answers each task with one
+result, in the order of the tasks, and says in the progress page which task it executes.
+
+    channel --> objects, tasks --> arguments --> call --> result --> unsent --> channel
+
+Results leave when the handed tasks are done or some milliseconds after the first; a second thread sees to that while
+a task goes on for long, and sleeps for good while there is nothing to send.
+
+Must never: let an exception of a task out of that task's result, or write to the channel without the lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns, sleep
+from typing import Any
+
+from scaler.config import ClusterConfig
+from scaler.errors import ProtocolError
+from scaler.ids import ObjectId
+from scaler.process.logs import LineWriter, set_up_logging
+from scaler.serialization import (
+    INLINE_BYTES,
+    DefaultSerializer,
+    Frames,
+    Serializer,
+    from_frames,
+    function_from_frames,
+    read_arguments,
+    size_of,
+    to_frames,
+)
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import (
+    AGENT_TO_PROCESSOR,
+    PROCESSOR_TO_AGENT,
+    ObjectInstructions,
+    ObjectResponses,
+    ProcessorReady,
+    RunResult,
+    RunTask,
+    RunTasks,
+    TaskStatus,
+)
+from scaler.worker.channel import Channel, ChannelClosedError
+from scaler.worker.failure import describe_failure
+from scaler.worker.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+SEND_AFTER_NS = 2_000_000
+"""A result waits no longer than this for those of the next tasks, between tasks."""
+TICK_SECONDS = 0.003
+"""How often the flusher looks for unsent results while tasks run."""
+IDLE_TICKS = 8
+"""After so many ticks without an unsent result the flusher sleeps until it is woken."""
+LONGEST_US = 2**32 - 1
+
+
+class Processor:
+    """The main loop."""
+
+    def __init__(self, channel: Channel, progress: Progress) -> None:
+        self._channel = channel
+        self._words = progress.words
+        self._number = 0
+        self._objects: dict[ObjectId, Frames] = {}
+        self._values: dict[ObjectId, Any] = {}
+        self._functions: dict[ObjectId, tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]] = {}
+        self._unsent: deque[RunResult] = deque()
+        self._first_unsent_ns = 0
+        self._lock = threading.Lock()
+        self._has_results = threading.Event()
+        self._is_flusher_asleep = True
+        self._after_task: Callable[[], None] = _nothing
+
+    def run(self, after_task: Callable[[], None]) -> None:
+        """Serve until the agent closes the channel.
+
+        Args:
+            after_task: called after each task; it must not raise.
+        """
+        self._after_task = after_task
+        threading.Thread(target=self._flush_now_and_then, name="scaler-flusher", daemon=True).start()
+        with contextlib.suppress(ChannelClosedError):
+            self._send([ProcessorReady(os.getpid())])
+            while True:
+                for header, frames in self._channel.receive():
+                    self._take(header, frames)
+
+    def _take(self, header: bytes, frames: list[memoryview]) -> None:
+        try:
+            batches = decode(AGENT_TO_PROCESSOR, header, frames)
+        except ProtocolError:
+            logger.exception("a message of the agent cannot be read")  # both ends are one package: cannot happen
+            os._exit(70)
+        for batch in batches:
+            kind = type(batch)
+            if kind is RunTasks:
+                self._run_tasks(batch)  # type: ignore[arg-type]
+            elif kind is ObjectResponses:
+                self._store(batch)  # type: ignore[arg-type]
+            elif kind is ObjectInstructions:
+                self._forget(batch)  # type: ignore[arg-type]
+
+    # Objects
+
+    def _store(self, responses: ObjectResponses) -> None:
+        for response in responses:
+            self._objects[response.object_id] = response.frames
+
+    def _forget(self, instructions: ObjectInstructions) -> None:
+        for instruction in instructions:
+            for table in (self._objects, self._values, self._functions):
+                table.pop(instruction.object_id, None)
+
+    def _read_function(self, object_id: ObjectId) -> tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]:
+        serializer, function = function_from_frames(self._objects[object_id])
+
+        def value(data: bytes) -> Any:
+            return from_frames(serializer, [data])
+
+        known = self._functions[object_id] = (
+            serializer,
+            function,
+            pickle.loads if type(serializer) is DefaultSerializer else value,
+        )
+        return known
+
+    def _stored(self, serializer: Serializer, object_id: ObjectId) -> Any:
+        """Return the value of an object: a large one is read once, a small one for each task, so that tasks that
+        change their argument change it for themselves only.
+        """
+        if object_id in self._values:
+            return self._values[object_id]
+        frames = self._objects[object_id]
+        value = from_frames(serializer, frames)
+        if size_of(frames) > INLINE_BYTES:
+            self._values[object_id] = value
+        return value
+
+    # Tasks
+
+    def _run_tasks(self, tasks: RunTasks) -> None:
+        words, unsent, after_task = self._words, self._unsent, self._after_task
+        number = self._number
+        for task in tasks:
+            number += 1
+            words[0] = number
+            if words[1] < number <= words[2]:
+                result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
+            else:
+                result = self._run(task)
+                after_task()
+            unsent.append(result)
+            now_ns = perf_counter_ns()
+            if len(unsent) == 1:
+                self._first_unsent_ns = now_ns
+                if self._is_flusher_asleep:
+                    self._has_results.set()
+            elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
+                self._send_results()
+        words[0] = 0
+        self._number = number
+        self._send_results()
+
+    def _run(self, task: RunTask) -> RunResult:
+        status, payload = TaskStatus.SUCCESS, b""
+        frames: Frames = ()
+        started_ns, ended_ns = perf_counter_ns(), 0
+        try:
+            serializer, function, value = self._functions.get(task.function_id) or self._read_function(task.function_id)
+            if task.payload:
+                positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
+                started_ns = perf_counter_ns()
+                returned = function(*positional, **keywords)
+            else:
+                started_ns = perf_counter_ns()
+                returned = function()
+            ended_ns = perf_counter_ns()
+            frames = to_frames(serializer, returned)
+            if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
+                payload, frames = frames[0], ()
+        except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
+            ended_ns = ended_ns or perf_counter_ns()
+            status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
+        duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+        return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames)
+
+    # Results
+
+    def _send_results(self) -> None:
+        with self._lock:
+            unsent = self._unsent
+            results = [unsent.popleft() for _ in range(len(unsent))]
+            if results:
+                self._send(results)
+
+    def _send(self, items: list[Any]) -> None:
+        for header, frames in encode(PROCESSOR_TO_AGENT, items):
+            self._channel.send(header, frames)
+
+    def _flush_now_and_then(self) -> None:
+        """The second thread: while tasks run, a result waits for no more than a tick."""
+        with contextlib.suppress(ChannelClosedError):
+            while True:
+                self._is_flusher_asleep = True
+                self._has_results.wait()
+                self._has_results.clear()
+                self._is_flusher_asleep = False
+                idle_ticks = 0
+                while idle_ticks < IDLE_TICKS:
+                    sleep(TICK_SECONDS)
+                    idle_ticks = 0 if self._unsent else idle_ticks + 1
+                    if self._unsent:
+                        self._send_results()
+        os._exit(0)  # the agent is gone
+
+
+def _nothing() -> None:
+    pass
+
+
+def main(connection: socket.socket, progress_descriptor: int, config: ClusterConfig) -> None:
+    """Run in a process that was just forked for this. Returns when the agent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of the terminal: the agent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ["SCALER_ADDRESS"] = config.address  # where a client that is made inside a task connects to
+    set_up_logging(config.logging, own_files=True)
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        faulthandler.enable()  # a segmentation fault says where; not without a stderr
+    printed, complained = LineWriter(logging.INFO), LineWriter(logging.ERROR)
+    sys.stdout, sys.stderr = printed, complained
+
+    def after_task() -> None:
+        with contextlib.suppress(Exception):  # a task may have closed them
+            printed.flush()
+            complained.flush()
+
+    connection.setblocking(True)
+    progress = Progress(progress_descriptor)
+    os.close(progress_descriptor)
+    Processor(Channel(connection), progress).run(after_task)

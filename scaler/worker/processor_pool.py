@@ -1,0 +1,360 @@
+"""The processors of a node as supervised children: for each worker slot an actor that owns one process and its channel.
+
+    Supervisor (rest for one)
+      ProcessStarter                   the nursery process, which forks; when it is lost, so are all processors
+      Supervisor (one for one)
+        Processor 0 .. n-1             up -> slot's work -> down, and a new one starts
+
+A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge,
+for a task that kills its processor is not the node's failure. One that never gets ready is a failure: back-off, and
+too many end the agent.
+
+Slots write to the processors (`HandTasks`, `HandObject`, `ForgetObjects`, `KillProcessor`); those send them what
+became of it.
+
+Must never: block on a processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from itertools import count
+from typing import Any
+
+from scaler.actors.kit import Actor, ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor, handles
+from scaler.config import ClusterConfig
+from scaler.errors import ProtocolError
+from scaler.message import message
+from scaler.process.shell import Shell
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import (
+    AGENT_TO_PROCESSOR,
+    PROCESSOR_TO_AGENT,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectResponse,
+    ProcessorsReady,
+    RunResults,
+)
+from scaler.worker.channel import Channel, ChannelClosedError
+from scaler.worker.messages import (
+    ForgetObjects,
+    HandObject,
+    HandTasks,
+    KillProcess,
+    KillProcessor,
+    ProcessEnded,
+    ProcessorDown,
+    ProcessorUp,
+    ProcessStarted,
+    StartProcess,
+)
+from scaler.worker.nursery import ENDED, KILL, REPORT, REQUEST, START
+from scaler.worker.progress import Progress, new_progress_page
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 60.0
+"""A processor that is not ready after so long is killed, and that counts as a failure."""
+GOODBYE_SECONDS = 5.0
+"""How long the nursery may take to kill all processors."""
+
+
+class ProcessorNotStartedError(RuntimeError):
+    """A processor ended before it was ready for work."""
+
+
+class NurseryDiedError(RuntimeError):
+    """The process that forks processors is gone, and all processors with it."""
+
+
+def processor_pool(
+    shell: Shell, config: ClusterConfig, names: tuple[str, ...], slots: tuple[ActorRef, ...]
+) -> Supervisor:
+    """Return the supervisor of all processes of the node."""
+    budget = RestartBudget(times=3 * len(slots) + 2, within_seconds=30.0)
+
+    def processors(starter: ActorRef) -> Supervisor:
+        def spec(index: int) -> ChildSpec:
+            return ChildSpec(
+                f"processor-{index}",
+                Processor,
+                lambda _peers: Processor(shell, starter, slots[index], names[index]),
+            )
+
+        return Supervisor(tuple(map(spec, range(len(slots)))), Strategy.ONE_FOR_ONE, budget)
+
+    return Supervisor(
+        (
+            ChildSpec("starter", ProcessStarter, lambda _peers: ProcessStarter(shell, config)),
+            ChildSpec("processors", Supervisor, lambda peers: processors(peers["starter"])),
+        ),
+        Strategy.REST_FOR_ONE,
+        RestartBudget(times=3, within_seconds=30.0),
+    )
+
+
+def _close_watched(shell: Shell, descriptor: int) -> None:
+    if not shell.loop.is_closed():
+        shell.unwatch(descriptor)
+        shell.loop.remove_writer(descriptor)
+
+
+@message
+class _NurseryLost:
+    pass
+
+
+class ProcessStarter(Actor):
+    """Owns the nursery process."""
+
+    def __init__(self, shell: Shell, config: ClusterConfig) -> None:
+        self._shell = shell
+        self._numbers = count(1)
+        self._by_number: dict[int, ActorRef] = {}
+        self._by_processor: dict[ActorRef, int] = {}
+        self._reports = b""
+        self._socket, theirs = socket.socketpair()
+        program = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from scaler.worker import nursery; "
+        program += "nursery.main(int(sys.argv[1]), sys.argv[3])"
+        # The same interpreter with the same flags, and the modules that this process would find.
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, *flags, "-c", program, str(theirs.fileno()), json.dumps(sys.path), config.to_json()],
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+
+    def on_start(self) -> None:
+        self._shell.watch(self._socket.fileno(), self._read_reports)
+
+    def _read_reports(self) -> None:
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            data = self._socket.recv(4096)
+        if not data:
+            self._shell.unwatch(self._socket.fileno())
+            self.actor_ref.send(_NurseryLost())
+            return
+        data = self._reports + data
+        whole = len(data) - len(data) % REPORT.size
+        self._reports = data[whole:]
+        for kind, number, value in REPORT.iter_unpack(data[:whole]):
+            processor = self._by_number.get(number)
+            if processor is None:
+                continue  # its actor has ended already
+            if kind == ENDED:
+                del self._by_number[number], self._by_processor[processor]
+                processor.send(ProcessEnded(value))
+            else:
+                processor.send(ProcessStarted(value))
+
+    @handles(StartProcess)
+    def _start(self, start: StartProcess) -> None:
+        number = next(self._numbers)
+        self._by_number[number] = start.processor
+        self._by_processor[start.processor] = number
+        try:
+            request = REQUEST.pack(START, number)
+            socket.send_fds(self._socket, [request], [start.channel, start.progress])
+        except ConnectionError:
+            pass  # the end of the connection is about to be read
+        finally:
+            os.close(start.channel)
+            os.close(start.progress)
+
+    @handles(KillProcess)
+    def _kill(self, kill: KillProcess) -> None:
+        number = self._by_processor.get(kill.processor)
+        if number is not None:
+            with contextlib.suppress(ConnectionError):
+                self._socket.sendall(REQUEST.pack(KILL, number))
+
+    @handles(_NurseryLost)
+    def _lost(self, _lost: _NurseryLost) -> None:
+        raise NurseryDiedError("the process that starts processors is gone")
+
+    def on_stop(self) -> None:
+        """End the nursery, which takes all processors with it."""
+        _close_watched(self._shell, self._socket.fileno())
+        self._socket.close()
+        try:
+            self._process.wait(GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()
+
+
+@message
+class _ReadyDue:
+    pass
+
+
+@message
+class _ChannelClosed:
+    pass
+
+
+class Processor(Actor):
+    """Owns one processor process and the channel to it."""
+
+    def __init__(self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str) -> None:
+        self._shell = shell
+        self._starter = starter
+        self._slot = slot
+        self._name = name
+        self._pid = 0
+        self._is_ready = False
+        self._is_over = False
+        self._is_waiting_to_write = False
+        ours, self._their_channel = socket.socketpair()
+        ours.setblocking(False)
+        self._channel = Channel(ours)
+        self._progress_page = new_progress_page()
+        self._progress = Progress(self._progress_page)
+
+    def on_start(self) -> None:
+        self._shell.watch(self._channel.descriptor, self._read)
+        self._starter.send(StartProcess(self.actor_ref, self._their_channel.detach(), self._progress_page))
+        self.schedule(READY_SECONDS, _ReadyDue())
+
+    # From the process
+
+    def _read(self) -> None:
+        try:
+            for header, frames in self._channel.receive():
+                for batch in decode(PROCESSOR_TO_AGENT, header, frames):
+                    self.actor_ref.send(batch)
+        except (ChannelClosedError, ProtocolError) as error:
+            logger.debug("the channel of %s is closed: %s", self._name, error)
+            self._shell.unwatch(self._channel.descriptor)
+            self.actor_ref.send(_ChannelClosed())
+
+    @handles(ProcessorsReady)
+    def _ready(self, ready: ProcessorsReady) -> None:
+        if not self._is_ready:
+            self._is_ready = True
+            self._pid = ready[0].pid
+            logger.info("worker %s: processor %d started", self._name, self._pid)
+            self._slot.send(ProcessorUp(self.actor_ref, self._progress))
+
+    @handles(RunResults)
+    def _results(self, results: RunResults) -> None:
+        self._slot.send(results)
+
+    @handles(_ChannelClosed)
+    def _channel_closed(self, _closed: _ChannelClosed) -> None:
+        """It is dying, or it has closed its end and is of no use any more. That it died is reported separately."""
+        self._starter.send(KillProcess(self.actor_ref))
+
+    # From the slot
+
+    @handles(HandTasks)
+    def _hand_tasks(self, hand: HandTasks) -> None:
+        self._send(hand.tasks)
+
+    @handles(HandObject)
+    def _hand_object(self, hand: HandObject) -> None:
+        stored = hand.stored
+        if stored.block is None:
+            self._send([ObjectResponse(stored.object_id, 1, stored.frames)])
+            return
+        placeholders = [b""] * len(stored.block.sizes)  # only their number is in the header
+        for header, _ in encode(AGENT_TO_PROCESSOR, [ObjectResponse(stored.object_id, 1, placeholders)]):
+            self._sent(lambda header=header, block=stored.block: self._channel.send_block(header, block))
+
+    @handles(ForgetObjects)
+    def _forget_objects(self, forget: ForgetObjects) -> None:
+        self._send([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in forget.object_ids])
+
+    @handles(KillProcessor)
+    def _kill(self, kill: KillProcessor) -> None:
+        logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
+        self._starter.send(KillProcess(self.actor_ref))
+
+    def _send(self, items: Any) -> None:
+        for header, frames in encode(AGENT_TO_PROCESSOR, items):
+            self._sent(lambda header=header, frames=frames: self._channel.send(header, frames))
+
+    def _sent(self, send: Any) -> None:
+        try:
+            if send() or self._is_waiting_to_write:
+                return
+        except ChannelClosedError:
+            return  # reading finds that too, after the last results
+        self._is_waiting_to_write = True
+        self._shell.loop.add_writer(self._channel.descriptor, self._flush)
+
+    def _flush(self) -> None:
+        try:
+            is_done = self._channel.flush()
+        except ChannelClosedError:
+            is_done = True
+        if is_done:
+            self._is_waiting_to_write = False
+            self._shell.loop.remove_writer(self._channel.descriptor)
+
+    # The end
+
+    @handles(ProcessStarted)
+    def _started(self, started: ProcessStarted) -> None:
+        self._pid = started.pid
+
+    @handles(_ReadyDue)
+    def _ready_due(self, _due: _ReadyDue) -> None:
+        if not self._is_ready:
+            raise ProcessorNotStartedError(f"processor {self._pid} was not ready after {READY_SECONDS:g} s")
+
+    @handles(ProcessEnded)
+    def _ended(self, ended: ProcessEnded) -> None:
+        how = how_it_ended(ended.exit_code)
+        logger.warning("worker %s: processor %d died: %s", self._name, self._pid, how)
+        self._over(f"died: process {self._pid}, {how}")
+        if not self._is_ready:
+            raise ProcessorNotStartedError(
+                f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
+            )
+        self.stop_now()
+
+    def _over(self, reason: str) -> None:
+        """Tell the slot, after all that the process has written."""
+        if self._is_over:
+            return
+        self._is_over = True
+        with contextlib.suppress(ChannelClosedError, ProtocolError):
+            while messages := self._channel.receive():
+                for header, frames in messages:
+                    for batch in decode(PROCESSOR_TO_AGENT, header, frames):
+                        if type(batch) is RunResults:
+                            self._slot.send(batch)
+        if self._is_ready:
+            self._slot.send(ProcessorDown(self.actor_ref, self._progress.executing, reason))
+
+    def on_stop(self) -> None:
+        self._starter.send(KillProcess(self.actor_ref))
+        self._over("was ended with all others")
+        _close_watched(self._shell, self._channel.descriptor)
+        self._channel.close()
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()
+
+
+def how_it_ended(exit_code: int) -> str:
+    """Return the exit code, or the signal by its name, as a part of a sentence."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"signal {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"signal {-exit_code}"

@@ -1,0 +1,67 @@
+"""The progress page: three words of memory that an agent and one processor share.
+
+The processor writes which task it executes; the agent reads that, also after the processor's death, also while a task
+holds the GIL. The agent writes which of the handed tasks must not be started any more. Tasks are numbered from 1 in
+the order in which they were handed to this processor.
+
+    word 0  written by the processor   the task that is executed now, 0 = none
+    word 1  written by the agent       tasks after this one ...
+    word 2  written by the agent       ... up to this one must not be started
+
+Nobody waits for anybody here. The processor writes word 0 first and then looks at words 1 and 2; the agent writes
+those first, waits some milliseconds, and then looks at word 0: if that has not moved, no later task was or will be
+started.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+
+_PAGE_BYTES = 4096
+
+
+def new_memory(size: int) -> int:
+    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC)
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="scaler-")
+        os.unlink(path)  # noqa: PTH108 - a plain string from tempfile
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def new_progress_page() -> int:
+    """Return the descriptor of a page with no task executing and none withheld."""
+    return new_memory(_PAGE_BYTES)
+
+
+class Progress:
+    """The page, mapped. The descriptor stays the caller's."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.words = memoryview(mmap.mmap(descriptor, _PAGE_BYTES)).cast("Q")
+
+    @property
+    def executing(self) -> int:
+        """The number of the task that is executed now, or 0."""
+        return int(self.words[0])
+
+    @property
+    def withheld_to(self) -> int:
+        """The last task that was ever withheld, or 0."""
+        return int(self.words[2])
+
+    def withhold(self, after: int, to: int) -> None:
+        """Have no task start whose number is greater than `after` and at most `to`.
+
+        The order matters: between the two writes the range covers older numbers, which have been passed already.
+        """
+        self.words[2] = to
+        self.words[1] = after

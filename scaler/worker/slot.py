@@ -1,0 +1,311 @@
+"""Slot: the queue of one worker, and what its processor holds.
+
+The link writes to it (tasks, cancels), the object cache (objects), and the processor (up, results, down). It sends
+tasks and objects to the processor, results to the link, and asks the object cache for what tasks need.
+
+    link --RunTasks--> queue --HandTasks--> held by the processor --RunResults--> link
+                         ^                          |
+                         +---- taken back ----------+
+
+What a processor holds can be neither stolen nor cancelled without killing it, so it gets a few milliseconds of work,
+by what the function took so far. When that was wrong, because a task takes longer than all those before it, the tasks
+behind it are taken back (see `progress.py`).
+
+Must never: decode a payload, or answer a task twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.message import message
+from scaler.wire.messages import RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
+from scaler.worker.messages import (
+    ForgetObjects,
+    HandObject,
+    HandTasks,
+    KillProcessor,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    ProcessorDown,
+    ProcessorUp,
+)
+from scaler.worker.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+HELD_US = 6_000.0
+"""The most work that a processor holds, unless one task alone is more; refilled when half of it is done."""
+HELD_TASKS = 512
+CHUNK_BYTES = 1024 * 1024
+"""The most bytes of arguments in one message to the processor, unless one task alone has more."""
+OVERHEAD_US = 5.0
+"""What a task takes in the processor besides the call itself."""
+STUCK_SECONDS = 0.01
+"""When a processor with several tasks finished none for so long, the others are taken back."""
+SETTLE_SECONDS = 0.003
+"""How long the processor has to notice that tasks are withheld; a few memory writes, so this is very long."""
+FUNCTIONS_REMEMBERED = 10_000
+TAKEN_BACK = TaskStatus.CANCELED
+"""What a processor answers for a task that it was told not to start: nothing else makes it say that."""
+
+
+@message
+class _StuckCheck:
+    results_seen: int
+
+
+@message
+class _TakeBackDue:
+    executing: int
+    results_seen: int
+
+
+class _Held(NamedTuple):
+    task: RunTask
+    expected_us: float
+
+
+@dataclass
+class _Work:
+    """What exists only while there is a processor."""
+
+    processor: ActorRef
+    progress: Progress
+    held: deque[_Held | None] = field(default_factory=deque)
+    """in the order in which they were handed, which is the order of the results; None: taken back"""
+    held_us: float = 0.0
+    results_seen: int = 0
+    has: set[ObjectId] = field(default_factory=set)
+    cancelled: set[tuple[TaskId, int]] = field(default_factory=set)
+    is_doomed: bool = False
+    """killed, and not dead yet"""
+
+
+class Slot(Actor):
+    """One worker of a node."""
+
+    def __init__(self, name: str, link: ActorRef, objects: ActorRef) -> None:
+        self.name = name
+        self._link = link
+        self._objects = objects
+        self._queue: deque[RunTask] = deque()
+        self._expected_us: dict[ObjectId, float] = {}
+        self._awaited: set[ObjectId] = set()
+        self._work: _Work | None = None
+        self._is_watching = False
+
+    # From the link
+
+    @handles(RunTasks)
+    def _run_tasks(self, tasks: RunTasks) -> None:
+        self._queue.extend(tasks)
+        self._hand_out()
+
+    @handles(RunCancels)
+    def _cancel(self, cancels: RunCancels) -> None:
+        wanted = {(cancel.task_id, cancel.attempt) for cancel in cancels}
+        queued = [task for task in self._queue if (task.task_id, task.attempt) in wanted]
+        if queued:
+            self._queue = deque(task for task in self._queue if (task.task_id, task.attempt) not in wanted)
+            self._give(queued, TaskStatus.CANCELED)
+        work = self._work
+        if work is None:
+            return
+        held = {(entry.task.task_id, entry.task.attempt) for entry in work.held if entry is not None} & wanted
+        if held:
+            work.cancelled |= held
+            work.is_doomed = True
+            work.processor.send(KillProcessor("a task that it held was cancelled"))
+
+    # From the object cache
+
+    @handles(ObjectFound)
+    def _object_found(self, found: ObjectFound) -> None:
+        object_id = found.stored.object_id
+        self._awaited.discard(object_id)
+        work = self._work
+        if work is not None and object_id not in work.has:
+            work.has.add(object_id)
+            work.processor.send(HandObject(found.stored))
+        self._hand_out()
+
+    @handles(ObjectLost)
+    def _object_lost(self, lost: ObjectLost) -> None:
+        """Fail all tasks that wait for it: they were all sent before the scheduler said that it does not have it."""
+        self._awaited.discard(lost.object_id)
+        failed = [task for task in self._queue if lost.object_id in _needs(task)]
+        if failed:
+            self._queue = deque(task for task in self._queue if lost.object_id not in _needs(task))
+            text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
+            self._give(failed, TaskStatus.MISSING_OBJECTS, text)
+        self._hand_out()
+
+    @handles(ForgetObjects)
+    def _forget_objects(self, forget: ForgetObjects) -> None:
+        for object_id in forget.object_ids:
+            self._expected_us.pop(object_id, None)
+        if self._work is not None:
+            known = self._work.has.intersection(forget.object_ids)
+            if known:
+                self._work.has -= known
+                self._work.processor.send(ForgetObjects(tuple(known)))
+
+    # From the processor
+
+    @handles(ProcessorUp)
+    def _processor_up(self, up: ProcessorUp) -> None:
+        self._work = _Work(up.processor, up.progress)
+        self._awaited.clear()
+        self._hand_out()
+
+    @handles(RunResults)
+    def _results(self, results: RunResults) -> None:
+        work = self._work
+        if work is None:
+            return
+        if len(results) > len(work.held):
+            raise ValueError(f"the processor of {self.name} gave {len(results)} results for {len(work.held)} tasks")
+        work.results_seen += len(results)
+        finished = RunResults()
+        unstarted: list[RunTask] = []
+        for result in results:
+            entry = work.held.popleft()
+            if entry is None:
+                continue  # taken back long ago
+            work.held_us -= entry.expected_us
+            if result.status == TAKEN_BACK:
+                unstarted.append(entry.task)
+            else:
+                self._learn(entry.task.function_id, result.duration_us + OVERHEAD_US)
+                finished.append(result)
+        if not work.held:
+            work.held_us = 0.0  # sums of floats drift
+        self._queue.extendleft(reversed(unstarted))
+        if finished:
+            self._link.send(finished)
+        self._hand_out()
+
+    def _learn(self, function_id: ObjectId, duration_us: float) -> None:
+        """Up fast and down slowly: too little work in hand costs less than too much."""
+        known = self._expected_us
+        before = known.get(function_id)
+        if before is None:
+            if len(known) >= FUNCTIONS_REMEMBERED:
+                known.clear()
+            known[function_id] = duration_us
+        else:
+            known[function_id] = before + (duration_us - before) * (0.5 if duration_us > before else 0.1)
+
+    @handles(ProcessorDown)
+    def _processor_down(self, down: ProcessorDown) -> None:
+        work = self._work
+        if work is None or work.processor is not down.processor:
+            return
+        self._work = None
+        executing = down.executing - work.results_seen - 1
+        again: list[RunTask] = []
+        for index, entry in enumerate(work.held):
+            if entry is None:
+                continue
+            task = entry.task
+            if (task.task_id, task.attempt) in work.cancelled:
+                self._give([task], TaskStatus.CANCELED)
+            elif index == executing and not work.is_doomed:
+                self._give([task], TaskStatus.PROCESSOR_DIED, f"the processor of worker {self.name} {down.reason}")
+            else:
+                again.append(task)
+        self._queue.extendleft(reversed(again))
+
+    # Handing out
+
+    def _hand_out(self) -> None:
+        work = self._work
+        if work is None or work.is_doomed or not self._queue:
+            return
+        held = work.held
+        if held and (work.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
+            return
+        chunk = self._take_chunk(work)
+        if chunk:
+            work.processor.send(HandTasks(chunk))
+            if len(held) > 1 and not self._is_watching:
+                self._is_watching = True
+                self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))
+
+    def _take_chunk(self, work: _Work) -> list[RunTask]:
+        """Move tasks from the queue to what is held, as many as fit and as have their objects."""
+        queue, held, has, known = self._queue, work.held, work.has, self._expected_us
+        chunk: list[RunTask] = []
+        room_bytes = CHUNK_BYTES
+        while queue:
+            task = queue[0]
+            expected_us = known.get(task.function_id, HELD_US)
+            room_bytes -= len(task.payload)
+            if held and (work.held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
+                break
+            if (task.function_id not in has or task.object_ids) and not self._has_objects(work, task):
+                break
+            queue.popleft()
+            held.append(_Held(task, expected_us))
+            work.held_us += expected_us
+            chunk.append(task)
+        return chunk
+
+    def _has_objects(self, work: _Work, task: RunTask) -> bool:
+        """Return whether the processor has all that the task needs; if not, ask for the rest."""
+        missing = [object_id for object_id in _needs(task) if object_id not in work.has]
+        for object_id in missing:
+            if object_id not in self._awaited:
+                self._awaited.add(object_id)
+                self._objects.send(NeedObject(object_id, self.actor_ref))
+        return not missing
+
+    def _give(self, tasks: list[RunTask], status: TaskStatus, text: str = "") -> None:
+        payload = text.encode()
+        self._link.send(
+            RunResults(RunResult(task.task_id, task.worker, task.attempt, status, payload, 0, ()) for task in tasks)
+        )
+
+    # Taking back
+
+    @handles(_StuckCheck)
+    def _stuck_check(self, check: _StuckCheck) -> None:
+        self._is_watching = False
+        work = self._work
+        if work is None or len(work.held) <= 1:
+            return
+        executing = work.progress.executing
+        is_stuck = work.results_seen == check.results_seen and work.results_seen < executing
+        if is_stuck and executing > work.progress.withheld_to:
+            work.progress.withhold(after=executing, to=work.results_seen + len(work.held))
+            self.schedule(SETTLE_SECONDS, _TakeBackDue(executing, work.results_seen))
+        else:
+            self._is_watching = True
+            self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))
+
+    @handles(_TakeBackDue)
+    def _take_back(self, due: _TakeBackDue) -> None:
+        """Take back the tasks behind the running one. If that just ended, the processor answers for each of them."""
+        work = self._work
+        if work is None or work.results_seen != due.results_seen or work.progress.executing != due.executing:
+            return
+        behind = due.executing - work.results_seen
+        taken = list(work.held)[behind:]
+        for index in range(behind, len(work.held)):
+            work.held[index] = None
+        work.held_us = HELD_US  # nothing more until the long one has ended
+        back = [entry.task for entry in taken if entry is not None]
+        self._queue.extendleft(reversed(back))
+        logger.debug("%s: %d tasks taken back from behind a long one", self.name, len(back))
+
+
+def _needs(task: RunTask) -> list[ObjectId]:
+    """Return the ids of all objects that the task needs, its function first."""
+    return [task.function_id, *(ObjectId(object_id) for object_id in split_ids(task.object_ids))]

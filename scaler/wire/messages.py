@@ -1,8 +1,8 @@
 """Every message that crosses a process boundary, by direction: this page is the protocol.
 
 An item is one thing (`Task`); on the wire, items for one peer travel as columns of one message, and arrive as one batch
-(`Tasks`). The annotations name the columns' types; `protocol/*.capnp` describes the same structs for other languages, and a
-test compares the two field by field.
+(`Tasks`). The annotations name the columns' types; `protocol/*.capnp` describes the same structs for other languages,
+and a test compares the two field by field.
 
     client --> scheduler --> client         CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
     agent --> scheduler --> agent           AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
@@ -94,6 +94,12 @@ class GoodbyeKind(IntEnum):
     """the scheduler and all workers shall end too"""
 
 
+# One byte each; the codec refuses a number that the enumeration does not have.
+StatusColumn = Annotated[int, "u8", TaskStatus]
+InstructionColumn = Annotated[int, "u8", InstructionKind]
+GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
+
+
 # Said by everybody.
 
 
@@ -152,7 +158,7 @@ class ObjectResponses(Batch[ObjectResponse], item=ObjectResponse):
 class ObjectInstruction:
     """Create or delete a stored object."""
 
-    kind: U8
+    kind: InstructionColumn
     object_id: ObjectIdColumn
     name: Text
     frames: FrameColumn
@@ -213,7 +219,7 @@ class TaskResult:
     """How a task ended."""
 
     task_id: TaskIdColumn
-    status: U8
+    status: StatusColumn
     payload: Bytes
     size: U64
     """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
@@ -250,7 +256,7 @@ class ClientHeartbeatEchos(Batch[ClientHeartbeatEcho], item=ClientHeartbeatEcho)
 class ClientDisconnect:
     """A client leaves."""
 
-    kind: U8
+    kind: GoodbyeColumn
 
 
 class ClientDisconnects(Batch[ClientDisconnect], item=ClientDisconnect):
@@ -329,7 +335,7 @@ class RunResult:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    status: U8
+    status: StatusColumn
     payload: Bytes
     duration_us: U32
     """wall time of the call, capped at the largest value"""

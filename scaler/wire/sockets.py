@@ -1,7 +1,7 @@
 """ZeroMQ sockets as Scaler uses them: made in one place, with every option that has a dangerous default.
 
-A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload frames
-are received without one. A socket belongs to one thread. Nothing here decodes anything.
+A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
+frames are received without one. A socket belongs to one thread. Nothing here decodes anything.
 """
 
 from __future__ import annotations

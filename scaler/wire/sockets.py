@@ -102,7 +102,7 @@ class RouterSocket:
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
-        _refuse_live_ipc(address)
+        _check_ipc_file(address)
         self._socket = _new_socket(context, zmq.ROUTER, address)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         try:
@@ -142,9 +142,10 @@ class RouterSocket:
         return self._monitor.was_cut()
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close; what was sent has `linger_seconds` to leave."""
-        self._monitor.close()
-        self._socket.close(linger=int(linger_seconds * 1000))
+        """Close; what was sent has `linger_seconds` to leave. May be called again."""
+        if not self._socket.closed:
+            self._monitor.close()
+            self._socket.close(linger=int(linger_seconds * 1000))
 
 
 class DealerSocket:
@@ -175,16 +176,19 @@ class DealerSocket:
         return self._monitor.was_cut()
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close; what was sent has `linger_seconds` to leave."""
-        self._monitor.close()
-        self._socket.close(linger=int(linger_seconds * 1000))
+        """Close; what was sent has `linger_seconds` to leave. May be called again."""
+        if not self._socket.closed:
+            self._monitor.close()
+            self._socket.close(linger=int(linger_seconds * 1000))
 
 
-def _refuse_live_ipc(address: str) -> None:
-    """Raise if somebody listens at an ipc address: ZeroMQ would take the file over without a word."""
+def _check_ipc_file(address: str) -> None:
+    """Raise if there is anything but a dead socket at an ipc address: ZeroMQ would remove it without a word."""
     path = address.removeprefix("ipc://")
     if path == address or not Path(path).exists():
         return
+    if not Path(path).is_socket():
+        raise FileExistsError(errno.EEXIST, f"cannot listen at {address}: there is a file that is not a socket")
     probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
     try:
         probe.connect(path)

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import os
+import select
+import socket as unix
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from scaler.serialization import OUT_OF_BAND_BYTES
+from scaler.wire import sockets
+from scaler.wire.sockets import AddressInUseError, DealerSocket, PeerGoneError, RouterSocket
+
+PATIENCE_SECONDS = 10.0
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    made = zmq.Context()
+    yield made
+    made.destroy(linger=0)
+
+
+@pytest.fixture(params=["tcp", "tcp6", "ipc"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "tcp6":
+        with unix.socket(unix.AF_INET6) as probe:
+            try:
+                probe.bind(("::1", 0))
+            except OSError:
+                pytest.skip("no IPv6 here")
+    return {"tcp": "tcp://127.0.0.1:*", "tcp6": "tcp://[::1]:*", "ipc": f"ipc://{tmp_path}/s"}[request.param]
+
+
+def soon(look: Callable[[], Any], *descriptors: int) -> Any:
+    """What `look` returns once it is true; looks again whenever a descriptor is readable, and now and then."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (seen := look()):
+        assert time.monotonic() < deadline
+        select.select(descriptors, [], [], 0.02)
+    return seen
+
+
+def received(socket: Any) -> Any:
+    return soon(socket.receive, socket.descriptor)
+
+
+class Pair:
+    """A router, a dealer, and the router's word for the connection between them."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
+        self.router = RouterSocket(context, address)
+        self.dealer = DealerSocket(context, self.router.address)
+        self.dealer.send(b"hello", [])
+        self.connection, _, _ = received(self.router)
+
+
+@pytest.fixture
+def pair(context: zmq.Context[zmq.Socket[bytes]], address: str) -> Iterator[Pair]:
+    made = Pair(context, address)
+    yield made
+    made.dealer.close()
+    made.router.close()
+
+
+def test_messages_go_both_ways_with_their_frames(pair: Pair) -> None:
+    pair.dealer.send(b"header", [b"one", bytearray(b"two"), memoryview(b"")])
+    connection, header, frames = received(pair.router)
+    assert (connection, header, list(map(bytes, frames))) == (pair.connection, b"header", [b"one", b"two", b""])
+    pair.router.send(connection, b"answer", [b"three"])
+    header, frames = received(pair.dealer)
+    assert (header, list(map(bytes, frames))) == (b"answer", [b"three"])
+
+
+def test_receive_with_nothing_there_is_none(pair: Pair) -> None:
+    assert pair.router.receive() is None
+    assert pair.dealer.receive() is None
+
+
+def test_bound_address_has_the_port_that_was_taken(pair: Pair) -> None:
+    assert "*" not in pair.router.address
+    assert pair.router.address.startswith(("tcp://127.0.0.1:", "tcp://[::1]:", "ipc:///"))
+
+
+def test_large_frames_arrive_in_the_memory_that_zeromq_received_them_in(pair: Pair) -> None:
+    large = os.urandom(5_000_000)
+    pair.dealer.send(b"header", [large, b"small"])
+    _, _, frames = received(pair.router)
+    assert frames[0] == large
+    assert all(isinstance(frame.obj, zmq.Frame) for frame in frames)
+
+
+def test_only_large_frames_are_sent_without_a_copy() -> None:
+    """Without a copy, each frame costs a call back from another thread: worth it for large ones only."""
+    copies = []
+
+    class Recorder:
+        def send(self, part: Any, flags: int, copy: bool) -> None:
+            copies.append(copy)
+
+    words = memoryview(bytes(OUT_OF_BAND_BYTES)).cast("Q")
+    sockets._send(Recorder(), [b"header", bytes(OUT_OF_BAND_BYTES - 1), bytes(OUT_OF_BAND_BYTES), words])  # type: ignore[arg-type]
+    assert copies == [True, True, False, False]
+
+
+def test_message_to_a_peer_that_is_gone_raises(pair: Pair) -> None:
+    pair.dealer.close()
+
+    def is_gone() -> bool:
+        try:
+            pair.router.send(pair.connection, b"anybody there?", [])
+        except PeerGoneError:
+            return True
+        return False
+
+    soon(is_gone, pair.router.descriptor)
+
+
+def test_message_to_a_connection_that_never_was_raises(pair: Pair) -> None:
+    with pytest.raises(PeerGoneError):
+        pair.router.send(b"\0nobody", b"header", [b"frame"])  # type: ignore[arg-type]
+    pair.router.send(pair.connection, b"still works", [])
+    assert received(pair.dealer)[0] == b"still works"
+
+
+def test_router_hears_that_a_peer_was_cut_once(pair: Pair) -> None:
+    assert not pair.router.was_cut()
+    pair.dealer.close()
+    soon(pair.router.was_cut, pair.router.monitor_descriptor)
+    assert not pair.router.was_cut()
+
+
+def test_dealer_hears_that_the_router_was_cut(pair: Pair) -> None:
+    assert not pair.dealer.was_cut()
+    pair.router.close()
+    soon(pair.dealer.was_cut, pair.dealer.monitor_descriptor)
+
+
+def test_dealer_without_a_router_waits_and_then_reaches_it(context: Any, address: str) -> None:
+    if "*" in address:
+        host = address.removeprefix("tcp://").removesuffix(":*").strip("[]")
+        with unix.create_server((host, 0), family=unix.AF_INET6 if ":" in host else unix.AF_INET) as free:
+            address = address.replace("*", str(free.getsockname()[1]))
+    dealer = DealerSocket(context, address)
+    dealer.send(b"early", [])
+    assert not dealer.was_cut()
+    router = RouterSocket(context, address)
+    assert received(router)[1] == b"early"
+    dealer.close()
+    router.close()
+
+
+def test_each_dealer_is_another_connection(pair: Pair, context: Any) -> None:
+    second = DealerSocket(context, pair.router.address)
+    second.send(b"hello", [])
+    connection, _, _ = received(pair.router)
+    assert connection != pair.connection
+    second.close()
+
+
+@pytest.mark.parametrize("parts", [[b""], [b"", b"", b""], [b"x"] * 100])
+def test_any_shape_of_a_message_is_received(pair: Pair, context: Any, parts: list[bytes]) -> None:
+    stranger = context.socket(zmq.DEALER)
+    stranger.setsockopt(zmq.IPV6, 1)
+    stranger.connect(pair.router.address)
+    stranger.send_multipart(parts)
+    _, header, frames = received(pair.router)
+    assert [header, *map(bytes, frames)] == parts
+    stranger.close(linger=0)
+
+
+def test_bytes_that_are_no_zeromq_do_not_disturb(pair: Pair) -> None:
+    if pair.router.address.startswith("ipc://"):
+        stranger = unix.socket(unix.AF_UNIX)
+        stranger.connect(pair.router.address.removeprefix("ipc://"))
+    else:
+        host, _, port = pair.router.address.removeprefix("tcp://").rpartition(":")
+        stranger = unix.create_connection((host.strip("[]"), int(port)))
+    with stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        pair.dealer.send(b"header", [])
+        assert received(pair.router)[1] == b"header"
+
+
+# Addresses that cannot be listened at
+
+
+def test_busy_address_is_refused(pair: Pair, context: Any) -> None:
+    with pytest.raises(AddressInUseError, match="in use"):
+        RouterSocket(context, pair.router.address)
+    pair.dealer.send(b"header", [])
+    assert received(pair.router)[1] == b"header"
+
+
+def test_ipc_file_of_a_killed_process_is_taken_over(context: Any, tmp_path: Path) -> None:
+    path = tmp_path / "stale"
+    with unix.socket(unix.AF_UNIX) as killed:
+        killed.bind(str(path))
+    assert path.exists()
+    pair = Pair(context, f"ipc://{path}")
+    pair.dealer.close()
+    pair.router.close()
+
+
+def test_ipc_file_that_another_program_listens_at_is_refused(context: Any, tmp_path: Path) -> None:
+    path = tmp_path / "busy"
+    with unix.socket(unix.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        with pytest.raises(AddressInUseError):
+            RouterSocket(context, f"ipc://{path}")
+        assert path.exists()
+
+
+def test_ipc_path_that_is_an_ordinary_file_is_not_removed(context: Any, tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("important")
+    with pytest.raises(OSError, match="notes"):
+        RouterSocket(context, f"ipc://{path}")
+    assert path.read_text() == "important"
+
+
+def test_address_that_cannot_be_is_refused_with_its_name(context: Any) -> None:
+    with pytest.raises(OSError, match="ipc:///nowhere/at/all"):
+        RouterSocket(context, "ipc:///nowhere/at/all")
+
+
+# Closing
+
+
+def test_close_gives_what_was_sent_time_to_leave(pair: Pair) -> None:
+    pair.dealer.send(b"last words", [bytes(1_000_000)])
+    pair.dealer.close(linger_seconds=5)
+    assert received(pair.router)[1] == b"last words"
+
+
+def test_context_can_end_after_close(address: str) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    pair = Pair(context, address)
+    pair.dealer.close()
+    pair.router.close()
+    pair.router.close()  # does no harm
+    context.term()

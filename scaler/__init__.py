@@ -1,5 +1,54 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost."""
 
+from scaler.client import client as _client
+from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
+from scaler.client.object_reference import ObjectReference
+from scaler.cluster import Cluster, Scheduler, SchedulerClusterCombo, StartError, start_local_cluster
+from scaler.config import ConfigError
+from scaler.errors import (
+    ClientCancelledException,
+    ClientQuitException,
+    ClientShutdownException,
+    DeserializeObjectError,
+    DisconnectedError,
+    MissingObjects,
+    NoWorkerError,
+    ProcessorDiedError,
+    ScalerError,
+    SerializeObjectError,
+    TaskFailedError,
+    TaskNotFoundError,
+    WorkerDiedError,
+)
+from scaler.serialization import DefaultSerializer, Serializer
 from scaler.version import __version__
 
-__all__ = ["__version__"]
+_client.start_local_cluster = start_local_cluster
+
+__all__ = [
+    "Client",
+    "ClientCancelledException",
+    "ClientQuitException",
+    "ClientShutdownException",
+    "Cluster",
+    "ConfigError",
+    "DefaultSerializer",
+    "DeserializeObjectError",
+    "DisconnectedError",
+    "MissingObjects",
+    "NoWorkerError",
+    "ObjectReference",
+    "ProcessorDiedError",
+    "ScalerError",
+    "ScalerFuture",
+    "Scheduler",
+    "SchedulerClusterCombo",
+    "SerializeObjectError",
+    "Serializer",
+    "StartError",
+    "TaskFailedError",
+    "TaskNotFoundError",
+    "WorkerDiedError",
+    "__version__",
+]

@@ -86,7 +86,7 @@ class AgentSession(Session):
     @handles(ObjectRequests)
     def _requests(self, batch: ObjectRequests) -> None:
         for request in batch:
-            self._services.object_store.send(FetchObject(request.object_id, self._connection))
+            self._services.object_store.send(FetchObject(request.object_id, self._connection, caches=True))
 
     @handles(WorkerHeartbeats)
     def _heartbeat(self, batch: WorkerHeartbeats) -> None:
@@ -126,20 +126,20 @@ class AgentSession(Session):
             worker.send(resumed)
 
     def _say_lost(self) -> None:
+        self._stop_workers(was_lost=True)
         # It must not go on with tasks that others have now.
         self._outbox.put(self._connection, HelloRequest("you were silent for too long"))
 
     # Its end
 
-    def on_failure(self, *error: object) -> None:
-        self._outbox.put(self._connection, HelloRequest("the scheduler failed at your session"))
-        super().on_failure(*error)
-
     def _leave(self) -> None:
-        for worker in self._workers:
-            worker.send(StopWorker())
-        self._workers = []
+        self._stop_workers(was_lost=False)
         super()._leave()
+
+    def _stop_workers(self, was_lost: bool) -> None:
+        for worker in self._workers:
+            worker.send(StopWorker(was_lost))
+        self._workers = []
 
     def statistics(self) -> dict[str, int]:
         """Return counts: workers."""

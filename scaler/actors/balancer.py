@@ -1,7 +1,11 @@
 """Balancer: the queue of ready tasks, and which worker gets the next one.
 
-Written to by tasks (ready, withdraw) and worker proxies (joined, left, places freed); sends tasks to worker proxies. It places
-once per turn, after all mail of the turn is in. First come, first served; a task that is tried again goes first.
+Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker proxies. It
+places once per turn, after all mail of the turn is in. First come, first served; tasks that are tried again go first.
+
+When it fails it forgets everything, and everybody says again what waits and who is free. An assignment that is on its way at that
+moment may reach its worker although the task has said "ready" anew: the task then stops the older of the two runs. So a task may
+be started twice then, but ends once.
 
 Must never: know why a task is ready or what it does; decide by anything but `policy`.
 """
@@ -19,6 +23,8 @@ from scaler.actors.messages import (
     TaskReady,
     TaskWithdrawn,
     WithdrawTask,
+    WorkerFailed,
+    WorkerForgotten,
     WorkerJoined,
     WorkerLeft,
 )
@@ -26,6 +32,7 @@ from scaler.actors.policy import Places
 from scaler.ids import TaskId
 
 _PLACE = PlaceReadyTasks()
+_FORGOTTEN = WorkerForgotten()
 
 
 class Balancer(Actor):
@@ -34,6 +41,7 @@ class Balancer(Actor):
     def __init__(self, acceptor: ActorRef) -> None:
         self._acceptor = acceptor
         self._ready: OrderedDict[TaskId, TaskReady] = OrderedDict()
+        self._again: OrderedDict[TaskId, TaskReady] = OrderedDict()
         self._places: Places[ActorRef] = Places()
         self._will_place = False
 
@@ -43,32 +51,48 @@ class Balancer(Actor):
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
         task_id = ready.spec.task_id
-        self._ready[task_id] = ready
-        if ready.attempt > 1:
-            self._ready.move_to_end(task_id, last=False)
+        if ready.again:
+            self._again[task_id] = ready
+        else:
+            self._ready[task_id] = ready
+            if self._again:
+                self._again.pop(task_id, None)  # it was asked, and says it anew
         if not self._will_place:
             self._place_soon()
 
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
-        ready = self._ready.get(withdraw.task_id)
-        if ready is not None and ready.task is withdraw.task:
-            del self._ready[withdraw.task_id]
-            withdraw.task.send(TaskWithdrawn())
+        for queue in (self._ready, self._again):
+            ready = queue.get(withdraw.task_id)
+            if ready is not None and ready.task is withdraw.task:
+                del queue[withdraw.task_id]
+                withdraw.task.send(TaskWithdrawn())
+                return
 
     @handles(WorkerJoined)
     def _worker_joined(self, joined: WorkerJoined) -> None:
+        if joined.worker in self._places:
+            return  # it joined while it was asked: what is on its way to it is counted here, and not in its own load
         self._places.join(joined.worker, joined.window, joined.load)
         self._place_soon()
 
     @handles(WorkerLeft)
     def _worker_left(self, left: WorkerLeft) -> None:
         self._places.leave(left.worker)
+        left.worker.send(_FORGOTTEN)
+
+    @handles(WorkerFailed)
+    def _worker_failed(self, _failed: WorkerFailed) -> None:
+        """Ask everybody again: which assignments were lost with the proxy's mail, nobody knows."""
+        self._ready.clear()
+        self._again.clear()
+        self._places = Places()
+        self._acceptor.send(BalancerRestarted())
 
     @handles(PlacesFreed)
     def _places_freed(self, freed: PlacesFreed) -> None:
         self._places.free(freed.worker, freed.count, freed.window)
-        if self._ready:
+        if self._ready or self._again:
             self._place_soon()
 
     def _place_soon(self) -> None:
@@ -79,14 +103,15 @@ class Balancer(Actor):
     @handles(PlaceReadyTasks)
     def _place(self, _place: PlaceReadyTasks) -> None:
         self._will_place = False
-        ready, take = self._ready, self._places.take
-        while ready:
-            worker = take()
-            if worker is None:
-                return
-            _, task = ready.popitem(last=False)
-            worker.send(AssignTask(task.task, task.spec, task.attempt))
+        take = self._places.take
+        for queue in (self._again, self._ready):
+            while queue:
+                worker = take()
+                if worker is None:
+                    return
+                _, task = queue.popitem(last=False)
+                worker.send(AssignTask(task.task, task.spec, task.attempt))
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""
-        return {"ready_tasks": len(self._ready), "workers": len(self._places)}
+        return {"ready_tasks": len(self._ready) + len(self._again), "workers": len(self._places)}

@@ -90,7 +90,7 @@ class ClientSession(Session):
     @handles(ObjectRequests)
     def _request(self, batch: ObjectRequests) -> None:
         for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._connection))
+            self._object_store.send(FetchObject(request.object_id, self._connection, caches=False))
 
     @handles(ClientHeartbeats)
     def _heartbeat(self, batch: ClientHeartbeats) -> None:

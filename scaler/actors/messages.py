@@ -16,11 +16,12 @@ from scaler.wire.messages import ClientHello, Task, TaskResult, WorkerHello
 
 @message
 class TaskReady:
-    """task -> balancer: I can run."""
+    """task -> balancer: I can run. `again`: a worker had me and could not finish me, so I go first."""
 
     task: ActorRef
     spec: Task
     attempt: int
+    again: bool
 
 
 @message
@@ -102,7 +103,19 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: I take none any more."""
+    """worker proxy -> balancer: I take none any more. Answered, since an assignment may be on its way to me."""
+
+    worker: ActorRef
+
+
+@message
+class WorkerForgotten:
+    """balancer -> worker proxy: no assignment of mine comes after this."""
+
+
+@message
+class WorkerFailed:
+    """worker proxy -> balancer: I am dead, and what you assigned to me last may be lost."""
 
     worker: ActorRef
 
@@ -159,10 +172,11 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this to my peer."""
+    """session -> object store: send this to my peer. `caches`: it keeps the copy until it is told to forget it."""
 
     object_id: ObjectId
     connection: Connection
+    caches: bool
 
 
 @message
@@ -228,7 +242,9 @@ class ShutdownAsked:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: the agent is gone."""
+    """agent session -> worker proxy: your agent is gone. `was_lost`: not by anybody's will, so the task that ran is suspect."""
+
+    was_lost: bool
 
 
 @message

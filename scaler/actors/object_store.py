@@ -19,28 +19,28 @@ from scaler.wire.messages import InstructionKind, ObjectInstruction, ObjectRespo
 class StoredObject:
     """One object and who needs it."""
 
-    __slots__ = ("fetched_by", "frames", "holders", "name", "owners", "size_bytes", "users")
+    __slots__ = ("fetched_by", "frames", "holders", "name", "owners", "size_bytes")
 
     def __init__(self, name: str, frames: Frames) -> None:
         self.name = name
         self.frames = frames
         self.size_bytes = size_of(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent it: it goes when they have gone, unless a task still uses it"""
+        """clients that sent it and have neither deleted it nor left: it goes with the last one, unless a task uses it"""
         self.holders: set[ClientId] = set()
-        """clients that hold it until they delete it"""
-        self.users = 0
-        """tasks that use it"""
+        """those of them that hold it; if nobody does, it goes with the last task that uses it"""
         self.fetched_by: set[Connection] = set()
         """nodes that have a copy"""
 
 
 class ObjectTable:
-    """All objects, by id and by owner."""
+    """All objects, by id and by owner, and how many tasks use them."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectId, StoredObject] = {}
         self.owned: dict[ClientId, set[ObjectId]] = {}
+        self.users: dict[ObjectId, int] = {}
+        """apart from the objects: a task may name one that comes after it, or never"""
 
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners."""
@@ -71,34 +71,45 @@ class ObjectStore(Actor):
 
     @handles(DeleteObject)
     def _delete(self, delete: DeleteObject) -> None:
-        stored = self._objects.get(delete.object_id)
-        if stored is not None:
-            stored.holders.discard(delete.owner)
-            self._forget_if_unneeded(delete.object_id, stored)
-
-    @handles(UseObjects)
-    def _use(self, use: UseObjects) -> None:
-        for object_id in split_ids(use.object_ids):
-            stored = self._objects.get(ObjectId(object_id))
-            if stored is not None:
-                stored.users += 1
-
-    @handles(ReleaseObjects)
-    def _release(self, release: ReleaseObjects) -> None:
-        for object_id in split_ids(release.object_ids):
-            stored = self._objects.get(ObjectId(object_id))
-            if stored is not None:
-                stored.users -= 1
-                self._forget_if_unneeded(ObjectId(object_id), stored)
+        owned = self._table.owned.get(delete.owner)
+        if owned is not None and delete.object_id in owned:
+            owned.remove(delete.object_id)
+            if not owned:
+                del self._table.owned[delete.owner]
+            self._disown(delete.object_id, delete.owner)
 
     @handles(OwnerLeft)
     def _owner_left(self, left: OwnerLeft) -> None:
         for object_id in self._table.owned.pop(left.owner, ()):
+            self._disown(object_id, left.owner)
+
+    def _disown(self, object_id: ObjectId, owner: ClientId) -> None:
+        stored = self._objects[object_id]
+        stored.owners.discard(owner)
+        stored.holders.discard(owner)
+        if not stored.owners and object_id not in self._table.users:
+            self._forget(object_id, stored)
+
+    @handles(UseObjects)
+    def _use(self, use: UseObjects) -> None:
+        users = self._table.users
+        for packed in split_ids(use.object_ids):
+            object_id = ObjectId(packed)
+            users[object_id] = users.get(object_id, 0) + 1
+
+    @handles(ReleaseObjects)
+    def _release(self, release: ReleaseObjects) -> None:
+        users = self._table.users
+        for packed in split_ids(release.object_ids):
+            object_id = ObjectId(packed)
+            left = users.get(object_id, 0) - 1
+            if left > 0:
+                users[object_id] = left
+                continue
+            users.pop(object_id, None)
             stored = self._objects.get(object_id)
-            if stored is not None:
-                stored.owners.discard(left.owner)
-                stored.holders.discard(left.owner)
-                self._forget_if_unneeded(object_id, stored)
+            if stored is not None and not stored.holders:
+                self._forget(object_id, stored)
 
     @handles(FetchObject)
     def _fetch(self, fetch: FetchObject) -> None:
@@ -106,18 +117,16 @@ class ObjectStore(Actor):
         if stored is None:
             self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 0, ()))
         else:
-            stored.fetched_by.add(fetch.connection)
+            if fetch.caches:
+                stored.fetched_by.add(fetch.connection)
             self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 1, stored.frames))
 
-    def _forget_if_unneeded(self, object_id: ObjectId, stored: StoredObject) -> None:
-        if stored.holders or stored.users > 0:
-            return
+    def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
         for owner in stored.owners:
-            owned = self._table.owned.get(owner)
-            if owned is not None:
-                owned.discard(object_id)
-                if not owned:
-                    del self._table.owned[owner]
+            owned = self._table.owned[owner]
+            owned.discard(object_id)
+            if not owned:
+                del self._table.owned[owner]
         for connection in stored.fetched_by:
             self._outbox.put(connection, ObjectInstruction(InstructionKind.DELETE, object_id, "", ()))

@@ -65,6 +65,9 @@ class Places(Generic[W]):
     def __len__(self) -> int:
         return len(self._workers)
 
+    def __contains__(self, worker: W) -> bool:
+        return worker in self._workers
+
     def join(self, worker: W, window_size: int, load: int = 0) -> None:
         """Add a worker, or set it anew."""
         self.leave(worker)

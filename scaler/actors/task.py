@@ -73,7 +73,7 @@ class TaskActor(Actor):
     def on_start(self) -> None:
         if self._spec.object_ids:
             self._home.object_store.send(UseObjects(self._spec.object_ids))
-        self._enter_ready()
+        self._say_ready(again=False)
 
     # News
 
@@ -134,7 +134,7 @@ class TaskActor(Actor):
         if state is SUCCEEDED and result is not None:
             self._enter_succeeded(result)
         elif state is READY:
-            self._enter_ready()
+            self._say_ready(again=event is not BALANCER_RESTARTED)
         elif state is WITHDRAWING:
             self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id))
         elif state is CANCELING:
@@ -144,9 +144,10 @@ class TaskActor(Actor):
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
-    def _enter_ready(self) -> None:
+    def _say_ready(self, again: bool) -> None:
+        # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
         self._attempt += 1
-        self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt))
+        self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again))
 
     def _enter_canceling(self) -> None:
         if self._worker is not None:
@@ -168,6 +169,16 @@ class TaskActor(Actor):
         size = size_of(frames) if frames else 0
         home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size), frames))
         self.stop_now()
+
+    def on_failure(self, *_error: object) -> None:
+        """Leave nothing behind: neither in the queue, nor at the worker, nor in the store."""
+        home, spec = self._home, self._spec
+        if self._worker is not None:
+            self._worker.send(CancelRun(spec.task_id, self._attempt))
+        else:
+            home.balancer.send(WithdrawTask(self.actor_ref, spec.task_id))
+        if spec.object_ids:
+            home.object_store.send(ReleaseObjects(spec.object_ids))
 
     @property
     def state(self) -> State:

@@ -17,23 +17,34 @@ from scaler.actors.messages import (
     RunLost,
     StopWorker,
     TaskAssigned,
+    WorkerFailed,
+    WorkerForgotten,
     WorkerJoined,
     WorkerLeft,
 )
 from scaler.actors.outbox import Outbox
 from scaler.actors.policy import moving_mean, window
 from scaler.ids import Connection, TaskId
-from scaler.wire.messages import HELD_RUN, RunCancel, RunResults, RunTask, Task
+from scaler.wire.messages import HELD_RUN, RunCancel, RunResults, RunTask, Task, TaskStatus
+
+_OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
+"""Only these runs say how long tasks take: one that was dropped from the queue took no time at all."""
+
 
 class Run:
     """One attempt of a task at this worker."""
 
-    __slots__ = ("attempt", "spec", "task")
+    __slots__ = ("attempt", "canceled", "refused", "spec", "task")
 
     def __init__(self, task: ActorRef, spec: Task, attempt: int) -> None:
         self.task = task
         self.spec = spec
         self.attempt = attempt
+        self.canceled = False
+        """the worker has been told to stop it; said again when the agent comes back, for it may not have heard"""
+        self.refused = 0
+        """later attempts of the task that came here meanwhile; each keeps a place until this one has ended, or the balancer
+        would send the task here again at once, for ever"""
 
 
 class WorkerProxy(Actor):
@@ -50,24 +61,33 @@ class WorkerProxy(Actor):
         self._queue_size = queue_size
         self._runs: dict[TaskId, Run] = {}
         self._mean_seconds: float | None = None
+        self._leaving = False
 
     def on_start(self) -> None:
         self._join()
 
     def _join(self) -> None:
-        size = window(self._mean_seconds, self._queue_size)
-        self._balancer.send(WorkerJoined(self.actor_ref, size, len(self._runs)))
+        self._balancer.send(WorkerJoined(self.actor_ref, self._window(), self.load))
+
+    def _window(self) -> int:
+        return window(self._mean_seconds, self._queue_size)
+
+    @property
+    def load(self) -> int:
+        """How many places are taken."""
+        return sum(1 + run.refused for run in self._runs.values())
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        self._join()
+        if not self._leaving:
+            self._join()
 
     @handles(AssignTask)
     def _assign(self, assign: AssignTask) -> None:
         spec, attempt = assign.spec, assign.attempt
         task_id = spec.task_id
-        if task_id in self._runs:  # an older attempt that is being stopped: the task waits for another worker
-            self._give_back(assign)
+        if self._leaving or task_id in self._runs or assign.task.is_stopped():
+            self._refuse(assign)
             return
         self._runs[task_id] = Run(assign.task, spec, attempt)
         self._outbox.put(self._connection, self._order(spec, attempt))
@@ -76,32 +96,40 @@ class WorkerProxy(Actor):
     def _order(self, spec: Task, attempt: int) -> RunTask:
         return RunTask(spec.task_id, self._index, attempt, spec.function_id, spec.payload, spec.object_ids)
 
-    def _give_back(self, assign: AssignTask) -> None:
+    def _refuse(self, assign: AssignTask) -> None:
         assign.task.send(TaskAssigned(self.actor_ref, assign.attempt))
         assign.task.send(RunLost(assign.attempt, self.name, was_running=False))
-        self._balancer.send(PlacesFreed(self.actor_ref, 1, window(self._mean_seconds, self._queue_size)))
+        run = self._runs.get(assign.spec.task_id)
+        if run is not None:
+            run.refused += 1
+        else:
+            self._balancer.send(PlacesFreed(self.actor_ref, 1, self._window()))
 
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:
         run = self._runs.get(cancel.task_id)
         if run is not None and run.attempt == cancel.attempt:
+            run.canceled = True
             self._outbox.put(self._connection, RunCancel(cancel.task_id, self._index, cancel.attempt))
 
     @handles(RunResults)
     def _finished(self, results: RunResults) -> None:
         runs = self._runs
-        freed = duration_us = 0
+        freed = ended = duration_us = 0
         for result in results:
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
                 continue  # sent twice, or of an attempt that was given up
             del runs[result.task_id]
-            freed += 1
-            duration_us += result.duration_us
+            freed += 1 + run.refused
+            if result.status in _OWN_END:
+                ended += 1
+                duration_us += result.duration_us
             run.task.send(result)
+        if ended:
+            self._mean_seconds = moving_mean(self._mean_seconds, duration_us / 1e6, ended)
         if freed:
-            self._mean_seconds = moving_mean(self._mean_seconds, duration_us / 1e6, freed)
-            self._balancer.send(PlacesFreed(self.actor_ref, freed, window(self._mean_seconds, self._queue_size)))
+            self._balancer.send(PlacesFreed(self.actor_ref, freed, self._window()))
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
@@ -113,7 +141,9 @@ class WorkerProxy(Actor):
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
         for task_id, run in self._runs.items():
-            if held.get(task_id) != run.attempt:
+            if run.canceled:  # if it never got the order, it says so
+                self._outbox.put(self._connection, RunCancel(task_id, self._index, run.attempt))
+            elif held.get(task_id) != run.attempt:
                 self._outbox.put(self._connection, self._order(run.spec, run.attempt))
         for task_id, attempt in held.items():
             mine = self._runs.get(TaskId(task_id))
@@ -121,18 +151,22 @@ class WorkerProxy(Actor):
                 self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
 
     @handles(StopWorker)
-    def _stop_worker(self, _stop: StopWorker) -> None:
+    def _stop_worker(self, stop: StopWorker) -> None:
+        """Give everything back, and go when nothing more can come."""
+        self._leaving = True
+        self._balancer.send(WorkerLeft(self.actor_ref))
+        self._give_back(stop.was_lost)
+
+    @handles(WorkerForgotten)
+    def _forgotten(self, _forgotten: WorkerForgotten) -> None:
         self.stop_now()
 
-    def on_stop(self) -> None:
-        self._leave()
-
     def on_failure(self, *_error: object) -> None:
-        self._leave()
+        self._balancer.send(WorkerFailed(self.actor_ref))
+        self._give_back(was_lost=True)
 
-    def _leave(self) -> None:
-        self._balancer.send(WorkerLeft(self.actor_ref))
-        was_running = True
+    def _give_back(self, was_lost: bool) -> None:
+        was_running = was_lost
         for run in self._runs.values():
             run.task.send(RunLost(run.attempt, self.name, was_running))
             was_running = False

@@ -12,8 +12,9 @@ from __future__ import annotations
 import abc
 import pickle
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -173,28 +174,59 @@ def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]
     return serializer, from_frames(serializer, frames[1:])
 
 
-def is_known_by_name(function: Callable[..., Any]) -> bool:
-    """Return whether serialising `function` twice gives the same bytes, whatever was assigned in between.
+def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
+    """Return what the pickle of `function` depends on, or None if that is not known. Equal answers mean equal pickles.
 
-    True for what is pickled by its name, and for functions of `__main__` that look at nothing that can change: no closure, no
-    default, no global but modules and builtins.
+    Known is whatever is pickled by its name, and functions that are pickled by value (those of `__main__`, lambdas, inner
+    functions) and look at nothing that can change: no closure, no default, no global but modules and builtins.
     """
-    if isinstance(function, (BuiltinFunctionType, type)):
-        return getattr(function, "__module__", None) != "__main__"
+    if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
+        return None  # a bound method or a partial carries an object with it
+    if _is_found_by_name(function):
+        return () if not cloudpickle.list_registry_pickle_by_value() else None
     if type(function) is not FunctionType:
-        return False
+        return None
     if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or function.__dict__:
+        return None
+    if function.__annotations__ and not all(map(_is_plain_annotation, function.__annotations__.values())):
+        return None
+    modules = _modules_read(function.__code__, function.__globals__)
+    return None if modules is None else (function.__code__, *modules)
+
+
+def _is_found_by_name(function: Any) -> bool:
+    """Return whether a look-up of its module and name gives `function` itself: then these are all that is pickled."""
+    module_name = getattr(function, "__module__", None)
+    if not isinstance(module_name, str) or module_name == "__main__":
         return False
-    if function.__module__ != "__main__" and "<" not in function.__qualname__:
-        return not cloudpickle.list_registry_pickle_by_value()
-    return not _reads_globals(function.__code__, function.__globals__)
+    found: Any = sys.modules.get(module_name)
+    if found is None:
+        return False
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
 
 
-def _reads_globals(code: Any, namespace: Mapping[str, Any]) -> bool:
-    module_type = type(pickle)
-    if any(name in namespace and type(namespace[name]) is not module_type for name in code.co_names):
-        return True
-    return any(_reads_globals(inner, namespace) for inner in code.co_consts if isinstance(inner, type(code)))
+def _is_plain_annotation(annotation: Any) -> bool:
+    return annotation is None or type(annotation) is str or (type(annotation) is type and _is_found_by_name(annotation))
+
+
+def _modules_read(code: Any, namespace: Mapping[str, Any]) -> list[ModuleType] | None:
+    """Return the modules among the globals that `code` may read, or None if it may read any other global."""
+    modules = []
+    for name in code.co_names:
+        if name in namespace:
+            value = namespace[name]
+            if type(value) is not ModuleType or sys.modules.get(value.__name__) is not value:
+                return None
+            modules.append(value)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            deeper = _modules_read(inner, namespace)
+            if deeper is None:
+                return None
+            modules += deeper
+    return modules
 
 
 # The block of arguments.
@@ -207,6 +239,20 @@ def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
     """Return one argument of a call: a value (its bytes), or an object (its id)."""
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
+
+
+def plain_block(arguments: Sequence[Any]) -> bytes | None:
+    """Return the block of positional arguments as `DefaultSerializer` makes it: the short cut for the simplest values.
+
+    None if one of them is anything else, or too large for a message.
+    """
+    block = b""
+    for argument in arguments:
+        if type(argument) not in _PLAIN_TYPES:
+            return None
+        data = pickle.dumps(argument, 5)
+        block += _ARGUMENT.pack(VALUE, 0, len(data)) + data
+    return block if len(block) <= INLINE_BYTES else None
 
 
 def read_arguments(

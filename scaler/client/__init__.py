@@ -1,0 +1,7 @@
+"""The client's side: what runs in the user's process."""
+
+from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
+from scaler.client.object_reference import ObjectReference
+
+__all__ = ["Client", "ObjectReference", "ScalerFuture"]

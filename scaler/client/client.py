@@ -1,0 +1,239 @@
+"""Client: what users hold. Checks, serialises and names what they ask for, and hands it to the link.
+
+Called by any thread of the user's; sends to the link's queue. Must never touch the socket, wait for the scheduler
+where it need not (the constructor, `submit` and `send_object` do not), or send anything before all of it was checked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scaler.client.arguments import ArgumentPacker
+from scaler.client.functions import Functions, frozen
+from scaler.client.future import ScalerFuture
+from scaler.client.link import Link
+from scaler.client.map_run import MapRun
+from scaler.client.object_reference import ObjectReference
+from scaler.config import ConfigError, check_address, check_number
+from scaler.ids import ClientId, IdSource, ObjectId, TaskId, random_id
+from scaler.serialization import DefaultSerializer, Serializer, size_of, to_frames
+from scaler.wire.messages import InstructionKind, ObjectInstruction, Task
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ADDRESS_VARIABLE = "SCALER_ADDRESS"
+"""The environment variable with the address for clients that are not given one."""
+
+EXIT_SECONDS = 2.0
+"""How long the end of the program waits for a client that nobody disconnected."""
+
+
+class LocalCluster(Protocol):
+    """A scheduler with workers on this machine."""
+
+    def get_address(self) -> str: ...
+
+    def shutdown(self) -> None: ...
+
+
+start_local_cluster: Callable[[], LocalCluster] | None = None
+"""Starts the cluster of a client without an address. Set by the package: a client knows no scheduler and no worker."""
+
+
+class Client:
+    """Runs functions on the workers of a scheduler.
+
+    The constructor does not wait for the scheduler, and returns at once if there is none. All methods may be called
+    from several threads at once. A client that is not used any more disconnects itself, at the latest when the
+    program ends.
+
+    Args:
+        address: where the scheduler listens, `tcp://host:port` or `ipc:///path`. None means the environment variable
+            SCALER_ADDRESS; if that is not set, a local cluster with as many workers as cores, which ends with the
+            client.
+        timeout_seconds: how long work waits for a scheduler that stays away, before it fails with `TimeoutError`.
+        heartbeat_interval_seconds: the time between two signs of life.
+        serializer: turns values into bytes; travels to the workers with each function.
+
+    Raises:
+        ConfigError: if an argument cannot work; it is a `ValueError`.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        timeout_seconds: float = 60,
+        heartbeat_interval_seconds: float = 2,
+        serializer: Serializer | None = None,
+    ) -> None:
+        check_number("timeout_seconds", timeout_seconds, 0.001)
+        check_number("heartbeat_interval_seconds", heartbeat_interval_seconds, 0.001)
+        if serializer is not None and not isinstance(serializer, Serializer):
+            raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
+        cluster = None
+        if address is None:
+            address = os.environ.get(ADDRESS_VARIABLE)
+        if address is None:
+            cluster = _start_cluster()
+            address = cluster.get_address()
+        self._address = check_address(address)
+        self._identity = ClientId(random_id())
+        self._serializer = serializer or DefaultSerializer()
+        self._functions = Functions(self._serializer)
+        self._packer = ArgumentPacker(self._serializer)
+        self._new_id = IdSource()
+        self._stored_ids: set[ObjectId] = set()
+        self._link = Link(self._address, self._identity, timeout_seconds, heartbeat_interval_seconds)
+        self._finalizer = weakref.finalize(self, _finalize, self._link, cluster, os.getpid())
+
+    @property
+    def identity(self) -> bytes:
+        """The id of this client, 16 bytes."""
+        return self._identity
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.disconnect()
+
+    def __repr__(self) -> str:
+        return f"<Client {self._identity.hex()[:8]} of {self._address}>"
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+        """Run `fn(*args, **kwargs)` on a worker.
+
+        Arguments are serialised before this returns. An `ObjectReference` as an argument of its own arrives as the
+        object.
+
+        Raises:
+            TypeError: if `fn` cannot be called, or not with these arguments.
+            SerializeObjectError: if the function or an argument cannot be serialised.
+            MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
+            DisconnectedError: if the client is disconnected.
+        """
+        self._link.check_open()
+        function = self._functions.get(fn)
+        function.check(args, kwargs)
+        packed = self._packer.pack(args, kwargs)
+        instruction = function.instruction
+        task_id = TaskId(self._new_id())
+        future = ScalerFuture(task_id, self._link, self._serializer, self)
+        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids)
+        self._link.submit((task, future, instruction, packed.objects, packed.references))
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        iterable_of_tuples: Iterable[Sequence[Any]],
+        progress: bool = False,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Run `fn(*item)` for each item and return the results in the order of the items.
+
+        If a task fails, or this is interrupted, the tasks that have not ended are cancelled. Items are taken as there
+        is room for their tasks, so there may be any number of them.
+
+        Args:
+            fn: the function.
+            iterable_of_tuples: the arguments of each task: tuples or lists.
+            progress: whether to show on the standard error stream how far it is.
+            timeout: seconds that the whole may take.
+
+        Raises:
+            TypeError: if an item is neither a tuple nor a list, or does not fit the function.
+            TimeoutError: if it took longer than `timeout`, or no scheduler was found for too long.
+            BaseException: what the first task to fail raised.
+        """
+        self._link.check_open()
+        if timeout is not None:
+            check_number("timeout", timeout, 0)
+        function = self._functions.get(fn)
+        run = MapRun(function, self._packer, self._serializer, self._link, timeout)
+        return run.run(iterable_of_tuples, progress)
+
+    def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
+        """Send `obj` to the scheduler once, for any number of tasks. Changing it afterwards changes nothing.
+
+        The object is stored until the reference is gone and no task uses it, until `clear`, or until the client
+        disconnects.
+
+        Args:
+            obj: the object.
+            name: what to call it; made up if it is None.
+
+        Raises:
+            SerializeObjectError: if it cannot be serialised.
+            DisconnectedError: if the client is disconnected.
+        """
+        self._link.check_open()
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of an object is a text, not {name!r}")
+        frames = frozen(to_frames(self._serializer, obj))
+        object_id = ObjectId(self._new_id())
+        name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
+        self._stored_ids.add(object_id)
+        reference = ObjectReference(name, object_id, size_of(frames), self._stored_ids)
+        weakref.finalize(reference, _release, self._link, self._stored_ids, object_id).atexit = False
+        self._link.hold(ObjectInstruction(InstructionKind.CREATE, object_id, name, frames))
+        return reference
+
+    def clear(self) -> None:
+        """Cancel all futures of this client and forget its objects: a reference to one raises `MissingObjects` from
+        now on.
+
+        Large results that nobody has asked for yet are forgotten, too. The client stays usable.
+        """
+        self._link.check_open()
+        self._stored_ids.clear()
+        self._link.clear()
+
+    def disconnect(self) -> None:
+        """Cancel what is open (its futures raise `CancelledError`) and leave; the scheduler goes on.
+
+        May be called any number of times.
+        """
+        self._stored_ids.clear()
+        self._link.close()
+        self._finalizer()
+
+    def shutdown(self) -> None:
+        """Ask the scheduler and all workers to end, then disconnect.
+
+        Raises:
+            ClientShutdownException: if the scheduler refuses, as it does in protected mode; the client stays usable.
+            TimeoutError: if no scheduler was found for too long.
+        """
+        self._link.shut_down().result()
+        self.disconnect()
+
+
+def _start_cluster() -> LocalCluster:
+    if start_local_cluster is None:
+        raise ConfigError(f"a client needs an address: give it one, or set {ADDRESS_VARIABLE}")
+    return start_local_cluster()
+
+
+def _release(link: Link, stored_ids: set[ObjectId], object_id: ObjectId) -> None:
+    stored_ids.discard(object_id)
+    link.release(object_id)
+
+
+def _finalize(link: Link, cluster: LocalCluster | None, owner_pid: int) -> None:
+    """End what a client leaves behind, when it was disconnected or collected, or the program ends; never in a fork."""
+    if os.getpid() != owner_pid:
+        return
+    if cluster is None:
+        link.close(0 if threading.current_thread() is not threading.main_thread() else EXIT_SECONDS)
+        return
+    link.close(EXIT_SECONDS)
+    cluster.shutdown()

@@ -1,0 +1,131 @@
+"""Functions as the client sends them: serialised, named by their content, with the arguments that they take.
+
+Asked by the client for each submit and once per map. A function whose pickle cannot change between two submits is
+serialised once; any other each time, because a closure or a global that it reads may have changed. Must never call
+the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+from scaler.ids import content_id
+from scaler.serialization import (
+    Buffer,
+    DefaultSerializer,
+    Frames,
+    Serializer,
+    function_to_frames,
+    what_pickle_depends_on,
+)
+from scaler.wire.messages import InstructionKind, ObjectInstruction
+
+REMEMBERED_FUNCTIONS = 512
+ANY_NUMBER = sys.maxsize
+
+
+def frozen(frames: Frames) -> list[Buffer]:
+    """Return `frames` as they are now: copied, unless they cannot change."""
+    return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
+
+
+class Function:
+    """A function, ready to be sent.
+
+    Attributes:
+        instruction: creates its object.
+        least: the fewest positional arguments that it takes without any keyword argument.
+        most: the most positional arguments.
+    """
+
+    __slots__ = ("_function", "_state", "instruction", "least", "most")
+
+    def __init__(self, function: Callable[..., Any], state: tuple[Any, ...] | None, serializer: Serializer) -> None:
+        frames = frozen(function_to_frames(serializer, function))
+        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        self.instruction = ObjectInstruction(InstructionKind.CREATE, content_id(frames), str(name), frames)
+        self._function = function
+        self._state = state
+        self.least, self.most = _positional_counts(function)
+
+    def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Raise `TypeError` unless the function takes these arguments."""
+        if not keywords and self.least <= len(arguments) <= self.most:
+            return
+        signature = _signature(self._function)
+        if signature is None:
+            return
+        try:
+            signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{self.instruction.name}: {error}") from None
+
+    def is_still(self, function: Callable[..., Any]) -> bool:
+        """Return whether this is `function`, and would be pickled the same way again."""
+        return self._function is function and self._state == what_pickle_depends_on(function)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        # A decorator's wrapper is what will be called, so its own arguments count and not those of what it wraps.
+        return inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
+    """Return the fewest and the most positional arguments; an impossible range if a keyword is required."""
+    if type(function) is FunctionType:
+        code = function.__code__
+        if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+            return ANY_NUMBER, 0
+        most = ANY_NUMBER if code.co_flags & inspect.CO_VARARGS else code.co_argcount
+        return code.co_argcount - len(function.__defaults__ or ()), most
+    signature = _signature(function)
+    if signature is None:
+        return 0, ANY_NUMBER
+    least = most = 0
+    for parameter in signature.parameters.values():
+        required = parameter.default is parameter.empty
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            most = ANY_NUMBER
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            least += required
+            most += 1
+        elif parameter.kind is parameter.KEYWORD_ONLY and required:
+            return ANY_NUMBER, 0
+    return least, most
+
+
+class Functions:
+    """The functions of one client. Safe to use from several threads."""
+
+    def __init__(self, serializer: Serializer) -> None:
+        self._serializer = serializer
+        # Another serializer may change its mind, or itself, from one call to the next.
+        self._may_remember = type(serializer) is DefaultSerializer
+        self._remembered: dict[int, Function] = {}
+
+    def get(self, function: Callable[..., Any]) -> Function:
+        """Return `function`, serialised.
+
+        Raises:
+            TypeError: if it cannot be called.
+            SerializeObjectError: if it cannot be serialised.
+        """
+        remembered = self._remembered.get(id(function))
+        if remembered is not None and remembered.is_still(function):
+            return remembered
+        if not callable(function):
+            raise TypeError(f"the first argument must be something to call, not {function!r}")
+        state = what_pickle_depends_on(function) if self._may_remember else None
+        made = Function(function, state, self._serializer)
+        if state is not None:
+            if len(self._remembered) >= REMEMBERED_FUNCTIONS:
+                self._remembered = {}  # a program with so many functions makes them as it goes
+            self._remembered[id(function)] = made
+        return made

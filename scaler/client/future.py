@@ -1,0 +1,291 @@
+"""ScalerFuture: the result of one task, some day.
+
+Made by the client; ended by the link's thread, once; read by any thread of the user's. What came from the wire is
+turned into an object by the thread that asks, so that the link's thread never runs the user's code. Callbacks run in
+a thread of their own for the same reason: one that computes for a minute must not silence the client.
+
+Must never: run anything of the user's in the link's thread, or end twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from scaler.client.open_work import MakeError, Receiver
+from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.ids import ObjectId, TaskId
+from scaler.serialization import Frames, Serializer
+from scaler.wire.messages import TaskResult, TaskStatus
+
+LOGGER = logging.getLogger("scaler.client")
+
+
+class Callbacks:
+    """Runs the callbacks of futures that end in the link's thread, one after the other, in a thread that starts when
+    needed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
+
+    def put(self, callback: Callable[[], Any]) -> None:
+        with self._lock:
+            if self._queue is None:
+                self._queue = SimpleQueue()
+                threading.Thread(
+                    target=_run_callbacks, args=(self._queue,), name="scaler-callbacks", daemon=True
+                ).start()
+            self._queue.put(callback)
+
+    def close(self) -> None:
+        """End the thread after what is queued."""
+        with self._lock:
+            queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.put(None)
+
+
+def _run_callbacks(queue: SimpleQueue[Callable[[], Any] | None]) -> None:
+    while True:
+        callback = queue.get()
+        if callback is None:
+            return
+        try:
+            callback()
+        except Exception:  # as in the standard library: logged, and the next callback runs
+            LOGGER.exception("a callback of a future raised")
+        del callback  # the future in it must not live until the next one comes
+
+
+class FutureLink(Protocol):
+    """What a future needs of the link."""
+
+    callbacks: Callbacks
+
+    def is_own_thread(self) -> bool: ...
+
+    def check_process(self) -> None: ...
+
+    def cancel(self, task_id: TaskId) -> None: ...
+
+    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None: ...
+
+    def forget_result(self, object_id: ObjectId) -> None: ...
+
+
+class Arrival(Future[Frames]):
+    """A large result on its way."""
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
+        if frames is None:
+            self.set_exception(missing_result())
+        else:
+            self.set_result(frames)
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())
+
+
+class _UnreadError(Exception):
+    """Stands for the exception of a task until somebody asks for it."""
+
+
+_UNREAD = _UnreadError()
+
+
+class ScalerFuture(Future[Any]):
+    """The result of a task, or of its failure: a `concurrent.futures.Future` that can also be awaited.
+
+    A large result (more than 16 KiB) stays with the scheduler until somebody asks for it.
+
+    Attributes:
+        task_id: the id of the task, 16 bytes.
+    """
+
+    def __init__(self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object) -> None:
+        super().__init__()
+        self.task_id = task_id
+        self._link = link
+        self._serializer = serializer
+        self._client = client  # a client lives at least as long as its open futures
+        self._raw: TaskResult | None = None
+        self._arrival: Arrival | None = None
+        self._release: weakref.finalize[[ObjectId], ScalerFuture] | None = None
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        self._is_wanted = False
+
+    # For everybody
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return what the task returned; wait for it, at most `timeout` seconds.
+
+        Raises:
+            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`), or no scheduler was found for too long.
+            CancelledError: if the task was cancelled.
+            ScalerError: what went wrong with the task, the link or the value; see `scaler.errors`.
+            BaseException: what the task raised.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._wait(timeout)
+        outcome = self._read(deadline)
+        if outcome[1] is None:
+            return outcome[0]
+        try:
+            raise outcome[1]
+        finally:
+            del self, outcome  # an exception and the frame that raised it would keep each other alive
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return what the task raised, or None; wait for it, at most `timeout` seconds.
+
+        A large result that was not asked for yet is not fetched for this: the task has raised nothing.
+        """
+        self._wait(timeout)
+        if self._outcome is None and self._is_stored():
+            return None
+        return self._read(None)[1]
+
+    def running(self) -> bool:
+        """Return whether the task has not ended: true from submit on, in the queue too."""
+        return not self.done()
+
+    def cancel(self) -> bool:
+        """Cancel the task, also while it runs. Returns false if it had ended before."""
+        if self.cancelled():
+            return True
+        if not super().cancel():
+            return False
+        self._link.cancel(self.task_id)  # its thread wakes those who wait for several futures
+        return True
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Call `fn(future)` when it is done: at once in this thread if it is, else in a thread for callbacks."""
+        self._is_wanted = True
+        super().add_done_callback(partial(_call_outside, self._link, fn))
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if self.done() and self._outcome is None and self._is_stored():
+            return asyncio.get_running_loop().run_in_executor(None, self.result).__await__()
+        return asyncio.wrap_future(self).__await__()
+
+    # For the link's thread
+
+    def deliver(self, result: TaskResult) -> None:
+        self._raw = result
+        try:
+            self.set_result(None)
+        except InvalidStateError:
+            self.set_running_or_notify_cancel()
+
+    def refuse(self, result: TaskResult) -> None:
+        if result.status == TaskStatus.CANCELED:
+            self.fail(CancelledError)
+            return
+        self._raw = result
+        self._set_exception_unless_cancelled(_UNREAD)
+
+    def store(self, result: TaskResult) -> None:
+        self._raw = result
+        object_id = ObjectId(self.task_id)
+        if self._is_wanted and not self.done():  # a callback will ask for it: end when it is here
+            arrival = self._arrival = Arrival()
+            arrival.add_done_callback(self._end_stored)
+            self._link.fetch(object_id, arrival)
+            return
+        self._release = weakref.finalize(self, self._link.forget_result, object_id)
+        self._release.atexit = False
+        self._end_stored()
+
+    def _end_stored(self, arrival: Future[Frames] | None = None) -> None:
+        error = arrival.exception() if arrival is not None else None
+        if error is not None:
+            self._raw = None
+            self._set_exception_unless_cancelled(error)
+            return
+        try:
+            self.set_result(None)
+        except InvalidStateError:
+            self.set_running_or_notify_cancel()
+            self._link.forget_result(ObjectId(self.task_id))
+
+    def fail(self, make_error: MakeError) -> None:
+        error = make_error()
+        if isinstance(error, CancelledError):
+            super().cancel()
+            self.set_running_or_notify_cancel()
+        else:
+            self._set_exception_unless_cancelled(error)
+
+    def notify(self) -> None:
+        """Those who wait were woken one by one."""
+
+    def _set_exception_unless_cancelled(self, error: BaseException) -> None:
+        try:
+            self.set_exception(error)
+        except InvalidStateError:
+            self.set_running_or_notify_cancel()
+
+    # Reading
+
+    def _wait(self, timeout: float | None) -> None:
+        """Wait for the end. Raises as `concurrent.futures.Future.exception`."""
+        self._link.check_process()
+        super().exception(timeout)
+
+    def _is_stored(self) -> bool:
+        raw = self._raw
+        return raw is not None and raw.size > 0 and not raw.status
+
+    def _read(self, deadline: float | None) -> tuple[Any, BaseException | None]:
+        """Return value and exception; made once, whoever asks first."""
+        outcome = self._outcome
+        if outcome is None:
+            frames = self._fetch(deadline) if self._is_stored() else None
+            with self._condition:
+                outcome = self._outcome
+                if outcome is None:
+                    outcome = self._outcome = self._decode(frames)
+                    self._raw = self._arrival = None
+        return outcome
+
+    def _decode(self, frames: Frames | None) -> tuple[Any, BaseException | None]:
+        if self._raw is None:
+            return None, super().exception()
+        if self._raw.status:
+            return None, read_error(self._raw)
+        return read_value(self._serializer, [self._raw.payload] if frames is None else frames)
+
+    def _fetch(self, deadline: float | None) -> Frames | None:
+        """Return the frames of a large result; None if another thread has read them meanwhile."""
+        with self._condition:
+            arrival = self._arrival
+            if arrival is None:
+                if self._outcome is not None:
+                    return None
+                arrival = self._arrival = Arrival()
+                self._link.fetch(ObjectId(self.task_id), arrival)
+        try:
+            frames = arrival.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        finally:
+            if arrival.done() and arrival.exception() is not None:
+                self._arrival = None  # the next one who asks may have better luck
+        if self._release is not None:
+            self._release.detach()
+        return frames
+
+
+def _call_outside(link: FutureLink, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:
+    if link.is_own_thread():
+        link.callbacks.put(partial(fn, future))
+    else:
+        fn(future)

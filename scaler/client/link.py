@@ -1,0 +1,446 @@
+"""Link: a client's connection to the scheduler, and the only thread that touches the socket.
+
+    user's threads --queue, one wake-up--> link thread --one message of columns--> scheduler
+    futures, maps <-----------------------  link thread <----------------------------  scheduler
+
+Written to by the client, futures, maps and references (any thread, by appending to a queue) and by the scheduler;
+hands answers to the futures and maps. A connection that was cut, that the scheduler does not know, or on which it
+stays silent is replaced by a new one; then everything that is open is said again, because nobody knows what was lost
+on the way.
+
+Must never: run the user's code, block on anything but its own descriptors, or leave a future without an end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import platform
+import select
+import socket as sockets
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any, TypeAlias
+
+import cloudpickle
+import zmq
+
+from scaler.client.future import Callbacks
+from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
+from scaler.client.patience import Patience
+from scaler.errors import DisconnectedError, ProtocolError
+from scaler.ids import NO_ID, ClientId, ObjectId, SchedulerId, TaskId
+from scaler.version import __version__
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import (
+    CLIENT_TO_SCHEDULER,
+    PROTOCOL_VERSION,
+    SCHEDULER_TO_CLIENT,
+    Batch,
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHeartbeatEchos,
+    ClientHello,
+    ClientShutdownResponses,
+    GoodbyeKind,
+    HelloReplies,
+    HelloReply,
+    HelloRequests,
+    ObjectInstruction,
+    ObjectResponses,
+    TaskResults,
+)
+from scaler.wire.sockets import DealerSocket
+
+LOGGER = logging.getLogger("scaler.client")
+
+GOODBYE_SECONDS = 0.5
+"""How long the last words to a scheduler that is there may take."""
+
+POLL_MOST_SECONDS = 3600.0
+
+Command: TypeAlias = Callable[[], None]
+
+
+class Link:
+    """The connection of one client. Its methods may be called from any thread, also by a garbage collection: no locks.
+
+    Args:
+        address: where the scheduler listens.
+        client_id: the same on each connection.
+        timeout_seconds: how long work waits for a scheduler that stays away.
+        heartbeat_seconds: the time between two heartbeats.
+        silence_seconds: how long a scheduler may be silent before a new connection is tried.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        client_id: ClientId,
+        timeout_seconds: float,
+        heartbeat_seconds: float,
+        silence_seconds: float | None = None,
+    ) -> None:
+        self._address = address
+        self._client_id = client_id
+        self._timeout_seconds = timeout_seconds
+        self.callbacks = Callbacks()
+        self._closed_because = ""
+        self._ending: MakeError | None = None
+        self._is_foreign = False
+        self._queue: deque[OpenTask | Command] = deque()
+        self._asleep = False
+        self._has_ended = False
+        self._wake_receiver, self._wake_sender = sockets.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self._work = OpenWork()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            HelloReplies: self._on_hello_replies,
+            HelloRequests: self._on_hello_requests,
+            TaskResults: self._work.on_results,
+            ObjectResponses: self._on_objects,
+            ClientShutdownResponses: self._on_shutdown_responses,
+            ClientHeartbeatEchos: _ignore,
+        }
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket: DealerSocket | None = None
+        self._is_welcome = False
+        self._poller = select.poll()
+        self._scheduler_id = SchedulerId(NO_ID)
+        self._patience = Patience(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds)
+        self.bad_message_count = 0
+        _links.add(self)
+        # Before the thread starts: a thread that is made by the first submit would be part of its cost.
+        self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
+        self._thread.start()
+
+    # For every thread
+
+    def submit(self, entry: OpenTask) -> None:
+        """Send a task."""
+        if self._closed_because:
+            raise DisconnectedError(self._closed_because)
+        self._queue.append(entry)
+        if self._asleep:
+            self._rouse()
+
+    def check_open(self) -> None:
+        """Raise `DisconnectedError` if nothing can be sent any more."""
+        if self._closed_because:
+            raise DisconnectedError(self._closed_because)
+
+    def check_process(self) -> None:
+        """Raise `DisconnectedError` in a process that was forked from the client's: no thread would ever end its
+        futures.
+        """
+        if self._is_foreign:
+            raise DisconnectedError(self._closed_because)
+
+    def is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def cancel(self, task_id: TaskId) -> None:
+        self._command(partial(self._work.cancel, task_id))
+
+    def abandon(self, sink: Sink) -> None:
+        self._command(partial(self._work.abandon, sink))
+
+    def hold(self, instruction: ObjectInstruction) -> None:
+        self.check_open()
+        self._command(partial(self._work.hold, instruction))
+
+    def release(self, object_id: ObjectId) -> None:
+        self._command(partial(self._work.release, object_id))
+
+    def forget_result(self, object_id: ObjectId) -> None:
+        self._command(partial(self._work.forget_result, object_id))
+
+    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
+        """Ask for a large result. The receiver hears of it, or of the reason why not."""
+        self._command(_Request(partial(self._work.request, object_id, receiver), receiver))
+
+    def clear(self) -> None:
+        self.check_open()
+        self._command(partial(self._work.clear, CancelledError))
+
+    def shut_down(self) -> Future[None]:
+        """Ask the scheduler to end; the future has its answer."""
+        self.check_open()
+        reply: Future[None] = Future()
+        self._command(_Request(partial(self._work.shut_down, reply), _ShutdownReceiver(reply)))
+        return reply
+
+    def close(self, wait_seconds: float | None = None) -> None:
+        """Leave: cancel what is open, say goodbye, end the thread. May be called any number of times.
+
+        Args:
+            wait_seconds: how long to wait for the end; 0 = not at all, None = as long as it takes.
+        """
+        if self._is_foreign:
+            return
+        self._closed_because = self._closed_because or "this client is disconnected; make a new one"
+        self._ending = self._ending or CancelledError
+        self._rouse()
+        if wait_seconds != 0 and not self.is_own_thread():
+            self._thread.join(wait_seconds)
+
+    def _command(self, command: Command) -> None:
+        self._queue.append(command)
+        if self._asleep:
+            self._rouse()
+
+    def _rouse(self) -> None:
+        self._asleep = False
+        if self._has_ended:  # asked after the assignment, so that it stays asleep for ever
+            self._asleep = True
+            self._refuse_queue()
+            return
+        # BlockingIOError: it has reasons enough to wake up. Else it has ended just now, after a look at the queue.
+        with contextlib.suppress(OSError):
+            self._wake_sender.send(b"\0")
+
+    def _refuse_queue(self) -> None:
+        """End what was queued after the thread had ended: whoever queues looks whether it has, afterwards."""
+        if self._is_foreign:
+            self._queue.clear()
+        while True:
+            try:
+                item = self._queue.popleft()
+            except IndexError:
+                return
+            if isinstance(item, tuple):
+                item[1].fail(self._ending or CancelledError)
+            elif isinstance(item, _Request):
+                item.receiver.fail(self._disconnected)
+
+    def _disconnected(self) -> BaseException:
+        return DisconnectedError(self._closed_because)
+
+    def leave_to_parent(self) -> None:
+        """This is the copy in a forked process, where the thread does not exist: never touch what both share."""
+        self._closed_because = "this client belongs to the process that this one was forked from; make a new one here"
+        self._is_foreign = self._has_ended = self._asleep = True
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            self._open()
+            while self._ending is None:
+                self._sleep()
+                self._receive()
+                self._obey()
+                self._look_at_the_clock(time.monotonic())
+                self._send()
+            if self._is_welcome:
+                self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
+                self._send()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._closed_because = self._closed_because or "the link to the scheduler failed, see the log; this is a bug"
+        make_error = self._ending or self._disconnected
+        self._obey()
+        self._work.give_up(make_error, self._disconnected, tell=False)
+        self._has_ended = self._asleep = True
+        self._refuse_queue()
+        self.callbacks.close()
+        if self._socket is not None:
+            self._socket.close(GOODBYE_SECONDS if self._is_welcome else 0)
+        self._context.term()
+        self._wake_sender.close()
+        self._wake_receiver.close()
+
+    def _sleep(self) -> None:
+        """Wait until there is something to do."""
+        message = self._next_message()  # also arms ZeroMQ's descriptor, which tells each thing only once
+        if message is not None:
+            self._handle(message)
+            return
+        self._asleep = True
+        # Asked after saying that it sleeps: who queues something now wakes it, who did before is seen here.
+        seconds = 0.0 if self._queue or self._ending else self._patience.seconds_to_next(time.monotonic())
+        self._poller.poll(math.ceil(min(seconds, POLL_MOST_SECONDS) * 1000))
+        self._asleep = False
+        with contextlib.suppress(BlockingIOError):
+            self._wake_receiver.recv(4096)
+
+    def _receive(self) -> None:
+        # Asked first and acted upon last: what arrived before the cut still counts.
+        was_cut = self._socket is not None and self._socket.was_cut()
+        while (message := self._next_message()) is not None:
+            self._handle(message)
+        if was_cut:
+            self._lose("it was cut")
+
+    def _next_message(self) -> tuple[bytes, list[memoryview]] | None:
+        return None if self._socket is None else self._socket.receive()
+
+    def _handle(self, message: tuple[bytes, list[memoryview]]) -> None:
+        try:
+            batches: list[Batch[Any]] = decode(SCHEDULER_TO_CLIENT, *message)
+        except ProtocolError as error:
+            self.bad_message_count += 1
+            LOGGER.debug("ignored what is no message of a scheduler: %s", error)
+            return
+        self._on_heard(batches)
+        for batch in batches:
+            self._handlers[type(batch)](batch)
+
+    def _obey(self) -> None:
+        """Do what other threads have queued."""
+        queue, add = self._queue, self._work.add
+        while queue:
+            item = queue.popleft()
+            if isinstance(item, tuple):
+                add(item)
+            else:
+                item()
+
+    def _send(self) -> None:
+        work = self._work
+        if not work.out:
+            return
+        if self._socket is None or not self._is_welcome:
+            work.drop_unsaid()
+            return
+        out, work.out = work.out, []
+        for header, frames in encode(CLIENT_TO_SCHEDULER, out):
+            self._socket.send(header, frames)
+
+    # Its connection
+
+    def _open(self) -> None:
+        try:
+            self._socket = DealerSocket(self._context, self._address)
+        except zmq.ZMQError as error:
+            self._closed_because = f"nobody can connect to {self._address}: {error}"
+            self._ending = self._disconnected
+            return
+        self._patience.opened(time.monotonic())
+        self._poller = select.poll()
+        for descriptor in (self._wake_receiver.fileno(), self._socket.descriptor, self._socket.monitor_descriptor):
+            self._poller.register(descriptor, select.POLLIN)
+        hello = ClientHello(
+            PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self._client_id
+        )
+        for header, frames in encode(CLIENT_TO_SCHEDULER, [hello]):
+            self._socket.send(header, frames)
+
+    def _lose(self, reason: str) -> None:
+        """Give a connection up, and open the next one: at once the first time, else after a pause."""
+        if self._socket is None:
+            return
+        LOGGER.debug("lost the connection to %s: %s", self._address, reason)
+        self._socket.close()
+        self._socket, self._is_welcome = None, False
+        self._poller = select.poll()
+        self._poller.register(self._wake_receiver.fileno(), select.POLLIN)
+        self._patience.lost(time.monotonic())
+
+    def _on_hello_replies(self, batch: HelloReplies) -> None:
+        for reply in batch:
+            if self._is_welcome:
+                continue
+            if not reply.accepted:
+                self._on_refused(reply)
+                return
+            if self._scheduler_id not in (NO_ID, reply.scheduler_id):
+                LOGGER.info("another scheduler answers at %s: it is told again what is open", self._address)
+            self._scheduler_id = SchedulerId(reply.scheduler_id)
+            self._is_welcome = True
+            self._patience.welcomed(time.monotonic())
+            self._work.say_again()
+
+    def _on_refused(self, reply: HelloReply) -> None:
+        self._closed_because = (
+            f"the scheduler at {self._address} refused this client: {reply.reason or 'no reason given'}"
+        )
+        self._ending = self._disconnected
+
+    def _on_hello_requests(self, batch: HelloRequests) -> None:
+        self._lose(f"the scheduler asks for a new hello: {batch[0].reason if batch else ''}")
+
+    def _on_objects(self, batch: ObjectResponses) -> None:
+        for response in batch:
+            self._work.on_object(response)
+
+    def _on_shutdown_responses(self, batch: ClientShutdownResponses) -> None:
+        for response in batch:
+            self._work.on_shutdown_response(response)
+
+    # Its clock
+
+    def _on_heard(self, batches: list[Batch[Any]]) -> None:
+        if self._is_welcome:
+            self._patience.heard()
+            if any(type(batch) is not HelloRequests for batch in batches):
+                self._patience.proved()
+
+    def _look_at_the_clock(self, now: float) -> None:
+        patience = self._patience
+        patience.set_waiting(self._work.is_waiting(), now)
+        if now >= patience.gives_up_at():
+            self._work.give_up(self._timed_out, self._timed_out, tell=self._scheduler_id != NO_ID)
+            patience.set_waiting(False, now)
+        if now >= patience.silent_at():
+            self._lose("the scheduler is silent")
+        if now >= patience.opens_at:
+            self._open()
+        if now >= patience.heartbeat_at:
+            patience.heartbeat_sent(now)
+            self._work.out.append(ClientHeartbeat(time.monotonic_ns()))
+
+    def _timed_out(self) -> BaseException:
+        return TimeoutError(
+            f"no scheduler answered at {self._address} for {self._timeout_seconds:g} seconds; check that one runs "
+            f"there (scaler_scheduler {self._address}) and that this machine can reach it"
+        )
+
+
+class _Request:
+    """A command that somebody waits for."""
+
+    __slots__ = ("command", "receiver")
+
+    def __init__(self, command: Command, receiver: Receiver | _ShutdownReceiver) -> None:
+        self.command = command
+        self.receiver = receiver
+
+    def __call__(self) -> None:
+        self.command()
+
+
+class _ShutdownReceiver:
+    """Hears that a shutdown cannot be asked for any more."""
+
+    def __init__(self, reply: Future[None]) -> None:
+        self._reply = reply
+
+    def fail(self, make_error: MakeError) -> None:
+        self._reply.set_exception(make_error())
+
+
+def _ignore(_batch: Batch[Any]) -> None:
+    """Hearing it was all."""
+
+
+_links: weakref.WeakSet[Link] = weakref.WeakSet()
+
+
+def _leave_links_to_parent() -> None:
+    for link in list(_links):
+        link.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_links_to_parent)

@@ -1,0 +1,217 @@
+"""MapRun: one call of `Client.map`, from the first item to the last result.
+
+Runs in the thread that called `map`; the link's thread appends results to a queue and wakes it, seldom: when a good
+part of what is open has arrived, or when something went wrong. There is no future for a mapped task. Only so much is
+open at once that any number of items fits into memory. Must never leave a task running when it raises.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence, Sized
+from typing import Any
+
+from scaler.client.arguments import ArgumentPacker
+from scaler.client.functions import Function
+from scaler.client.link import Link
+from scaler.client.open_work import MakeError
+from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.client.progress import REDRAW_SECONDS, Progress
+from scaler.ids import ObjectId, TaskId, random_id
+from scaler.serialization import Frames, Serializer, plain_block
+from scaler.wire.messages import Task, TaskResult
+
+WINDOW_TASKS = 16384
+"""The most tasks of one map that are open at once."""
+
+WINDOW_BYTES = 256 * 1024 * 1024
+"""The most memory that the arguments of its open tasks take, the last one excepted."""
+
+COUNTED_BYTES = 4096
+"""Smaller arguments are not counted: the number of tasks bounds them well enough."""
+
+PREFIX_BYTES = 8
+"""A task's id begins with as many random bytes of its map's own, then comes the number of its item."""
+
+
+class MapRun:
+    """The tasks of one map. A sink of their results and a receiver of the large ones.
+
+    Args:
+        timeout: seconds from the start to the end, or None.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        packer: ArgumentPacker,
+        serializer: Serializer,
+        link: Link,
+        timeout: float | None = None,
+    ) -> None:
+        self._function = function
+        self._packer = packer
+        self._serializer = serializer
+        self._link = link
+        self._id_prefix = random_id()[:PREFIX_BYTES]
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._progress: Progress | None = None
+        self._results: list[Any] = []
+        self._done = 0
+        self._open_bytes: dict[int, int] = {}
+        self._open_bytes_sum = 0
+        # Between the two threads:
+        self._arrived: deque[TaskResult] = deque()
+        self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
+        self._error: MakeError | None = None
+        self._is_urgent = False
+        self._enough = 0
+        self._wake = threading.Event()
+        self.deliver = self._arrived.append
+
+    def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
+        """Run one task for each item and return the results in the order of the items.
+
+        Raises:
+            TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
+            TimeoutError: if it took too long.
+            BaseException: what the first task to fail raised.
+        """
+        if progress:
+            self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr)
+        try:
+            self._submit_all(items)
+            while self._done < len(self._results):
+                # Each time half of the rest: reading goes on while the others run, for a handful of wake-ups.
+                self._wait((len(self._results) - self._done) // 2)
+                self._collect()
+        except BaseException:
+            self._link.abandon(self)
+            raise
+        finally:
+            if self._progress is not None:
+                self._progress.finish(self._done)
+        return self._results
+
+    # Submitting
+
+    def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
+        results, submit, prefix = self._results, self._link.submit, self._id_prefix
+        instruction, least, most = self._function.instruction, self._function.least, self._function.most
+        function_id, may_be_plain = instruction.object_id, self._packer.is_default
+        room = WINDOW_TASKS
+        has_watch = self._progress is not None or self._deadline is not None
+        for index, item in enumerate(items):
+            if not isinstance(item, (tuple, list)):
+                raise TypeError(f"each item must be a tuple or a list of arguments; item {index} is {item!r}")
+            if not least <= len(item) <= most:
+                self._function.check(item, {})
+            task_id = TaskId(prefix + index.to_bytes(8, "big"))
+            block = plain_block(item) if may_be_plain else None
+            if block is None:
+                self._submit_packed(task_id, index, item)
+            else:
+                submit((Task(task_id, function_id, block, b""), self, instruction, (), ()))
+            results.append(None)
+            room -= 1
+            if self._is_urgent or has_watch:
+                self._collect()
+            if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
+                room = self._make_room()
+
+    def _submit_packed(self, task_id: TaskId, index: int, item: Sequence[Any]) -> None:
+        packed = self._packer.pack(item, {})
+        size_bytes = packed.size_bytes()
+        if size_bytes > COUNTED_BYTES:
+            self._open_bytes[index] = size_bytes
+            self._open_bytes_sum += size_bytes
+        instruction = self._function.instruction
+        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids)
+        self._link.submit((task, self, instruction, packed.objects, packed.references))
+
+    def _make_room(self) -> int:
+        """Wait until a part of what is open has ended. Returns how many more tasks may be open then."""
+        self._collect()
+        while True:
+            n_open = len(self._results) - self._done
+            if n_open <= WINDOW_TASKS * 3 // 4 and self._open_bytes_sum <= WINDOW_BYTES:
+                return WINDOW_TASKS - n_open
+            self._wait(n_open - 1 if self._open_bytes_sum > WINDOW_BYTES else WINDOW_TASKS * 3 // 4)
+            self._collect()
+
+    # Collecting
+
+    def _wait(self, enough: int) -> None:
+        """Wait until no more than `enough` tasks are open, or something went wrong, or it is time to look."""
+        self._wake.clear()
+        self._enough = enough
+        if self._is_ready():
+            return
+        seconds = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        if self._progress is not None:
+            seconds = REDRAW_SECONDS if seconds is None else min(seconds, REDRAW_SECONDS)
+        self._wake.wait(seconds)
+
+    def _is_ready(self) -> bool:
+        n_arrived = len(self._arrived) + len(self._arrived_frames)
+        return self._is_urgent or len(self._results) - self._done - n_arrived <= self._enough
+
+    def _collect(self) -> None:
+        """Read what has arrived.
+
+        Raises:
+            BaseException: the error of the first task that failed, or of the map.
+        """
+        arrived, serializer, results = self._arrived, self._serializer, self._results
+        for _ in range(len(arrived)):
+            result = arrived.popleft()
+            if result.status:
+                raise read_error(result)
+            value, error = read_value(serializer, (result.payload,))
+            self._put(result.task_id, value, error)
+        while self._arrived_frames:
+            object_id, frames = self._arrived_frames.popleft()
+            if frames is None:
+                raise missing_result()
+            self._put(object_id, *read_value(serializer, frames))
+        if self._error is not None:
+            raise self._error()
+        if self._progress is not None:
+            self._progress.update(self._done)
+        if self._deadline is not None and time.monotonic() >= self._deadline and self._done < len(results):
+            raise TimeoutError(f"the map has {self._done} of {len(results)} results after {self._timeout:g} seconds")
+
+    def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")
+        self._results[index] = value
+        self._done += 1
+        if index in self._open_bytes:
+            self._open_bytes_sum -= self._open_bytes.pop(index)
+
+    # For the link's thread
+
+    def refuse(self, result: TaskResult) -> None:
+        self._arrived.append(result)
+        self._is_urgent = True
+
+    def store(self, result: TaskResult) -> None:
+        self._link.fetch(ObjectId(result.task_id), self)
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
+        self._arrived_frames.append((object_id, frames))
+        self.notify()
+
+    def fail(self, make_error: MakeError) -> None:
+        self._error = make_error
+        self._is_urgent = True
+        self._wake.set()
+
+    def notify(self) -> None:
+        if self._is_ready():
+            self._wake.set()

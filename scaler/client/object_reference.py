@@ -1,0 +1,54 @@
+"""ObjectReference: what a user holds of an object that was sent with `Client.send_object`.
+
+Made by the client; read by the client when the reference is an argument of a task. The object is kept by the
+scheduler as long as the reference lives, or a task uses it, and no longer than the client. Must never travel itself:
+only its id does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import NoReturn
+
+from scaler.errors import MissingObjects
+from scaler.ids import ObjectId
+
+
+class ObjectReference:
+    """An object that was sent to the scheduler, to be used as an argument of any number of tasks.
+
+    Attributes:
+        name: what the user calls it.
+        object_id: its id, 16 bytes; references are equal if their ids are.
+        size: bytes of its serialised form.
+    """
+
+    __slots__ = ("__weakref__", "_stored", "name", "object_id", "size")
+
+    def __init__(self, name: str, object_id: ObjectId, size: int, stored: Container[ObjectId] | None = None) -> None:
+        self.name = name
+        self.object_id = object_id
+        self.size = size
+        self._stored = stored
+
+    def check_stored(self) -> None:
+        """Raise `MissingObjects` if its client has forgotten the object."""
+        if self._stored is not None and self.object_id not in self._stored:
+            raise MissingObjects(
+                f"the object {self.name!r} is not stored any more: its client was cleared or disconnected"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectReference) and self.object_id == other.object_id
+
+    def __hash__(self) -> int:
+        return hash(self.object_id)
+
+    def __repr__(self) -> str:
+        return f"ObjectReference(name={self.name!r}, object_id={self.object_id.hex()}, size={self.size})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the reference {self.name!r} is nested in another value, where nobody would look for the object; "
+            "pass it as an argument of its own"
+        )

@@ -1,0 +1,86 @@
+"""What a result from the wire means to the user: a value, or an exception.
+
+Asked by futures and maps, always in a thread of the user's: reading runs the user's code. Must never send.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import Any
+
+from scaler.errors import (
+    DeserializeObjectError,
+    MissingObjects,
+    NoWorkerError,
+    ProcessorDiedError,
+    ProtocolError,
+    RemoteTraceback,
+    ScalerError,
+    TaskFailedError,
+    TaskNotFoundError,
+    WorkerDiedError,
+)
+from scaler.serialization import DefaultSerializer, Frames, Serializer, from_frames
+from scaler.wire.codec import TaskFailure
+from scaler.wire.messages import TaskResult, TaskStatus
+
+_ERRORS: dict[int, type[ScalerError]] = {
+    TaskStatus.PROCESSOR_DIED: ProcessorDiedError,
+    TaskStatus.WORKER_DIED: WorkerDiedError,
+    TaskStatus.NO_WORKER: NoWorkerError,
+    TaskStatus.NOT_FOUND: TaskNotFoundError,
+    TaskStatus.MISSING_OBJECTS: MissingObjects,
+    TaskStatus.INTERNAL_ERROR: TaskFailedError,
+}
+_EXCEPTIONS_ARE_PICKLED_BY = DefaultSerializer()
+
+
+def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseException | None]:
+    """Return the value in `frames` and None, or None and why it cannot be read here."""
+    try:
+        return from_frames(serializer, frames), None
+    except DeserializeObjectError as error:
+        return None, error
+
+
+def read_error(result: TaskResult) -> BaseException:
+    """Return the exception that a result without a value stands for."""
+    if result.status == TaskStatus.FAILED:
+        return _read_failure(result.payload)
+    if result.status == TaskStatus.CANCELED:
+        return CancelledError()
+    text = result.payload.decode("utf-8", "replace")
+    error_type = _ERRORS.get(result.status)
+    if error_type is None:
+        return TaskFailedError(f"the task ended with the unknown status {result.status}: {text}")
+    return error_type(text or f"the task ended: {TaskStatus(result.status).name.lower().replace('_', ' ')}")
+
+
+def missing_result() -> BaseException:
+    """Return the error of a large result that the scheduler does not have any more."""
+    return MissingObjects(
+        "the result is not stored any more: the scheduler that had it was restarted or forgot this client"
+    )
+
+
+def _read_failure(payload: bytes) -> BaseException:
+    try:
+        failure = TaskFailure.decode(payload)
+    except ProtocolError as error:
+        return TaskFailedError(f"the task failed, and its failure cannot be read: {error}")
+    reason = "it cannot be pickled"
+    if failure.exception:
+        try:
+            exception = from_frames(_EXCEPTIONS_ARE_PICKLED_BY, [failure.exception])
+        except DeserializeObjectError as unreadable:
+            reason = str(unreadable)
+        else:
+            if isinstance(exception, BaseException):
+                # Not by assignment: an exception may refuse that, as frozen data classes do.
+                BaseException.__setattr__(exception, "__cause__", RemoteTraceback(failure.traceback))
+                return exception
+            reason = f"its pickle holds a {type(exception).__name__}"
+    return TaskFailedError(
+        f"the task raised {failure.type_name}: {failure.text}\n"
+        f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}"
+    )

@@ -1,0 +1,260 @@
+"""FakeScheduler: the other end of a client's link, in a thread of the test's process, over a real socket.
+
+It speaks the real protocol and runs the tasks itself, at once, so that clients can be tested without workers. A test
+tells it what not to do (answer hellos, heartbeats, tasks), what to say, and waits until it has heard something.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import cloudpickle
+import zmq
+
+from scaler.errors import MissingObjects, ProtocolError
+from scaler.ids import Connection, ObjectId, SchedulerId, TaskId, random_id
+from scaler.serialization import (
+    INLINE_BYTES,
+    Frames,
+    from_frames,
+    function_from_frames,
+    read_arguments,
+    size_of,
+    to_frames,
+)
+from scaler.wire.codec import TaskFailure, decode, encode
+from scaler.wire.messages import (
+    CLIENT_TO_SCHEDULER,
+    PROTOCOL_VERSION,
+    SCHEDULER_TO_CLIENT,
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHeartbeatEcho,
+    ClientHello,
+    ClientShutdownResponse,
+    GoodbyeKind,
+    HelloReply,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    Task,
+    TaskCancel,
+    TaskResult,
+    TaskStatus,
+)
+from scaler.wire.sockets import PeerGoneError, RouterSocket
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+WAIT_SECONDS = 10.0
+
+
+class FakeScheduler:
+    """A scheduler for one client, with everything a test may want to see or to break."""
+
+    def __init__(self, address: str = "tcp://127.0.0.1:*", **switches: Any) -> None:
+        self.scheduler_id = SchedulerId(random_id())
+        self.answers_hellos = True
+        self.answers_heartbeats = True
+        self.answers_tasks = True
+        self.answers_requests = True
+        self.refuses_hellos_because = ""
+        self.refuses_shutdown_because = ""
+        for name, value in switches.items():
+            assert hasattr(self, name), name
+            setattr(self, name, value)
+        self.heard: list[Any] = []
+        self.connections: list[Connection] = []
+        self.objects: dict[ObjectId, Frames] = {}
+        self.bad_message_count = 0
+        self._canceled: set[TaskId] = set()
+        self._commands: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._wake_receiver, self._wake_sender = os.pipe()
+        self._is_closing = False
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = RouterSocket(self._context, address)
+        self.address = self._socket.address
+        self._thread = threading.Thread(target=self._run, name="fake-scheduler", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # For the test
+
+    def close(self) -> None:
+        """Vanish, as a killed process does."""
+        if not self._is_closing:
+            self._is_closing = True
+            os.write(self._wake_sender, b"\0")
+            self._thread.join()
+
+    def say(self, *items: Any) -> None:
+        """Send items to the newest connection."""
+        self._do(lambda: self._say(self.connections[-1], items))
+
+    def say_bytes(self, header: bytes, frames: Sequence[bytes] = ()) -> None:
+        """Send anything to the newest connection."""
+        self._do(lambda: self._socket.send(self.connections[-1], header, frames))
+
+    def run(self, task: Task) -> None:
+        """Run a task that was not answered, and answer it."""
+        self._do(lambda: self._say(self.connections[-1], [self._result_of(task)]))
+
+    def of(self, kind: type[T]) -> list[T]:
+        """Return the items of one type that were heard so far."""
+        with self._changed:
+            return [item for item in self.heard if type(item) is kind]
+
+    def wait_for(self, kind: type[T], count: int = 1, where: Callable[[T], bool] = lambda _item: True) -> list[T]:
+        """Wait until that many items of a type were heard, and return them."""
+
+        def found() -> list[T]:
+            items = [item for item in self.of(kind) if where(item)]
+            return items if len(items) >= count else []
+
+        return self.wait_until(found)
+
+    def wait_until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until a condition on what was heard holds, and return its value."""
+        ends_at = time.monotonic() + WAIT_SECONDS
+        with self._changed:
+            while not (value := condition()):
+                left = ends_at - time.monotonic()
+                assert left > 0, f"never heard; heard so far: {[type(item).__name__ for item in self.heard]}"
+                self._changed.wait(left)
+            return value
+
+    # The thread
+
+    def _do(self, command: Callable[[], None]) -> None:
+        self._commands.append(command)
+        os.write(self._wake_sender, b"\0")
+
+    def _run(self) -> None:
+        poller = select.poll()
+        poller.register(self._wake_receiver, select.POLLIN)
+        poller.register(self._socket.descriptor, select.POLLIN)
+        while not self._is_closing:
+            while (received := self._socket.receive()) is not None:
+                self._hear(*received)
+            while self._commands:
+                self._commands.popleft()()
+                continue
+            if (received := self._socket.receive()) is not None:
+                self._hear(*received)
+                continue
+            for descriptor, _ in poller.poll(1000):
+                if descriptor == self._wake_receiver:
+                    os.read(self._wake_receiver, 4096)
+        self._socket.close()
+        self._context.term()
+        os.close(self._wake_receiver)
+        os.close(self._wake_sender)
+
+    def _hear(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
+        try:
+            batches = decode(CLIENT_TO_SCHEDULER, header, frames)
+        except ProtocolError:
+            self.bad_message_count += 1
+            return
+        items = [item for batch in batches for item in batch]
+        answers = []
+        for item in items:
+            if isinstance(item, ClientHello):
+                self.connections.append(connection)
+            answer = self._answers.get(type(item), lambda *_: None)(self, item)
+            if answer is not None:
+                answers.append(answer)
+        self._say(connection, answers)
+        with self._changed:
+            self.heard += items
+            self._changed.notify_all()
+
+    def _say(self, connection: Connection, items: Sequence[Any]) -> None:
+        for header, frames in encode(SCHEDULER_TO_CLIENT, items):
+            try:
+                self._socket.send(connection, header, frames)
+            except PeerGoneError:
+                return
+
+    def _on_hello(self, _hello: ClientHello) -> HelloReply | None:
+        if not self.answers_hellos:
+            return None
+        accepted = not self.refuses_hellos_because
+        return HelloReply(int(accepted), self.refuses_hellos_because, self.scheduler_id, PROTOCOL_VERSION, "0")
+
+    def _on_heartbeat(self, heartbeat: ClientHeartbeat) -> ClientHeartbeatEcho | None:
+        return ClientHeartbeatEcho(heartbeat.sent_ns) if self.answers_heartbeats else None
+
+    def _on_instruction(self, instruction: ObjectInstruction) -> None:
+        if instruction.kind == InstructionKind.DELETE:
+            self.objects.pop(instruction.object_id, None)
+        else:
+            self.objects[instruction.object_id] = instruction.frames
+
+    def _on_request(self, request: ObjectRequest) -> ObjectResponse | None:
+        if not self.answers_requests:
+            return None
+        frames = self.objects.get(request.object_id)
+        return ObjectResponse(request.object_id, int(frames is not None), frames or ())
+
+    def _on_task(self, task: Task) -> TaskResult | None:
+        return self._result_of(task) if self.answers_tasks else None
+
+    def _on_cancel(self, cancel: TaskCancel) -> TaskResult | None:
+        return None if self.answers_tasks else TaskResult(cancel.task_id, TaskStatus.CANCELED, b"", 0)
+
+    def _on_goodbye(self, goodbye: ClientDisconnect) -> ClientShutdownResponse | None:
+        if goodbye.kind != GoodbyeKind.SHUTDOWN:
+            return None
+        return ClientShutdownResponse(int(not self.refuses_shutdown_because), self.refuses_shutdown_because)
+
+    _answers: ClassVar[dict[type, Callable[..., Any]]] = {
+        ClientHello: _on_hello,
+        ClientHeartbeat: _on_heartbeat,
+        ObjectInstruction: _on_instruction,
+        ObjectRequest: _on_request,
+        Task: _on_task,
+        TaskCancel: _on_cancel,
+        ClientDisconnect: _on_goodbye,
+    }
+
+    def _result_of(self, task: Task) -> TaskResult:
+        try:
+            serializer, function = function_from_frames(self._stored(task.function_id))
+            read = partial(from_frames, serializer)
+            positional, keywords = read_arguments(
+                task.payload, lambda data: read([data]), lambda object_id: read(self._stored(object_id))
+            )
+            frames = to_frames(serializer, function(*positional, **keywords))
+        except MissingObjects as error:
+            return TaskResult(task.task_id, TaskStatus.MISSING_OBJECTS, str(error).encode(), 0)
+        except Exception as error:  # noqa: BLE001 - whatever a task raises is its result
+            failure = TaskFailure(type(error).__name__, str(error), traceback.format_exc(), cloudpickle.dumps(error))
+            return TaskResult(task.task_id, TaskStatus.FAILED, failure.encode(), 0)
+        if len(frames) == 1 and size_of(frames) <= INLINE_BYTES:
+            return TaskResult(task.task_id, TaskStatus.SUCCESS, bytes(frames[0]), 0)
+        self.objects[ObjectId(task.task_id)] = frames
+        return TaskResult(task.task_id, TaskStatus.SUCCESS, b"", size_of(frames))
+
+    def _stored(self, object_id: ObjectId) -> Frames:
+        try:
+            return self.objects[object_id]
+        except KeyError:
+            raise MissingObjects(f"the object {object_id.hex()} is not stored") from None

@@ -1,21 +1,22 @@
 """Settings of each process, as values that are checked where they are made.
 
-A bad value is refused at once, by a `ConfigError` that names the setting, says what is wrong with it and what a good one looks
-like. Durations are in seconds, sizes in bytes.
+A bad value is refused at once, by a `ConfigError` that names the setting, says what is wrong with it and what a good
+one looks like. Durations are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-C = TypeVar("C", bound="Settings")
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.*-]+):(?P<port>\d+|\*)")
 _IPC = re.compile(r"ipc://(?P<path>/.+)")
@@ -46,7 +47,9 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
         return address
     tcp = _TCP.fullmatch(address)
     if not tcp:
-        raise ConfigError(f"{address!r} is not an address; a good one looks like tcp://127.0.0.1:2345 or ipc:///tmp/scaler")
+        raise ConfigError(
+            f"{address!r} is not an address; a good one looks like tcp://127.0.0.1:2345 or ipc:///tmp/scaler"
+        )
     if tcp["port"] == "*":
         if may_be_any_port:
             return address
@@ -75,8 +78,8 @@ def _check_whole(name: str, value: Any, least: int, most: float = float("inf")) 
 class LoggingConfig:
     """Where a process logs to."""
 
-    paths: tuple[str, ...] = ("/dev/stdout",)
-    """files; `/dev/stdout` and `/dev/stderr` are the process's own streams"""
+    paths: Sequence[str] = ("/dev/stdout",)
+    """files, a tuple; one may be given as text; `/dev/stdout` and `/dev/stderr` are the process's own streams"""
     level: str = "INFO"
     config_file: str | None = None
     """a file in the format of `logging.config.fileConfig`, instead of the paths and the level"""
@@ -87,7 +90,6 @@ class LoggingConfig:
             raise ConfigError(f"logging level must be DEBUG, INFO, WARNING, ERROR or CRITICAL, not {self.level!r}")
         if self.config_file is not None and not Path(self.config_file).is_file():
             raise ConfigError(f"the logging configuration file {self.config_file!r} does not exist")
-        logging.getLevelName(self.level)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Settings:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
-    def from_json(cls: type[C], text: str) -> C:
+    def from_json(cls, text: str) -> Self:
         """Return the settings that `to_json` wrote.
 
         Raises:

@@ -1,7 +1,7 @@
-"""What can go wrong, as one tree. `except ScalerError` catches everything that Scaler itself raises about a task or a link.
+"""What can go wrong, as one tree. `except ScalerError` catches all that Scaler itself raises about a task or a link.
 
-An exception that a task raises is not in this tree: it arrives as the user's own type, and its `__cause__` shows the traceback
-of where it was raised. A scheduler that stays away is the builtin `TimeoutError`.
+An exception that a task raises is not in this tree: it arrives as the user's own type, and its `__cause__` shows the
+traceback of where it was raised. A scheduler that stays away is the builtin `TimeoutError`.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ def set_up_logging(config: LoggingConfig, own_files: bool = False) -> None:
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)
+        handler.close()
     for path in config.paths:
         handler = _handler(path, own_files)
         handler.setFormatter(logging.Formatter(FORMAT))

@@ -2,8 +2,8 @@
 
     receive what is there -> run the dispatcher -> flush what it said -> sleep until a frame, a timer or a signal
 
-The edge of the process (`Edge`) owns the sockets; the shell only knows when to call it. ZeroMQ signals its descriptor once and
-not again until everything was read, so a turn ends only after a look at the sockets that found nothing.
+The edge of the process (`Edge`) owns the sockets; the shell only knows when to call it. ZeroMQ signals its descriptor
+once and not again until everything was read, so a turn ends only after a look at the sockets that found nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
     if name == "builtin":
         return asyncio.new_event_loop()
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - an extra that need not be installed
     except ImportError:
         raise ConfigError("the event loop uvloop is not installed; try: pip install 'scaler[uvloop]'") from None
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
@@ -68,7 +68,7 @@ class Shell:
         """Run until `stop` is called.
 
         Returns:
-            the exit code for the process: 0, or what `stop` was given; 70 after a failure that no supervisor could mend.
+            the exit code for the process: 0, or what `stop` was given; 70 after a failure that no supervisor mends.
         """
         self._edge = edge
         self.loop.call_soon(self.turn)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import logging
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.config import ConfigError, LoggingConfig
+from scaler.process.logs import TASK_OUTPUT, LineWriter, set_up_logging
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """What the tests do to the root logger is undone."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    task_level = logging.getLogger(TASK_OUTPUT).level
+    yield
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+        if handler not in handlers:
+            handler.close()
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(level)
+    logging.getLogger(TASK_OUTPUT).setLevel(task_level)
+    logging.captureWarnings(False)
+
+
+def test_line_has_level_time_and_text(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    logging.getLogger("scaler.anything").info("%d tasks", 3)
+    assert re.fullmatch(r"\[INFO\]\d{4}-\d\d-\d\d [\d:,]+: 3 tasks\n", (tmp_path / "log").read_text())
+
+
+def test_several_files_get_the_same(tmp_path: Path) -> None:
+    paths = (str(tmp_path / "one"), str(tmp_path / "two"))
+    set_up_logging(LoggingConfig(paths))
+    logging.warning("both")  # noqa: LOG015 - the root is what is set up
+    assert Path(paths[0]).read_text() == Path(paths[1]).read_text() != ""
+
+
+@pytest.mark.parametrize(("level", "heard"), [("DEBUG", 4), ("INFO", 3), ("WARNING", 2), ("ERROR", 1), ("CRITICAL", 0)])
+def test_level_decides_what_is_heard(tmp_path: Path, level: str, heard: int) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),), level))
+    logger = logging.getLogger("scaler.anything")
+    for say in (logger.debug, logger.info, logger.warning, logger.error):
+        say("x")
+    assert len((tmp_path / "log").read_text().splitlines()) == heard
+
+
+def test_standard_streams_are_those_of_the_process(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(LoggingConfig(("/dev/stdout", "/dev/stderr")))
+    logging.getLogger("scaler").info("x")
+    out, err = capsys.readouterr()
+    assert out == err
+    assert out.endswith(": x\n")
+
+
+def test_processes_that_share_a_setting_write_to_files_of_their_own(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"), "/dev/null")), own_files=True)
+    logging.getLogger("scaler").info("x")
+    assert [path.name for path in tmp_path.iterdir()] == [f"log.{os.getpid()}"]
+
+
+def test_handlers_that_were_there_are_replaced(tmp_path: Path) -> None:
+    for _ in range(3):
+        set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    logging.getLogger("scaler").info("once")
+    assert (tmp_path / "log").read_text().count("once") == 1
+
+
+def test_file_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no/such/folder/log.*No such file"):
+        set_up_logging(LoggingConfig((str(tmp_path / "no/such/folder/log"),)))
+
+
+def test_warnings_are_logged(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        warnings.warn("odd", UserWarning, stacklevel=1)
+        logging.captureWarnings(False)
+    assert "UserWarning: odd" in (tmp_path / "log").read_text()
+
+
+def test_configuration_file_takes_the_place_of_the_rest(tmp_path: Path) -> None:
+    config_file = tmp_path / "logging.ini"
+    config_file.write_text(
+        "[loggers]\nkeys=root\n[handlers]\nkeys=file\n[formatters]\nkeys=\n"
+        "[logger_root]\nlevel=ERROR\nhandlers=file\n"
+        f"[handler_file]\nclass=FileHandler\nargs=({str(tmp_path / 'mine')!r},)\n"
+    )
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),), config_file=str(config_file)))
+    logging.getLogger("scaler").warning("not heard")
+    logging.getLogger("scaler").error("heard")
+    assert (tmp_path / "mine").read_text() == "heard\n"
+    assert not (tmp_path / "log").exists()
+
+
+# What tasks print
+
+
+def test_each_printed_line_is_one_line_of_the_log(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    writer = LineWriter(logging.INFO)
+    print("one", "two\nthree", file=writer)
+    print("unfinished %s", end="", file=writer)
+    assert "unfinished" not in (tmp_path / "log").read_text()
+    writer.flush()
+    writer.flush()
+    texts = [line.partition(": ")[2] for line in (tmp_path / "log").read_text().splitlines()]
+    assert texts == ["one two", "three", "unfinished %s"]
+
+
+def test_what_tasks_print_is_heard_at_any_level(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),), "CRITICAL"))
+    print("result", file=LineWriter(logging.INFO))
+    assert "result" in (tmp_path / "log").read_text()
+
+
+def test_writer_counts_characters_and_can_only_be_written_to() -> None:
+    writer = LineWriter(logging.DEBUG)
+    assert writer.write("abc\nde") == 6
+    assert writer.writable()
+    assert not writer.readable()

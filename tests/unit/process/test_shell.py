@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pykka
+import pytest
+
+from scaler.actors.kit import Actor, handles
+from scaler.config import EVENT_LOOPS, ConfigError
+from scaler.process.shell import TURNS_PER_WAKE, Shell, new_event_loop
+
+
+class Line(str):
+    __slots__ = ()
+
+
+class Later(str):
+    __slots__ = ()
+
+
+class Fail:
+    pass
+
+
+class Echo(Actor):
+    """Says every line again, at once or after a delay."""
+
+    def __init__(self, said: list[str]) -> None:
+        self.said = said
+
+    @handles(Line)
+    def _line(self, line: Line) -> None:
+        self.said.append(line)
+
+    @handles(Later)
+    def _later(self, later: Later) -> None:
+        self.schedule(float(later), Line(f"after {later}"))
+
+    @handles(Fail)
+    def _fail(self, _fail: Fail) -> None:
+        raise ValueError("nobody can mend this")
+
+
+class LineEdge:
+    """An edge with one socket: a line in is mail for the echo, what it says is a line out."""
+
+    def __init__(self, shell: Shell, end: socket.socket) -> None:
+        self.said: list[str] = []
+        self.echo = shell.dispatcher.spawn(Echo(self.said))
+        self.receives = 0
+        self._end = end
+        end.setblocking(False)
+        shell.watch(end.fileno())
+
+    def receive(self) -> bool:
+        self.receives += 1
+        try:
+            data = self._end.recv(4096)
+        except BlockingIOError:
+            return False
+        for line in data.decode().splitlines():
+            self.echo.send(Later(line.removeprefix("later ")) if line.startswith("later ") else Line(line))
+        return bool(data)
+
+    def flush(self) -> bool:
+        said, self.said[:] = list(self.said), []
+        for line in said:
+            self._end.sendall(f"{line}\n".encode())
+        return bool(said)
+
+
+class Running:
+    """A shell with a line edge that runs in a thread, and the other end of its socket."""
+
+    def __init__(self, event_loop: str) -> None:
+        ours, theirs = socket.socketpair()
+        self.end = ours
+        self.end.settimeout(10)
+        self._theirs = theirs
+        self.shell = Shell(event_loop)
+        self.edge = LineEdge(self.shell, theirs)
+        self.exit_code: int | None = None
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        self.exit_code = self.shell.run(self.edge)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def in_loop(self, function: Callable[..., Any], *args: Any) -> None:
+        self.shell.loop.call_soon_threadsafe(function, *args)
+
+    def says(self, lines: int) -> list[str]:
+        said = b""
+        while said.count(b"\n") < lines:
+            said += self.end.recv(4096)
+        return said.decode().splitlines()
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.in_loop(self.shell.stop)
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+        self.end.close()
+        self._theirs.close()
+
+
+@pytest.fixture(params=EVENT_LOOPS)
+def event_loop(request: pytest.FixtureRequest) -> str:
+    if importlib.util.find_spec("uvloop") is None and request.param == "uvloop":
+        pytest.skip("uvloop is not installed")
+    return str(request.param)
+
+
+@pytest.fixture
+def running(event_loop: str) -> Iterator[Running]:
+    made = Running(event_loop)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_what_arrives_reaches_the_actor_and_its_answer_leaves(running: Running) -> None:
+    running.end.sendall(b"one\ntwo\n")
+    assert running.says(2) == ["one", "two"]
+    running.end.sendall(b"three\n")
+    assert running.says(1) == ["three"]
+
+
+def test_idle_shell_sleeps(running: Running) -> None:
+    running.end.sendall(b"one\n")
+    running.says(1)
+    before = running.edge.receives
+    running.end.sendall(b"later 0.05\n")
+    running.says(1)
+    assert running.edge.receives - before < 10
+
+
+def test_timers_are_kept_in_order(running: Running) -> None:
+    started = time.monotonic()
+    running.end.sendall(b"later 0.06\n")
+    running.end.sendall(b"later 0.02\n")
+    assert running.says(2) == ["after 0.02", "after 0.06"]
+    assert time.monotonic() - started >= 0.06
+
+
+def test_mail_from_another_thread_wakes_the_shell(running: Running) -> None:
+    running.edge.echo.tell(Line("from outside"))
+    assert running.says(1) == ["from outside"]
+
+
+def test_signal_calls_its_handler_in_the_loop_and_a_turn_follows(event_loop: str) -> None:
+    shell = Shell(event_loop)
+    ours, theirs = socket.socketpair()
+    edge = LineEdge(shell, theirs)
+    heard: list[str] = []
+
+    def handler(name: str) -> None:
+        heard.append(name)
+        edge.echo.send(Line("heard"))
+        shell.loop.call_soon(shell.stop)
+
+    shell.on_signals(handler, signal.SIGUSR1)
+    shell.loop.call_soon(os.kill, os.getpid(), signal.SIGUSR1)
+    assert shell.run(edge) == 0
+    assert heard == ["SIGUSR1"]
+    assert ours.recv(100) == b"heard\n"
+    ours.close()
+    theirs.close()
+
+
+def test_failure_that_no_supervisor_mends_ends_with_70(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    running.edge.echo.tell(Fail())
+    running.thread.join(10)
+    assert running.exit_code == 70
+    assert "nobody can mend this" in caplog.text
+
+
+def test_stop_ends_with_the_first_code_that_is_not_zero(running: Running) -> None:
+    for code in (0, 3, 70):
+        running.in_loop(running.shell.stop, code)
+    running.thread.join(10)
+    assert running.exit_code == 3
+
+
+def test_what_was_said_in_the_last_turn_still_leaves(running: Running) -> None:
+    def say_and_stop() -> None:
+        running.edge.echo.send(Line("goodbye"))
+        running.shell.loop.call_soon(running.shell.stop)
+        running.shell.turn()
+
+    running.in_loop(say_and_stop)
+    assert running.says(1) == ["goodbye"]
+    running.thread.join(10)
+    assert running.exit_code == 0
+
+
+def test_mail_after_the_end_is_refused_and_disturbs_nobody(running: Running) -> None:
+    running.in_loop(running.shell.stop)
+    running.thread.join(10)
+    with pytest.raises(pykka.ActorDeadError):
+        running.edge.echo.tell(Line("too late"))
+
+
+def test_watched_descriptor_calls_back_until_it_is_unwatched(running: Running) -> None:
+    reader, writer = os.pipe()
+    heard = threading.Semaphore(0)
+
+    def on_readable() -> None:
+        os.read(reader, 100)
+        heard.release()
+
+    running.in_loop(running.shell.watch, reader, on_readable)
+    for _ in range(2):
+        os.write(writer, b"x")
+        assert heard.acquire(timeout=10)
+    running.in_loop(running.shell.unwatch, reader)
+    running.end.sendall(b"done\n")
+    running.says(1)
+    os.write(writer, b"x")
+    running.end.sendall(b"done\n")
+    running.says(1)
+    assert not heard.acquire(blocking=False)
+    os.close(reader)
+    os.close(writer)
+
+
+class BusyEdge:
+    """There is always something to receive, until `rounds` have passed."""
+
+    def __init__(self, shell: Shell, rounds: int) -> None:
+        self.left = rounds
+        self._shell = shell
+
+    def receive(self) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            self._shell.stop()
+        return self.left > 0
+
+    def flush(self) -> bool:
+        return False
+
+
+def test_others_get_a_chance_while_there_is_always_something_to_do(event_loop: str) -> None:
+    shell = Shell(event_loop)
+    edge = BusyEdge(shell, 100 * TURNS_PER_WAKE)
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    left_then: list[int] = []
+
+    def on_readable() -> None:
+        os.read(reader, 1)
+        left_then.append(edge.left)
+
+    shell.watch(reader, on_readable)
+    shell.run(edge)
+    assert left_then
+    assert left_then[0] >= 90 * TURNS_PER_WAKE
+    os.close(reader)
+    os.close(writer)
+
+
+def test_loop_that_is_not_installed_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    with pytest.raises(ConfigError, match=r"pip install"):
+        new_event_loop("uvloop")

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+from array import array
+
+from scaler.ids import ID_BYTES, NO_ID, IdSource, content_id, random_id, split_ids
+
+
+def test_ids_of_a_source_are_different_and_have_the_same_length() -> None:
+    ids = [IdSource()() for _ in range(10)]
+    source = IdSource()
+    ids += [source() for _ in range(1000)]
+    assert len(set(ids)) == len(ids)
+    assert {len(made) for made in ids} == {ID_BYTES}
+    assert NO_ID not in ids
+
+
+def test_ids_of_a_source_share_a_prefix_that_other_sources_do_not_have() -> None:
+    one, other = IdSource(), IdSource()
+    assert one()[:8] == one()[:8] != other()[:8]
+
+
+def test_source_may_be_used_by_several_threads() -> None:
+    source, made, lock = IdSource(), [], threading.Lock()
+
+    def make() -> None:
+        mine = [source() for _ in range(5000)]
+        with lock:
+            made.extend(mine)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == len(made) == 20_000
+
+
+def test_random_ids_are_different() -> None:
+    assert len({random_id() for _ in range(100)}) == 100
+    assert len(random_id()) == ID_BYTES
+
+
+def test_same_content_has_the_same_id_whatever_holds_it() -> None:
+    data = b"some content"
+    ids = {content_id([kind(data)]) for kind in (bytes, bytearray, memoryview)}
+    assert len(ids) == 1
+    assert len(ids.pop()) == ID_BYTES
+
+
+def test_content_id_is_a_hash_of_lengths_and_bytes() -> None:
+    expected = hashlib.blake2b((8).to_bytes(8, "big") + b"function" + bytes(8), digest_size=ID_BYTES).digest()
+    assert content_id([b"function", b""]) == expected
+
+
+def test_where_one_part_ends_matters() -> None:
+    assert content_id([b"ab", b"c"]) != content_id([b"a", b"bc"]) != content_id([b"abc"])
+    assert content_id([]) != content_id([b""])
+
+
+def test_content_of_any_item_size_counts_in_bytes() -> None:
+    words = array("I", [1, 2, 3])
+    assert content_id([words]) == content_id([words.tobytes()])
+
+
+def test_packed_ids_are_split() -> None:
+    ids = [random_id() for _ in range(3)]
+    assert split_ids(b"".join(ids)) == ids
+    assert split_ids(b"") == []

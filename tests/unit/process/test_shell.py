@@ -186,8 +186,11 @@ def test_failure_that_no_supervisor_mends_ends_with_70(running: Running, caplog:
 
 
 def test_stop_ends_with_the_first_code_that_is_not_zero(running: Running) -> None:
-    for code in (0, 3, 70):
-        running.in_loop(running.shell.stop, code)
+    def stop_for_three_reasons() -> None:
+        for code in (0, 3, 70):
+            running.shell.stop(code)
+
+    running.in_loop(stop_for_three_reasons)
     running.thread.join(10)
     assert running.exit_code == 3
 

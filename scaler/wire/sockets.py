@@ -56,6 +56,7 @@ class _CutMonitor:
         self._watched = socket
         self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self.descriptor: int = _integer(self._monitor, zmq.FD)
+        self.was_cut()  # the descriptor is signalled only after a look that found nothing
 
     def was_cut(self) -> bool:
         """Return whether a connection was lost since the last call."""

@@ -1,0 +1,214 @@
+"""Write protocol/vectors: messages as bytes and their meaning, for codecs in other languages and for our own.
+
+    python -m tests.support.make_vectors
+
+The same program always writes the same files, and tests/unit/wire/test_vectors.py says when they must be written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from enum import IntEnum
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from scaler.ids import ObjectId
+from scaler.serialization import OBJECT, VALUE, argument_block
+from scaler.wire.codec import TaskFailure, camel_case, column_kinds, encode, schema_directory, union_name
+from scaler.wire.messages import (
+    CLIENT_TO_SCHEDULER,
+    DIRECTIONS,
+    HELD_RUN,
+    Direction,
+    Task,
+    TaskCancel,
+)
+from tests.support.items import default_item
+
+FOLDER = schema_directory() / "vectors"
+
+Json = dict[str, Any]
+
+
+def sample_id(number: int) -> bytes:
+    return bytes(16 * number + place & 0xFF for place in range(16))
+
+
+HELD = HELD_RUN.pack(sample_id(1), 2, 0) + HELD_RUN.pack(sample_id(2), 1, 3)
+TEXTS = {
+    "package_version": "1.2.3",
+    "python_version": "3.11.7",
+    "cloudpickle_version": "3.1.1",
+    "worker_names": "node-0,node-1,node-2,node-3",
+    "name": "measure <lambda> größe",
+    "reason": "because … so ist es",
+}
+BYTES = {
+    "payload": [b"the result", b"", bytes(range(20))],
+    "object_ids": [sample_id(7) + sample_id(8), b"", sample_id(9)],
+    "held": [HELD, b"", HELD[:22]],
+}
+FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]
+NUMBERS = {
+    "u8": [1, 0, 255],
+    "u16": [1, 0, 65535],
+    "u32": [3, 0, 2**32 - 1],
+    "u64": [5, 0, 2**64 - 1],
+}
+
+
+def value(name: str, kind: str, numbers: type[IntEnum] | None, index: int) -> Any:
+    """A value for the field of one item; small, plain and never the same for two items in a row."""
+    if numbers is not None:
+        return list(numbers)[(index + 1) % len(numbers)].value
+    if kind == "id":
+        return sample_id(index + 1)
+    if kind == "text":
+        return TEXTS[name] if index == 0 else ""
+    if kind == "frames":
+        return FRAMES[index % 3]
+    return (BYTES[name] if kind == "bytes" else NUMBERS[kind])[index % 3]
+
+
+def sample(item: type, index: int) -> Any:
+    return item(**{name: value(name, *kind, index) for name, kind in column_kinds(item).items()})
+
+
+def value_as_json(kind: str, field: Any) -> Any:
+    if kind == "frames":
+        return [bytes(frame).hex() for frame in field]
+    return bytes(field).hex() if kind in ("id", "bytes") else field
+
+
+def item_as_json(item: Any) -> Json:
+    kinds = column_kinds(type(item))
+    return {camel_case(name): value_as_json(kind, getattr(item, name)) for name, (kind, _) in kinds.items()}
+
+
+def items_as_json(items: Iterable[Any]) -> list[Json]:
+    return [{"kind": union_name(kind), "items": [*map(item_as_json, run)]} for kind, run in groupby(items, type)]
+
+
+def value_from_json(kind: str, field: Any) -> Any:
+    if kind == "frames":
+        return tuple(map(bytes.fromhex, field))
+    return bytes.fromhex(field) if kind in ("id", "bytes") else field
+
+
+def items_from_json(direction: Direction, batches: list[Json]) -> list[Any]:
+    """The items that a vector means."""
+    classes = {union_name(batch.item): batch.item for batch in direction.batches}
+    items = []
+    for batch in batches:
+        item = classes[batch["kind"]]
+        kinds = column_kinds(item)
+        items += [
+            item(**{name: value_from_json(kind, fields[camel_case(name)]) for name, (kind, _) in kinds.items()})
+            for fields in batch["items"]
+        ]
+    return items
+
+
+def message(title: str, direction: Direction, items: list[Any]) -> Json:
+    ((header, frames),) = encode(direction, items)
+    return {
+        "title": title,
+        "header": header.hex(),
+        "frames": [bytes(frame).hex() for frame in frames],
+        "batches": items_as_json(items),
+    }
+
+
+def messages(direction: Direction) -> Json:
+    """For each kind of item: one, three, three of defaults; and all kinds in one message."""
+    vectors = []
+    for batch in direction.batches:
+        item, name = batch.item, union_name(batch.item)
+        vectors.append(message(f"one {name}", direction, [sample(item, 0)]))
+        vectors.append(message(f"three {name}", direction, [sample(item, index) for index in range(3)]))
+        vectors.append(message(f"three {name}, all columns empty", direction, [default_item(item)] * 3))
+    mixed = [sample(batch.item, index) for batch in direction.batches for index in range(2)]
+    vectors.append(message("all kinds, and the first one once more", direction, [*mixed, mixed[0]]))
+    return {"direction": direction.name, "number": direction.number, "messages": vectors}
+
+
+def refused() -> Json:
+    """Messages of a client that must be refused, and why."""
+    ((header, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)))])
+    ((two, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(n))) for n in (1, 2)])  # type: ignore[arg-type]
+    task = Task(sample_id(1), sample_id(2), b"", b"")  # type: ignore[arg-type]
+    ((hello, _),) = encode(CLIENT_TO_SCHEDULER, [task])
+    count_at = two.index((2).to_bytes(4, "little"), two.index(sample_id(1)) - 24)
+    too_many = two[:count_at] + (3).to_bytes(4, "little") + two[count_at + 4 :]
+    none = header[:24] + header[24:].replace((1).to_bytes(8, "little"), bytes(8))  # behind the direction
+    return {
+        "direction": CLIENT_TO_SCHEDULER.name,
+        "messages": [
+            {"title": "no bytes", "header": "", "frames": []},
+            {"title": "no Cap'n Proto", "header": b"GET / HTTP/1.1\r\n".hex(), "frames": []},
+            {
+                "title": "an empty message: direction 0",
+                "header": (bytes(4) + b"\1\0\0\0" + bytes(8)).hex(),
+                "frames": [],
+            },
+            {"title": "cut off in the middle", "header": hello[: len(hello) // 16 * 8].hex(), "frames": []},
+            {"title": "a payload frame that belongs to nobody", "header": header.hex(), "frames": ["00"]},
+            {"title": "an id column of two for three items", "header": too_many.hex(), "frames": []},
+            {"title": "a batch of no items", "header": none.hex(), "frames": []},
+        ],
+    }
+
+
+def parts() -> Json:
+    """What lies inside payloads."""
+    failure = TaskFailure(
+        "builtins.ValueError", "größer als 3", "Traceback (most recent call last):\n", b"\x80\x05pickle"
+    )
+    arguments = [
+        {"kind": VALUE, "name": "", "data": b"\x80\x05K\x03."},
+        {"kind": OBJECT, "name": "", "data": sample_id(7)},
+        {"kind": VALUE, "name": "länge", "data": b""},
+    ]
+    return {
+        "taskFailure": {
+            "payload": failure.encode().hex(),
+            "meaning": {**failure._asdict(), "exception": failure.exception.hex()},
+        },
+        "arguments": {
+            "payload": b"".join(argument_block(a["kind"], a["data"], a["name"]) for a in arguments).hex(),  # type: ignore[arg-type]
+            "meaning": [{**a, "data": a["data"].hex()} for a in arguments],  # type: ignore[union-attr]
+        },
+        "held": {
+            "payload": HELD.hex(),
+            "meaning": [
+                {"taskId": sample_id(1).hex(), "attempt": 2, "worker": 0},
+                {"taskId": sample_id(2).hex(), "attempt": 1, "worker": 3},
+            ],
+        },
+    }
+
+
+def files() -> dict[str, str]:
+    """File name -> content."""
+    contents: dict[str, Json] = {
+        **{f"{direction.name}.json": messages(direction) for direction in DIRECTIONS},
+        "refused.json": refused(),
+        "parts.json": parts(),
+    }
+    return {name: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for name, content in contents.items()}
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for stale in set(FOLDER.glob("*.json")) - {FOLDER / name for name in files()}:
+        stale.unlink()
+    for name, content in files().items():
+        Path(FOLDER / name).write_text(content)
+    print(f"{len(files())} files in {FOLDER}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

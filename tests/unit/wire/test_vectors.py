@@ -1,0 +1,82 @@
+"""The test vectors of the protocol folder: this codec reads and writes them, and they are up to date."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from scaler.errors import ProtocolError
+from scaler.serialization import OBJECT, VALUE, read_arguments
+from scaler.wire.codec import TaskFailure, decode, encode, union_name
+from scaler.wire.messages import DIRECTIONS, HELD_RUN, Direction
+from tests.support.items import as_sent
+from tests.support.make_vectors import FOLDER, files, items_from_json
+
+
+def load(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+VECTORS = [
+    pytest.param(direction, vector, id=f"{direction.name}: {vector['title']}")
+    for direction in DIRECTIONS
+    for vector in load(direction.name)["messages"]
+]
+
+
+def test_vectors_are_those_that_the_program_makes() -> None:
+    """Else: python -m tests.support.make_vectors; if old bytes changed their meaning, raise the protocol's version."""
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == files()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)
+def test_every_kind_of_item_has_vectors(direction: Direction) -> None:
+    content = load(direction.name)
+    assert content["number"] == direction.number
+    kinds = {batch["kind"] for vector in content["messages"] for batch in vector["batches"]}
+    assert kinds == {union_name(batch.item) for batch in direction.batches}
+
+
+@pytest.mark.parametrize(("direction", "vector"), VECTORS)
+def test_vector_is_read_as_what_it_means(direction: Direction, vector: Any) -> None:
+    frames = list(map(bytes.fromhex, vector["frames"]))
+    batches = decode(direction, bytes.fromhex(vector["header"]), frames)
+    assert [union_name(type(batch).item) for batch in batches] == [batch["kind"] for batch in vector["batches"]]
+    meaning = items_from_json(direction, vector["batches"])
+    assert [as_sent(item) for batch in batches for item in batch] == meaning
+
+
+@pytest.mark.parametrize(("direction", "vector"), VECTORS)
+def test_what_a_vector_means_is_written_as_the_same_bytes(direction: Direction, vector: Any) -> None:
+    """Another codec need not make the same choices; ours has no reason to change them."""
+    ((header, frames),) = encode(direction, items_from_json(direction, vector["batches"]))
+    assert header.hex() == vector["header"]
+    assert [bytes(frame).hex() for frame in frames] == vector["frames"]
+
+
+@pytest.mark.parametrize("vector", load("refused")["messages"], ids=lambda vector: vector["title"])
+def test_bad_vector_is_refused(vector: Any) -> None:
+    (direction,) = [d for d in DIRECTIONS if d.name == load("refused")["direction"]]
+    with pytest.raises(ProtocolError):
+        decode(direction, bytes.fromhex(vector["header"]), list(map(bytes.fromhex, vector["frames"])))
+
+
+def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
+    parts = load("parts")
+    failure = TaskFailure.decode(bytes.fromhex(parts["taskFailure"]["payload"]))
+    assert {**failure._asdict(), "exception": failure.exception.hex()} == parts["taskFailure"]["meaning"]
+    positional, keywords = read_arguments(
+        bytes.fromhex(parts["arguments"]["payload"]),
+        lambda data: {"kind": VALUE, "data": data.hex()},
+        lambda object_id: {"kind": OBJECT, "data": object_id.hex()},
+    )
+    arguments = [{**read, "name": ""} for read in positional]
+    arguments += [{**read, "name": name} for name, read in keywords.items()]
+    assert arguments == parts["arguments"]["meaning"]
+    held = [
+        {"taskId": task_id.hex(), "attempt": attempt, "worker": worker}
+        for task_id, attempt, worker in HELD_RUN.iter_unpack(bytes.fromhex(parts["held"]["payload"]))
+    ]
+    assert held == parts["held"]["meaning"]

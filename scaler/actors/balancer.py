@@ -20,6 +20,7 @@ from scaler.actors.messages import (
     BalancerRestarted,
     PlaceReadyTasks,
     PlacesFreed,
+    TaskNotWaiting,
     TaskReady,
     TaskWithdrawn,
     WithdrawTask,
@@ -68,6 +69,7 @@ class Balancer(Actor):
                 del queue[withdraw.task_id]
                 withdraw.task.send(TaskWithdrawn())
                 return
+        withdraw.task.send(TaskNotWaiting())
 
     @handles(WorkerJoined)
     def _worker_joined(self, joined: WorkerJoined) -> None:

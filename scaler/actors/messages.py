@@ -34,7 +34,12 @@ class WithdrawTask:
 
 @message
 class TaskWithdrawn:
-    """balancer -> task: you are not waiting here any more. If there is no such answer, the task was assigned before."""
+    """balancer -> task: you are not waiting here any more."""
+
+
+@message
+class TaskNotWaiting:
+    """balancer -> task: you asked to be withdrawn, and do not wait here: you were assigned before, or forgotten."""
 
 
 @message

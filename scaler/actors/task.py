@@ -17,6 +17,7 @@ from scaler.actors.messages import (
     RunLost,
     TaskAssigned,
     TaskDone,
+    TaskNotWaiting,
     TaskReady,
     TaskWithdrawn,
     UseObjects,
@@ -34,6 +35,7 @@ from scaler.actors.task_states import (
     FAILED,
     LOST,
     LOST_TOO_OFTEN,
+    NOT_WAITING,
     READY,
     RUNNING,
     SUCCEEDED,
@@ -113,6 +115,10 @@ class TaskActor(Actor):
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
         self._move(WITHDRAWN)
 
+    @handles(TaskNotWaiting)
+    def _not_waiting(self, _not_waiting: TaskNotWaiting) -> None:
+        self._move(NOT_WAITING)
+
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
         self._move(BALANCER_RESTARTED)
@@ -136,7 +142,7 @@ class TaskActor(Actor):
         elif state is READY:
             self._say_ready(again=event is not BALANCER_RESTARTED)
         elif state is WITHDRAWING:
-            self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id))
+            self._enter_withdrawing(event)
         elif state is CANCELING:
             self._enter_canceling()
         elif state is FAILED and result is not None:
@@ -148,6 +154,13 @@ class TaskActor(Actor):
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
         self._attempt += 1
         self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again))
+
+    def _enter_withdrawing(self, event: Event) -> None:
+        if event is not CANCEL:
+            # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was assigned
+            # after all, that news now comes too late, and is cancelled at the worker.
+            self._say_ready(again=False)
+        self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id))
 
     def _enter_canceling(self) -> None:
         if self._worker is not None:

@@ -33,6 +33,7 @@ STOPPED = Event("stopped")  # the worker dropped it
 UNKNOWN = Event("unknown")  # the worker does not have it
 CANCEL = Event("cancel")
 WITHDRAWN = Event("withdrawn")
+NOT_WAITING = Event("not waiting")  # in the queue: assigned before, or forgotten
 BALANCER_RESTARTED = Event("balancer restarted")
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
@@ -55,7 +56,8 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     WITHDRAWING: {
         WITHDRAWN: CANCELED,
         ASSIGNED: CANCELING,
-        BALANCER_RESTARTED: CANCELED,
+        NOT_WAITING: WITHDRAWING,
+        BALANCER_RESTARTED: WITHDRAWING,
     },
     CANCELING: {
         FINISHED: CANCELED,
@@ -74,6 +76,7 @@ IGNORED: frozenset[tuple[State, Event]] = frozenset(
         (WITHDRAWING, CANCEL),
         (CANCELING, CANCEL),
         (RUNNING, BALANCER_RESTARTED),
+        (CANCELING, NOT_WAITING),
         (CANCELING, BALANCER_RESTARTED),
     }
 )

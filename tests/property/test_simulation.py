@@ -1,0 +1,219 @@
+"""Whatever clients, workers and tasks do, in whatever order: each task of a living client ends once, and nothing is left.
+
+The invariants of the whole scheduler (`Simulation.check`) hold at every step in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
+from scaler.ids import TaskId
+from scaler.wire.messages import RunTask, TaskStatus
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+LIMITS = Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, per_worker_queue_size=4, crash_limit=3)
+FINAL_STATUSES = {
+    TaskStatus.SUCCESS,
+    TaskStatus.FAILED,
+    TaskStatus.CANCELED,
+    TaskStatus.PROCESSOR_DIED,
+    TaskStatus.WORKER_DIED,
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+class Story:
+    """A random schedule, made by a seed."""
+
+    def __init__(self, seed: int, with_failures: bool = False) -> None:
+        self.simulation = Simulation(LIMITS, seed, choppy=True)
+        self.random = self.simulation.random
+        self.clients: list[SimulatedClient] = []
+        self.agents: list[SimulatedAgent] = []
+        self.crashes: Counter[TaskId] = Counter()
+        self.actions = [
+            self.join, self.arrive, self.submit, self.submit, self.submit_with_objects, self.cancel, self.leave,
+            self.client_dies, self.client_reconnects, self.agent_dies, self.agent_leaves, self.agent_hangs,
+            self.agent_wakes, self.agent_cut, self.agent_reconnects, self.wait, self.wait, self.wait, self.garbage,
+        ]  # fmt: skip
+        if with_failures:
+            self.actions.append(self.part_fails)
+
+    def execute(self, run: RunTask) -> Outcome:
+        chance = self.random.random()
+        seconds = self.random.choice((0.0, 0.001, 0.02, 0.3, 2.0))
+        if chance < 0.1:
+            self.crashes[run.task_id] += 1
+            return Outcome(TaskStatus.PROCESSOR_DIED, b"it died by signal 9", seconds)
+        if chance < 0.15:
+            return Outcome(TaskStatus.FAILED, b"it raised", seconds)
+        if chance < 0.25:
+            return Outcome(TaskStatus.SUCCESS, b"", seconds, (b"large", b"result"))
+        return Outcome(seconds=seconds)
+
+    def play(self, steps: int) -> None:
+        self.arrive()
+        self.join()
+        for _ in range(steps):
+            self.random.choice(self.actions)()
+            if self.random.random() < 0.5:
+                self.simulation.run()
+        self.simulation.run()
+
+    def end_well(self) -> None:
+        """From now on nothing bad happens: there is a worker, and time."""
+        self.execute = lambda _run: Outcome(seconds=0.01)  # type: ignore[method-assign]
+        for agent in self.agents:
+            self.agent_is_well(agent)
+        for client in self.living():
+            client.connect()
+        self.simulation.agent(2)
+        self.simulation.advance(120.0)
+
+    def living(self) -> list[SimulatedClient]:
+        return [client for client in self.clients if not client.is_gone]
+
+    # What may happen
+
+    def arrive(self) -> None:
+        self.clients.append(self.simulation.client())
+
+    def join(self) -> None:
+        self.agents.append(self.simulation.agent(self.random.randint(1, 3), lambda run: self.execute(run)))
+
+    def submit(self) -> None:
+        for client in self.some(self.living()):
+            client.submit(self.random.randint(1, 12))
+
+    def submit_with_objects(self) -> None:
+        for client in self.some(self.living()):
+            uses = [client.create(b"shared")] if self.random.random() < 0.5 else []
+            client.submit(self.random.randint(1, 3), uses=uses, for_task=b"its own")
+            if uses and self.random.random() < 0.5:
+                client.delete(uses[0])
+
+    def cancel(self) -> None:
+        for client in self.some(self.living()):
+            client.cancel(*self.some(client.submitted, self.random.randint(1, 5)))
+
+    def leave(self) -> None:
+        if self.random.random() < 0.3:
+            for client in self.some(self.living()):
+                client.leave()
+
+    def client_dies(self) -> None:
+        if self.random.random() < 0.3:
+            for client in self.some(self.living()):
+                client.die()
+
+    def client_reconnects(self) -> None:
+        for client in self.some(self.living()):
+            client.connect()
+
+    def garbage(self) -> None:
+        for peer in self.some([*self.living(), *self.agents]):
+            if not peer.is_gone:
+                self.simulation.router.deliver(peer.connection, self.random.randbytes(24), [b"more"])
+
+    def agent_dies(self) -> None:
+        for agent in self.some(self.agents):
+            agent.die()
+
+    def agent_leaves(self) -> None:
+        for agent in self.some(self.agents):
+            agent.leave()
+
+    def agent_hangs(self) -> None:
+        for agent in self.some(self.agents):
+            agent.hang()
+
+    def agent_wakes(self) -> None:
+        for agent in self.some(self.agents):
+            agent.wake()
+
+    def agent_cut(self) -> None:
+        for agent in self.some(self.agents):
+            agent.cut()
+
+    def agent_reconnects(self) -> None:
+        for agent in self.some(self.agents):
+            self.agent_is_well(agent)
+
+    def part_fails(self) -> None:
+        name = self.random.choice((BALANCER, OBJECT_STORE, ACCEPTOR))
+        proxies = [proxy.actor_ref for proxy in self.simulation.proxies()]
+        self.simulation.fail(self.random.choice([self.simulation.tree.supervisor.children[name], *proxies]))
+        self.simulation.advance(10.0)  # within the budget
+
+    def wait(self) -> None:
+        self.simulation.advance(self.random.choice((0.01, 0.1, 1.0, 5.0)))
+
+    def agent_is_well(self, agent: SimulatedAgent) -> None:
+        if not agent.is_gone:
+            agent.wake()
+            agent.connect()
+
+    def some(self, things: list, most: int = 1) -> list:
+        return self.random.sample(things, min(most, len(things)))
+
+
+def check_ends(story: Story) -> None:
+    for client in story.living():
+        assert client.open == {}
+        assert set(client.results) == set(client.submitted)
+        assert set(client.statuses()) <= FINAL_STATUSES
+        for task_id, result in client.results.items():
+            if result.status == TaskStatus.PROCESSOR_DIED:
+                assert b"(attempt 3 of 3)" in result.payload
+                assert story.crashes[task_id] >= 1  # the others may be lost workers
+            if result.status == TaskStatus.CANCELED:
+                assert task_id in client.to_cancel
+    for client in story.living():
+        client.leave()
+    story.simulation.advance(30.0)
+    story.simulation.check_empty()
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(5, 80))
+def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, steps: int) -> None:
+    story = Story(seed)
+    story.play(steps)
+    story.end_well()
+    check_ends(story)
+    assert story.simulation.dispatcher.failures == 0
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(5, 60))
+def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> None:
+    story = Story(seed, with_failures=True)
+    story.play(steps)
+    story.end_well()
+    check_ends(story)
+    assert story.simulation.escalations == []
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_the_same_seed_gives_the_same_messages(seed: int) -> None:
+    first, second = Story(seed), Story(seed)
+    for story in (first, second):
+        story.play(40)
+        story.end_well()
+    assert first.simulation.router.log == second.simulation.router.log
+    assert len(first.simulation.router.log) > 10

@@ -1,0 +1,712 @@
+"""A whole scheduler without a socket, a thread or a sleep: the test double of the wire, and simulated peers.
+
+    SimulatedClient --+                                                  +-- SimulatedClient
+    SimulatedAgent ---+--> SimulatedRouter --> SchedulerEdge --> actors   +-- SimulatedAgent
+          ^                                         |
+          +----------- SimulatedRouter <------------+
+
+The real edge is used, so every message is really encoded and decoded, both ways. Time moves only by `advance`. Whatever is
+random comes from the seed: the same seed and the same calls give the same log, byte by byte.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.balancer import Balancer
+from scaler.actors.client_session import ClientSession
+from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
+from scaler.actors.task import TaskActor
+from scaler.actors.task_states import CANCELING, READY, RUNNING
+from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
+from scaler.actors.worker_proxy import WorkerProxy
+from scaler.ids import NO_ID, ClientId, Connection, NodeId, ObjectId, SchedulerId, TaskId, split_ids
+from scaler.scheduler.edge import SchedulerEdge
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    HELD_RUN,
+    PROTOCOL_VERSION,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHeartbeatEcho,
+    ClientHello,
+    ClientShutdownResponse,
+    Direction,
+    DisconnectRequest,
+    DisconnectResponse,
+    GoodbyeKind,
+    HelloReply,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    ObjectResponse,
+    ResultsReceived,
+    RunCancel,
+    RunResult,
+    RunTask,
+    Task,
+    TaskCancel,
+    TaskResult,
+    TaskStatus,
+    WorkerHeartbeat,
+    WorkerHeartbeatEcho,
+    WorkerHello,
+)
+from scaler.wire.sockets import PeerGoneError
+
+HEARTBEAT_SECONDS = 1.0
+MOST_ROUNDS = 5_000
+"""A scheduler that is not idle after so many rounds of mail at one moment will never be."""
+
+FUNCTION_ID = ObjectId(b"function".ljust(16, b"-"))
+PACKAGE_VERSION = "1.2.3"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the run of a task ends, and after how long."""
+
+    status: TaskStatus = TaskStatus.SUCCESS
+    payload: bytes = b"done"
+    seconds: float = 0.1
+    frames: tuple[bytes, ...] = ()
+
+
+Execute = Callable[[RunTask], Outcome]
+
+
+def succeed(_run: RunTask) -> Outcome:
+    return Outcome()
+
+
+class SimulatedRouter:
+    """What the edge takes for the scheduler's socket. Connections that are not in `open_connections` are gone."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._incoming: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
+        self.outgoing: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
+        self.open_connections: set[Connection] = set()
+        self.log: list[tuple[float, str, Connection, bytes, tuple[bytes, ...]]] = []
+        """time, direction of travel, connection, header, frames: every message, in order"""
+
+    def deliver(self, connection: Connection, header: bytes, frames: Iterable[Any]) -> None:
+        copies = [memoryview(bytes(frame)) for frame in frames]
+        self._note("in", connection, header, copies)
+        self._incoming.append((connection, header, copies))
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        return self._incoming.popleft() if self._incoming else None
+
+    def send(self, connection: Connection, header: bytes, frames: Iterable[Any]) -> None:
+        if connection not in self.open_connections:
+            raise PeerGoneError("no such connection")
+        copies = [memoryview(bytes(frame)) for frame in frames]
+        self._note("out", connection, header, copies)
+        self.outgoing.append((connection, header, copies))
+
+    def has_mail(self) -> bool:
+        return bool(self._incoming or self.outgoing)
+
+    def _note(self, way: str, connection: Connection, header: bytes, frames: Sequence[memoryview]) -> None:
+        self.log.append((self._clock(), way, connection, header, tuple(bytes(frame) for frame in frames)))
+
+
+class Simulation:
+    """The scheduler, its peers and their time.
+
+    Args:
+        limits: the scheduler's settings.
+        seed: for whatever a test wants to be random, and for the interleaving.
+        choppy: run the actors in small, random shares, so that messages go out in between.
+    """
+
+    def __init__(self, limits: Limits | None = None, seed: int = 0, choppy: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.clock = VirtualClock(1000.0)
+        self.escalations: list[BaseException] = []
+        self.shut_downs = 0
+        self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
+        self.limits = limits or Limits()
+        self.tree = SchedulerTree(
+            self.dispatcher, SchedulerId(b"scheduler".ljust(16, b"-")), PACKAGE_VERSION, self.limits, self._shut_down
+        )
+        self.router = SimulatedRouter(self.clock)
+        self.edge = SchedulerEdge(cast("Any", self.router), self.tree)
+        self.peers: list[SimulatedPeer] = []
+        self._by_connection: dict[Connection, SimulatedPeer] = {}
+        self._ids = 0
+        self._choppy = choppy
+        self.run()
+
+    # Peers
+
+    def client(self, **options: Any) -> SimulatedClient:
+        """Return a client that has said hello."""
+        client = SimulatedClient(self, ClientId(self.new_id(b"client")), **options)
+        self.peers.append(client)
+        client.connect()
+        self.run()
+        return client
+
+    def agent(self, workers: int = 1, execute: Execute = succeed) -> SimulatedAgent:
+        """Return an agent that has said hello."""
+        agent = SimulatedAgent(self, NodeId(self.new_id(b"node")), workers, execute)
+        self.peers.append(agent)
+        agent.connect()
+        self.run()
+        return agent
+
+    def new_id(self, name: bytes) -> bytes:
+        self._ids += 1
+        return name.ljust(8, b"-") + self._ids.to_bytes(8, "big")
+
+    def open_connection(self, peer: SimulatedPeer) -> Connection:
+        connection = Connection(self.new_id(b"link"))
+        self.router.open_connections.add(connection)
+        self._by_connection[connection] = peer
+        return connection
+
+    def close_connection(self, connection: Connection) -> None:
+        """As when a socket is closed or a cable is cut: the edge finds out by a probe."""
+        self.router.open_connections.discard(connection)
+        self._by_connection.pop(connection, None)
+        self.edge.probe()
+
+    def _shut_down(self) -> None:
+        self.shut_downs += 1
+
+    # Time
+
+    def run(self) -> None:
+        """Let everything happen that can happen now; check all invariants whenever the actors are idle."""
+        for _ in range(MOST_ROUNDS):
+            self.edge.receive()
+            idle = self.dispatcher.run(self.random.randint(1, 20) if self._choppy else 8192)
+            if idle and not self.escalations:
+                self.check()
+            self.edge.flush()
+            delivered = self._deliver()
+            if idle and not delivered and not self.router.has_mail() and self.dispatcher.run(0):
+                return
+        raise AssertionError(f"not idle after {MOST_ROUNDS} rounds: {self.dispatcher.statistics()}")
+
+    def _deliver(self) -> bool:
+        outgoing, delivered = self.router.outgoing, False
+        while outgoing:
+            connection, header, frames = outgoing.popleft()
+            peer = self._by_connection.get(connection)
+            delivered = True
+            if peer is not None:
+                peer.receive(connection, header, frames)
+        return delivered
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, event by event."""
+        end = self.clock() + seconds
+        self.run()
+        while True:
+            due = [peer.next_event() for peer in self.peers]
+            timer = self.dispatcher.next_deadline()
+            moment = min([time for time in (*due, timer) if time is not None], default=end)
+            if moment > end:
+                break
+            self.clock.advance(max(0.0, moment - self.clock()))
+            for peer in list(self.peers):
+                peer.on_time(self.clock())
+            self.run()
+            if moment == end and timer is None and not any(due):
+                break
+        self.clock.advance(max(0.0, end - self.clock()))
+        self.run()
+
+    # The actors behind it
+
+    def actor(self, name: str) -> Any:
+        """Return the actor of the tree behind `name`, or None while it waits for its restart."""
+        return self.tree.supervisor.children[name]._actor
+
+    def fail(self, ref: ActorRef) -> None:
+        """Make an actor fail by a message that nobody handles."""
+        ref.send(_Nonsense())
+
+    def sessions(self, kind: type[Actor]) -> list[Any]:
+        actors = (ref._actor for ref in self.tree.directory.sessions.values())
+        return [actor for actor in actors if type(actor) is kind]
+
+    def proxies(self) -> list[WorkerProxy]:
+        refs = (ref for session in self.sessions(AgentSession) for ref in session._workers)
+        return [cast("WorkerProxy", ref._actor) for ref in refs if ref._actor is not None]
+
+    def task(self, task_id: TaskId) -> TaskActor | None:
+        for session in self.sessions(ClientSession):
+            if task_id in session._tasks:
+                return cast("TaskActor", session._tasks[task_id]._actor)
+        return None
+
+    # Invariants
+
+    def check(self) -> None:
+        """Audit the whole scheduler while no mail is on the way.
+
+        Raises:
+            AssertionError: naming what is wrong.
+        """
+        self._check_directory()
+        tasks = self._check_tasks()
+        self._check_runs(tasks)
+        self._check_places()
+        self._check_store(tasks)
+
+    def _check_directory(self) -> None:
+        if self.actor(ACCEPTOR) is None:
+            return  # who has ended is forgotten when it is back
+        directory = self.tree.directory
+        known = set(directory.sessions.values())
+        for ref in known:
+            assert ref._actor is not None, f"a session that has ended is still known: {ref}"
+        for connection, peer in directory.peers.items():
+            assert peer.session in known, f"{connection!r} is bound to a session that nobody knows"
+        for session in (*self.sessions(ClientSession), *self.sessions(AgentSession)):
+            bound = [c for c, peer in directory.peers.items() if peer.session is session.actor_ref]
+            assert len(bound) <= 1, f"{session} has two connections"
+            waits = session._silence_timer is not None and session._silence_timer.is_pending
+            assert waits, f"{session} would never notice that its peer is gone"
+
+    def _check_tasks(self) -> dict[ActorRef, TaskActor]:
+        """Every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its run."""
+        balancer: Balancer | None = self.actor(BALANCER)
+        queued = _queued(balancer) if balancer is not None else None
+        owners: dict[tuple[ActorRef, int], int] = {}
+        for proxy in self.proxies():
+            for run in proxy._runs.values():
+                owners[run.task, run.attempt] = owners.get((run.task, run.attempt), 0) + 1
+        tasks: dict[ActorRef, TaskActor] = {}
+        for session in self.sessions(ClientSession):
+            for task_id, ref in session._tasks.items():
+                task = ref._actor
+                assert task is not None, f"{session} waits for a task that has ended: {task_id!r}"
+                tasks[ref] = task
+                at_workers = owners.get((ref, task._attempt), 0)
+                in_queue = queued is not None and (ref, task._attempt) in queued
+                where = f"{task_id!r} is {task.state}; in the queue: {in_queue}; at workers: {at_workers}"
+                if task.state is READY:
+                    assert at_workers == 0, where
+                    assert in_queue or queued is None, where
+                else:
+                    assert task.state in (RUNNING, CANCELING) or queued is None, where
+                    assert at_workers == 1 or queued is None, where
+                    assert not in_queue, where
+        for ref, attempt in queued or ():
+            actor = cast("TaskActor | None", ref._actor)
+            assert actor is not None, "a task that has ended waits in the queue"
+            assert (actor.state, actor._attempt) == (READY, attempt), "an old attempt waits in the queue"
+        return tasks
+
+    def _check_runs(self, tasks: dict[ActorRef, TaskActor]) -> None:
+        for proxy in self.proxies():
+            for run in proxy._runs.values():
+                task = cast("TaskActor | None", run.task._actor)
+                current = task is not None and task._attempt == run.attempt and task._worker is proxy.actor_ref
+                assert current or run.canceled, f"{proxy.name} has a run that nobody waits for"
+                if task is not None:
+                    tasks[run.task] = task
+
+    def _check_places(self) -> None:
+        balancer: Balancer | None = self.actor(BALANCER)
+        if balancer is None or self.actor(ACCEPTOR) is None:
+            return
+        loads = {ref: state.load for ref, state in balancer._places._workers.items()}
+        assert loads == {proxy.actor_ref: proxy.load for proxy in self.proxies()}
+        free = [proxy for proxy in self.proxies() if proxy.load < balancer._places._workers[proxy.actor_ref].window]
+        assert not (free and _queued(balancer)), "tasks wait although workers are free"
+        for proxy in self.proxies():
+            assert len(proxy._runs) <= self.limits.per_worker_queue_size, f"{proxy.name} has too many tasks"
+
+    def _check_store(self, tasks: dict[ActorRef, TaskActor]) -> None:
+        table = self.tree.objects
+        if self.actor(OBJECT_STORE) is None:
+            return
+        owned: dict[ClientId, set[ObjectId]] = {}
+        for object_id, stored in table.objects.items():
+            assert stored.holders <= stored.owners
+            assert stored.owners or object_id in table.users, f"nobody needs {object_id!r}"
+            for owner in stored.owners:
+                owned.setdefault(owner, set()).add(object_id)
+        assert table.owned == owned
+        users: dict[bytes, int] = {}
+        for task in tasks.values():
+            for used in split_ids(task._spec.object_ids):
+                users[used] = users.get(used, 0) + 1
+        if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
+            assert table.users == users
+
+    def check_empty(self) -> None:
+        """Check that nothing of any client is left: to be called when all have left and all their runs have ended.
+
+        Raises:
+            AssertionError: naming what is left.
+        """
+        assert self.sessions(ClientSession) == []
+        assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
+        assert [proxy.load for proxy in self.proxies() if proxy.load] == []
+        table = self.tree.objects
+        assert (table.objects, table.owned, table.users) == ({}, {}, {})
+
+
+class _Nonsense:
+    """A message that no actor knows."""
+
+
+def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
+    waiting = (*balancer._ready.values(), *balancer._again.values())
+    queued = {(ready.task, ready.attempt) for ready in waiting}
+    assert len(queued) == len(waiting), "a task waits twice"
+    return queued
+
+
+class SimulatedPeer:
+    """What both kinds of peer have: a connection, a heartbeat, and a way to disappear."""
+
+    incoming: Direction
+    outgoing: Direction
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.connection: Connection = Connection(b"")
+        self.is_gone = False
+        self.is_welcome = False
+        self.hangs = False
+        self.protocol_version = PROTOCOL_VERSION
+        self.comes_back = True
+        """whether it says hello again when asked"""
+        self.heard: list[Any] = []
+        """every item from the scheduler, in order"""
+        self._next_heartbeat = simulation.clock() + HEARTBEAT_SECONDS
+        self._unread: list[tuple[Connection, bytes, list[memoryview]]] = []
+
+    def said(self, kind: type) -> list[Any]:
+        """Return what the scheduler said, of one kind."""
+        return [item for item in self.heard if type(item) is kind]
+
+    def connect(self) -> None:
+        """Say hello on a new connection."""
+        if self.connection:
+            self._simulation.close_connection(self.connection)
+        self.connection = self._simulation.open_connection(self)
+        self.is_welcome = False
+        self._send(self.hello())
+
+    def hello(self) -> Any:
+        raise NotImplementedError
+
+    def after_hello(self) -> None:
+        """Say again what may have been lost with the old connection."""
+
+    def say(self, *items: Any) -> None:
+        """Send items, if the scheduler has said that it is welcome; else they are lost."""
+        if self.is_welcome:
+            self._send(*items)
+
+    def _send(self, *items: Any) -> None:
+        if self.connection in self._simulation.router.open_connections:
+            for header, frames in encode(self.outgoing, items):
+                self._simulation.router.deliver(self.connection, header, frames)
+
+    def cut(self) -> None:
+        """Lose the connection, and do nothing about it."""
+        self._simulation.close_connection(self.connection)
+
+    def die(self) -> None:
+        """As by SIGKILL."""
+        self.is_gone = True
+        self.cut()
+
+    def hang(self) -> None:
+        """Neither read nor write nor beat, with the connection standing."""
+        self.hangs = True
+
+    def wake(self) -> None:
+        self.hangs = False
+        unread, self._unread = self._unread, []
+        for connection, header, frames in unread:
+            self.receive(connection, header, frames)
+        self._beat()
+
+    def receive(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
+        if self.is_gone or connection != self.connection:
+            return
+        if self.hangs:
+            self._unread.append((connection, header, frames))
+            return
+        for batch in decode(self.incoming, header, frames):
+            for item in batch:
+                self.heard.append(item)
+                self.on_item(item)
+
+    def on_item(self, item: Any) -> None:
+        if type(item) is HelloReply and item.accepted:
+            self.is_welcome = True
+            self.after_hello()
+        elif type(item) is HelloRequest and self.comes_back:
+            self.connect()
+
+    def next_event(self) -> float | None:
+        return None if self.is_gone or self.hangs else self._next_heartbeat
+
+    def on_time(self, now: float) -> None:
+        if not (self.is_gone or self.hangs) and now >= self._next_heartbeat:
+            self._beat()
+
+    def _beat(self) -> None:
+        now = self._simulation.clock()
+        self._next_heartbeat = now + HEARTBEAT_SECONDS
+        self.say(self.heartbeat(int(now * 1e9)))
+
+    def heartbeat(self, sent_ns: int) -> Any:
+        raise NotImplementedError
+
+
+class SimulatedClient(SimulatedPeer):
+    """A client that submits again what is open whenever it says hello again, as the protocol asks of it."""
+
+    incoming, outgoing = SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER
+
+    def __init__(self, simulation: Simulation, client_id: ClientId, function_id: ObjectId = FUNCTION_ID) -> None:
+        super().__init__(simulation)
+        self.client_id = client_id
+        self.function_id = function_id
+        self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {function_id: ("function", [b"code"])}
+        """what it holds at the store"""
+        self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
+        self.submitted: list[TaskId] = []
+        self.open: dict[TaskId, Task] = {}
+        self.to_cancel: set[TaskId] = set()
+        self.results: dict[TaskId, TaskResult] = {}
+        self.surplus: list[TaskResult] = []
+        """results that nobody waited for: none, unless the connection was cut"""
+        self.fetched: dict[ObjectId, bytes | None] = {}
+
+    def hello(self) -> ClientHello:
+        return ClientHello(self.protocol_version, "9.9.9", "3.11.7", "3.1.1", self.client_id)
+
+    def after_hello(self) -> None:
+        self.say(*(self._create(object_id) for object_id in self.objects))
+        for task_id, task in self.open.items():
+            self.say(*self._for_task.get(task_id, ()), task)
+        self.say(*(TaskCancel(task_id) for task_id in self.open if task_id in self.to_cancel))
+
+    def _create(self, object_id: ObjectId) -> ObjectInstruction:
+        name, frames = self.objects[object_id]
+        return ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
+
+    def submit(
+        self, count: int = 1, payload: bytes = b"arguments", uses: Iterable[ObjectId] = (), for_task: bytes = b""
+    ) -> list[TaskId]:
+        """Submit tasks in one batch.
+
+        Args:
+            uses: objects among the arguments.
+            for_task: content of one more object that each task brings along, if not empty.
+        """
+        batch: list[Any] = []
+        task_ids = []
+        for _ in range(count):
+            task_id = TaskId(self._simulation.new_id(b"task"))
+            object_ids = list(uses)
+            if for_task:
+                object_ids.append(ObjectId(self._simulation.new_id(b"object")))
+                brought = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_ids[-1], "", [for_task])
+                self._for_task[task_id] = [brought]
+                batch.append(brought)
+            self.open[task_id] = Task(task_id, self.function_id, payload, b"".join(object_ids))
+            batch.append(self.open[task_id])
+            task_ids.append(task_id)
+        self.submitted += task_ids
+        self.say(*batch)
+        return task_ids
+
+    def cancel(self, *task_ids: TaskId) -> None:
+        self.to_cancel.update(task_ids)
+        self.say(*map(TaskCancel, task_ids))
+
+    def create(self, content: bytes, name: str = "") -> ObjectId:
+        object_id = ObjectId(self._simulation.new_id(b"object"))
+        self.objects[object_id] = (name, [content])
+        self.say(self._create(object_id))
+        return object_id
+
+    def delete(self, object_id: ObjectId) -> None:
+        self.objects.pop(object_id, None)
+        self.say(ObjectInstruction(InstructionKind.DELETE, object_id, "", ()))
+
+    def fetch(self, object_id: ObjectId) -> None:
+        self.say(ObjectRequest(object_id))
+
+    def leave(self, kind: GoodbyeKind = GoodbyeKind.DISCONNECT) -> None:
+        self.say(ClientDisconnect(kind))
+        if kind is GoodbyeKind.DISCONNECT:
+            self.is_gone = True
+            self.open = {}
+
+    def die(self) -> None:
+        super().die()
+        self.open = {}
+
+    def on_item(self, item: Any) -> None:
+        kind = type(item)
+        if kind is TaskResult:
+            if self.open.pop(item.task_id, None) is None:
+                self.surplus.append(item)
+            else:
+                self.results[item.task_id] = item
+                self._for_task.pop(item.task_id, None)
+        elif kind is ObjectResponse:
+            self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found else None
+        else:
+            assert kind in (HelloReply, HelloRequest, ClientHeartbeatEcho, ClientShutdownResponse), item
+            super().on_item(item)
+
+    def heartbeat(self, sent_ns: int) -> ClientHeartbeat:
+        return ClientHeartbeat(sent_ns)
+
+    def statuses(self, task_ids: Iterable[TaskId] | None = None) -> list[TaskStatus | None]:
+        """Return how tasks ended, all that were submitted by default; None for an open one."""
+        results = map(self.results.get, self.submitted if task_ids is None else task_ids)
+        return [TaskStatus(result.status) if result else None for result in results]
+
+
+@dataclass
+class _Slot:
+    """One worker of a simulated agent: the first of `queue` runs, until `ends`."""
+
+    queue: deque[RunTask] = field(default_factory=deque)
+    outcome: Outcome | None = None
+    ends: float = 0.0
+
+
+class SimulatedAgent(SimulatedPeer):
+    """An agent that runs tasks by a function, each worker one after the other, and keeps results until acknowledged."""
+
+    incoming, outgoing = SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER
+
+    def __init__(self, simulation: Simulation, node_id: NodeId, workers: int, execute: Execute) -> None:
+        super().__init__(simulation)
+        self.node_id = node_id
+        self.execute = execute
+        self.slots = [_Slot() for _ in range(workers)]
+        self.started: list[RunTask] = []
+        """every run that began, in order"""
+        self.forgotten: list[ObjectId] = []
+        self._kept: list[RunResult] = []
+        self._acknowledged = 0
+
+    @property
+    def queued(self) -> list[TaskId]:
+        """The tasks that the agent has, running ones included, worker by worker."""
+        return [run.task_id for slot in self.slots for run in slot.queue]
+
+    def hello(self) -> WorkerHello:
+        names = ",".join(f"{self.node_id[-1]}-{index}" for index in range(len(self.slots)))
+        return WorkerHello(self.protocol_version, "9.9.9", "3.11.7", "3.1.1", self.node_id, names, self._held())
+
+    def _held(self) -> bytes:
+        runs = [run for slot in self.slots for run in slot.queue]
+        return b"".join(HELD_RUN.pack(held.task_id, held.attempt, held.worker) for held in (*runs, *self._kept))
+
+    def after_hello(self) -> None:
+        self._acknowledged = 0
+        self.say(*self._kept)
+
+    def on_item(self, item: Any) -> None:  # noqa: C901 - one branch for each kind of message
+        kind = type(item)
+        if kind is RunTask:
+            self._order(item)
+        elif kind is RunCancel:
+            self._cancel(item)
+        elif kind is ResultsReceived:
+            del self._kept[: item.total - self._acknowledged]
+            self._acknowledged = item.total
+        elif kind is ObjectInstruction:
+            assert item.kind == InstructionKind.DELETE
+            self.forgotten.append(item.object_id)
+        elif kind is DisconnectResponse:
+            self.is_gone = True
+            self.cut()
+        else:
+            assert kind in (HelloReply, HelloRequest, ObjectResponse, WorkerHeartbeatEcho), item
+            super().on_item(item)
+
+    def _order(self, run: RunTask) -> None:
+        queue = self.slots[run.worker].queue
+        if not any((known.task_id, known.attempt) == (run.task_id, run.attempt) for known in queue):
+            queue.append(run)
+            self._start_next(run.worker)
+
+    def _cancel(self, cancel: RunCancel) -> None:
+        slot = self.slots[cancel.worker]
+        for position, run in enumerate(slot.queue):
+            if (run.task_id, run.attempt) == (cancel.task_id, cancel.attempt):
+                del slot.queue[position]
+                if position == 0:
+                    slot.outcome = None
+                self._finish(run, Outcome(TaskStatus.CANCELED, b""), seconds=0.0)
+                self._start_next(cancel.worker)
+                return
+        wanted = (cancel.task_id, cancel.worker, cancel.attempt)
+        if not any((kept.task_id, kept.worker, kept.attempt) == wanted for kept in self._kept):
+            unknown = RunTask(cancel.task_id, cancel.worker, cancel.attempt, ObjectId(NO_ID), b"", b"")
+            self._finish(unknown, Outcome(TaskStatus.NOT_FOUND, b""), seconds=0.0)
+
+    def _start_next(self, worker: int) -> None:
+        slot = self.slots[worker]
+        if slot.queue and slot.outcome is None:
+            run = slot.queue[0]
+            self.started.append(run)
+            slot.outcome = self.execute(run)
+            slot.ends = self._simulation.clock() + slot.outcome.seconds
+
+    def _finish(self, run: RunTask, outcome: Outcome, seconds: float) -> None:
+        duration_us = min(int(seconds * 1e6), 2**32 - 1)
+        result = RunResult(
+            run.task_id, run.worker, run.attempt, outcome.status, outcome.payload, duration_us, outcome.frames
+        )
+        self._kept.append(result)
+        self.say(result)
+
+    def next_event(self) -> float | None:
+        if self.is_gone or self.hangs:
+            return None
+        return min([self._next_heartbeat, *(slot.ends for slot in self.slots if slot.outcome is not None)])
+
+    def on_time(self, now: float) -> None:
+        super().on_time(now)
+        if self.is_gone or self.hangs:
+            return
+        for worker, slot in enumerate(self.slots):
+            outcome = slot.outcome
+            if outcome is not None and now >= slot.ends:
+                slot.outcome = None
+                self._finish(slot.queue.popleft(), outcome, outcome.seconds)
+                self._start_next(worker)
+
+    def fetch(self, object_id: ObjectId) -> None:
+        self.say(ObjectRequest(object_id))
+
+    def leave(self) -> None:
+        """End in good order; it is gone when the scheduler says goodbye."""
+        self.say(DisconnectRequest("it is told to end"))
+
+    def heartbeat(self, sent_ns: int) -> WorkerHeartbeat:
+        return WorkerHeartbeat(sent_ns)

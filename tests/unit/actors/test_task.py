@@ -1,0 +1,238 @@
+"""One task, from ready to its end, with everybody else played by recorders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.actors.messages import (
+    BalancerRestarted,
+    CancelRun,
+    CancelTask,
+    ReleaseObjects,
+    RunLost,
+    TaskAssigned,
+    TaskDone,
+    TaskNotWaiting,
+    TaskReady,
+    TaskWithdrawn,
+    UseObjects,
+    WithdrawTask,
+)
+from scaler.actors.task import Home, TaskActor
+from scaler.actors.task_states import CANCELING, READY, RUNNING, WITHDRAWING
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages import RunResult, Task, TaskResult, TaskStatus
+from tests.support.bench import Bench
+
+TASK_ID = TaskId(b"t" * 16)
+OBJECT_IDS = b"o" * 16 + b"p" * 16
+PLAIN = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"")
+WITH_OBJECTS = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", OBJECT_IDS)
+
+
+def result(attempt: int, status: TaskStatus = TaskStatus.SUCCESS, payload: bytes = b"42", frames: Any = ()) -> RunResult:
+    return RunResult(TASK_ID, 0, attempt, status, payload, 1000, frames)
+
+
+class Scene:
+    """A task and its neighbours."""
+
+    def __init__(self, bench: Bench, spec: Task = PLAIN) -> None:
+        self.bench = bench
+        self.session, session_ref = bench.recorder()
+        self.balancer, balancer_ref = bench.recorder()
+        self.store, store_ref = bench.recorder()
+        self.worker, self.worker_ref = bench.recorder()
+        self.actor = TaskActor(spec, Home(session_ref, balancer_ref, store_ref, crash_limit=3))
+        self.task = bench.dispatcher.spawn(self.actor, session_ref)
+        bench.run()
+
+    def tell(self, *messages: Any) -> None:
+        self.bench.tell(self.task, *messages)
+
+    def assign(self, attempt: int) -> None:
+        self.tell(TaskAssigned(self.worker_ref, attempt))
+
+    def run_and(self, attempt: int, *news: Any) -> None:
+        self.assign(attempt)
+        self.tell(*news)
+
+    def end(self) -> TaskResult:
+        (done,) = self.session.take()
+        assert self.task.is_stopped()
+        assert type(done) is TaskDone
+        return done.result
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_new_task_is_ready_at_once(scene: Scene) -> None:
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 1, again=False)]
+    assert scene.store.take() == []
+
+
+def test_a_task_that_finishes_tells_its_session_and_ends(scene: Scene) -> None:
+    scene.run_and(1, result(1))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.SUCCESS, b"42", 0)
+
+
+def test_a_large_result_is_announced_by_its_size(scene: Scene) -> None:
+    scene.run_and(1, result(1, payload=b"", frames=[b"123", b"4567"]))
+    (done,) = scene.session.take()
+    assert (done.result.size, done.frames) == (7, [b"123", b"4567"])
+
+
+def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> None:
+    scene.run_and(1, result(1, TaskStatus.FAILED, b"ValueError"))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, b"ValueError", 0)
+
+
+def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
+    scene = Scene(bench, WITH_OBJECTS)
+    assert scene.store.take() == [UseObjects(OBJECT_IDS)]
+    scene.run_and(1, result(1))
+    assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
+
+
+def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=True)]
+
+
+def test_the_third_crash_is_the_last_and_names_the_attempts(scene: Scene) -> None:
+    for attempt in (1, 2, 3):
+        scene.run_and(attempt, result(attempt, TaskStatus.PROCESSOR_DIED, b"it died by signal 9"))
+    assert scene.end() == TaskResult(
+        TASK_ID, TaskStatus.PROCESSOR_DIED, b"it died by signal 9 (attempt 3 of 3)", 0
+    )
+
+
+def test_a_worker_that_is_lost_while_the_task_runs_counts_as_a_crash(scene: Scene) -> None:
+    for attempt in (1, 2, 3):
+        scene.run_and(attempt, RunLost(attempt, "alpha", was_running=True))
+    ended = scene.end()
+    assert ended.status == TaskStatus.WORKER_DIED
+    assert ended.payload == b"its worker alpha was lost (attempt 3 of 3)"
+
+
+def test_a_task_that_only_waited_at_lost_workers_gets_no_mark(scene: Scene) -> None:
+    for attempt in range(1, 20):
+        scene.run_and(attempt, RunLost(attempt, "alpha", was_running=False))
+    assert scene.actor.state is READY
+
+
+@pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.NOT_FOUND, TaskStatus.NO_WORKER])
+def test_a_task_that_the_worker_dropped_is_ready_again(scene: Scene, status: TaskStatus) -> None:
+    scene.run_and(1, result(1, status))
+    assert scene.actor.state is READY
+
+
+def test_results_of_an_older_attempt_are_dropped(scene: Scene) -> None:
+    scene.run_and(1, RunLost(1, "alpha", was_running=False))
+    scene.run_and(2, result(1, payload=b"late"), RunLost(1, "alpha", was_running=True))
+    assert scene.actor.state is RUNNING
+    scene.tell(result(2, payload=b"right"))
+    assert scene.end().payload == b"right"
+
+
+def test_news_of_a_run_that_has_ended_already_are_dropped(scene: Scene) -> None:
+    scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
+    scene.tell(result(2, payload=b"of a run that never began"))
+    assert scene.actor.state is READY
+
+
+def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
+    scene.tell(BalancerRestarted())  # the task says ready anew, while an assignment is on its way
+    scene.assign(1)
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.actor.state is READY
+
+
+def test_a_restarted_balancer_is_told_that_the_task_waits(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False)]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_restarted_balancer_does_not_concern_a_task_at_a_worker(scene: Scene, cancelled: bool) -> None:
+    scene.balancer.take()
+    scene.run_and(1, *([CancelTask()] if cancelled else []), BalancerRestarted())
+    assert scene.balancer.take() == []
+
+
+def test_a_waiting_task_is_cancelled_when_the_balancer_has_withdrawn_it(scene: Scene) -> None:
+    scene.balancer.take()
+    scene.tell(CancelTask(), CancelTask())
+    assert scene.balancer.take() == [WithdrawTask(scene.task, TASK_ID)]
+    assert scene.actor.state is WITHDRAWING
+    scene.tell(TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_task_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene: Scene) -> None:
+    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, 1))
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.actor.state is CANCELING
+    scene.tell(result(1, TaskStatus.CANCELED))
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+@pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted()])
+def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdrawn(scene: Scene, news: Any) -> None:
+    scene.tell(CancelTask())
+    scene.balancer.take()
+    scene.tell(news)
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False), WithdrawTask(scene.task, TASK_ID)]
+    scene.assign(1)  # so it was assigned after all
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    scene.tell(TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_task_that_hears_of_its_assignment_first_is_cancelled_at_the_worker(scene: Scene) -> None:
+    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, 1), TaskNotWaiting())
+    assert scene.actor.state is CANCELING
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        result(1),
+        result(1, TaskStatus.FAILED),
+        result(1, TaskStatus.CANCELED),
+        result(1, TaskStatus.PROCESSOR_DIED),
+        result(1, TaskStatus.NOT_FOUND),
+        RunLost(1, "alpha", was_running=True),
+    ],
+)
+def test_a_running_task_is_cancelled_however_its_run_ends(scene: Scene, news: Any) -> None:
+    scene.run_and(1, CancelTask(), CancelTask())
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.session.take() == []
+    scene.tell(news)
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.CANCELED, b"", 0)
+
+
+def test_a_task_that_fails_inside_leaves_no_run_and_no_use_behind() -> None:
+    bench = Bench()
+    scene = Scene(bench, WITH_OBJECTS)
+    scene.store.take()
+    scene.assign(1)
+    scene.tell("nobody handles this")
+    assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
+    assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
+    assert bench.dispatcher.failures == 1
+
+
+def test_a_waiting_task_that_fails_inside_leaves_the_queue() -> None:
+    scene = Scene(Bench())
+    scene.balancer.take()
+    scene.tell("nobody handles this")
+    assert scene.balancer.take() == [WithdrawTask(scene.task, TASK_ID)]

@@ -1,0 +1,228 @@
+"""What the scheduler knows about one worker, and what becomes of its tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages import (
+    AssignTask,
+    BalancerRestarted,
+    CancelRun,
+    PlacesFreed,
+    Resumed,
+    RunLost,
+    StopWorker,
+    TaskAssigned,
+    WorkerFailed,
+    WorkerForgotten,
+    WorkerJoined,
+    WorkerLeft,
+)
+from scaler.actors.worker_proxy import WorkerProxy
+from scaler.ids import Connection, ObjectId, TaskId
+from scaler.wire.messages import HELD_RUN, RunCancel, RunResult, RunResults, RunTask, Task, TaskStatus
+from tests.support.bench import Bench, Recorder, RecordingOutbox
+
+LINK, NEW_LINK = Connection(b"link"), Connection(b"new link")
+INDEX = 3
+
+
+def task_id(number: int) -> TaskId:
+    return TaskId(bytes([number]) * 16)
+
+
+def order(number: int, attempt: int = 1) -> RunTask:
+    return RunTask(task_id(number), INDEX, attempt, ObjectId(b"f" * 16), b"arguments", b"")
+
+
+class Scene:
+    """A proxy, the balancer, and three tasks, numbered from 0."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.outbox = RecordingOutbox()
+        self.balancer, balancer_ref = bench.recorder()
+        self.tasks: list[Recorder] = []
+        self.refs: list[ActorRef] = []
+        for _ in range(3):
+            recorder, ref = bench.recorder()
+            self.tasks.append(recorder)
+            self.refs.append(ref)
+        self.actor = WorkerProxy("alpha", INDEX, LINK, self.outbox, balancer_ref, 100)
+        self.proxy = bench.dispatcher.spawn(self.actor)
+        bench.run()
+
+    def tell(self, *messages: Any) -> None:
+        self.bench.tell(self.proxy, *messages)
+
+    def assign(self, *numbers: int, attempt: int = 1) -> None:
+        for number in numbers:
+            spec = Task(task_id(number), ObjectId(b"f" * 16), b"arguments", b"")
+            self.tell(AssignTask(self.refs[number], spec, attempt))
+
+    def finish(
+        self, *numbers: int, attempt: int = 1, status: TaskStatus = TaskStatus.SUCCESS, duration_us: int = 0
+    ) -> None:
+        results = (RunResult(task_id(n), INDEX, attempt, status, b"", duration_us, ()) for n in numbers)
+        self.tell(RunResults(results))
+
+    def forget(self) -> None:
+        """Drop what was said until now."""
+        self.balancer.take()
+        self.outbox.said_to(LINK)
+        for task in self.tasks:
+            task.take()
+
+
+@pytest.fixture
+def scene(bench: Bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 1, 0)]
+
+
+def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
+    scene.assign(0)
+    assert scene.outbox.said_to(LINK) == [order(0)]
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1)]
+    assert scene.actor.statistics() == {"tasks": 1}
+
+
+def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.finish(0, duration_us=1000)
+    assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 50)]
+    assert scene.actor.statistics() == {"tasks": 0}
+
+
+def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.finish(0, attempt=2)
+    scene.forget()
+    scene.finish(0, attempt=2)
+    scene.finish(1)
+    scene.assign(0, attempt=4)
+    scene.finish(0, attempt=3)
+    assert scene.balancer.take() == []
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 4)]
+
+
+def test_dropped_tasks_do_not_make_the_others_look_short(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.finish(0, duration_us=10_000_000)
+    scene.forget()
+    scene.finish(1, status=TaskStatus.CANCELED)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 1)]
+
+
+def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.forget()
+    scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1), CancelRun(task_id(0), 2))
+    assert scene.outbox.said_to(LINK) == [RunCancel(task_id(0), INDEX, 2)]
+
+
+def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_place_till_then(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.assign(0, attempt=2)
+    assert scene.outbox.said_to(LINK) == []
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 2), RunLost(2, "alpha", was_running=False)]
+    assert scene.balancer.take() == []
+    assert scene.actor.load == 2
+    scene.finish(0, status=TaskStatus.CANCELED)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 1)]
+    assert scene.actor.load == 0
+
+
+def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
+    scene.bench.dispatcher.end(scene.refs[0])
+    scene.forget()
+    scene.assign(0)
+    assert scene.outbox.said_to(LINK) == []
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 1)]
+
+
+def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.finish(0)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True))
+    assert scene.balancer.take() == [WorkerLeft(scene.proxy)]
+    assert scene.tasks[0].take() == []
+    assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=True)]
+    assert scene.tasks[2].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+def test_a_worker_that_leaves_in_good_order_gives_its_tasks_back_without_a_mark(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=False))
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scene) -> None:
+    scene.tell(StopWorker(was_lost=True))
+    scene.forget()
+    scene.assign(0)
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1), RunLost(1, "alpha", was_running=False)]
+    assert scene.outbox.said_to(LINK) == []
+    scene.tell(WorkerForgotten())
+    assert scene.proxy.is_stopped()
+
+
+def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 1, 2)]
+    scene.tell(StopWorker(was_lost=True))
+    scene.forget()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == []
+
+
+def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_not_have(scene: Scene) -> None:
+    scene.assign(0, 1, 2, attempt=2)
+    scene.forget()
+    held = (
+        HELD_RUN.pack(task_id(0), 2, INDEX)  # still there
+        + HELD_RUN.pack(task_id(1), 1, INDEX)  # an old attempt of it
+        + HELD_RUN.pack(task_id(2), 2, INDEX + 1)  # another worker's
+        + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
+    )
+    scene.tell(Resumed(NEW_LINK, held))
+    assert scene.outbox.said_to(LINK) == []
+    assert scene.outbox.said_to(NEW_LINK) == [
+        order(1, 2),
+        order(2, 2),
+        RunCancel(task_id(1), INDEX, 1),
+        RunCancel(task_id(9), INDEX, 5),
+    ]
+    scene.assign(0)
+    scene.tell(CancelRun(task_id(1), 2))
+    assert scene.outbox.said_to(NEW_LINK) == [RunCancel(task_id(1), INDEX, 2)]
+
+
+def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the_order(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
+    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
+    assert scene.outbox.said_to(NEW_LINK) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+
+
+def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everybody() -> None:
+    scene = Scene(Bench())
+    scene.assign(0, 1)
+    scene.forget()
+    scene.tell("nobody handles this")
+    assert scene.balancer.take() == [WorkerFailed(scene.proxy)]
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=True)]
+    assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=False)]

@@ -1,0 +1,144 @@
+"""Every message has somebody who says it and somebody who hears it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import scaler.actors
+import scaler.actors.messages
+import scaler.client.link
+import scaler.worker
+import scaler.worker.link
+import scaler.worker.messages
+import scaler.worker.processor
+import scaler.worker.processor_pool
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.client_session import ClientSession
+from scaler.actors.kit import Actor
+from scaler.wire.messages import (
+    AGENT_TO_PROCESSOR,
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    DIRECTIONS,
+    PROCESSOR_TO_AGENT,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    ClientHellos,
+    Direction,
+    WorkerHellos,
+)
+
+SOURCE = Path(scaler.actors.__file__).parents[1]
+BY_THE_EDGE = {ClientHellos, WorkerHellos}
+
+
+def trees(*folders: Path) -> Iterator[ast.AST]:
+    return (ast.parse(path.read_text()) for folder in folders for path in sorted(folder.rglob("*.py")))
+
+
+def made_in(*folders: Path) -> set[str]:
+    """The names that are called, or handed on as what makes something."""
+    names = set()
+    for tree in trees(*folders):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                called = [node.func, *node.args]
+                names |= {part.id for part in called if isinstance(part, ast.Name)}
+            elif isinstance(node, ast.IfExp):  # one of two is called below
+                names |= {part.id for part in (node.body, node.orelse) if isinstance(part, ast.Name)}
+    return names
+
+
+def names_in(module: ModuleType) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Name)}
+
+
+def actors_in(package: ModuleType) -> set[type[Actor]]:
+    found: set[type[Actor]] = set()
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        members = vars(importlib.import_module(module.name)).values()
+        found |= {member for member in members if isinstance(member, type) and issubclass(member, Actor)}
+    return found
+
+
+def own_classes(module: ModuleType) -> list[type]:
+    return [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
+
+
+def test_every_batch_of_a_client_is_handled() -> None:
+    assert set(CLIENT_TO_SCHEDULER.batches) <= set(ClientSession.handlers) | BY_THE_EDGE
+
+
+def test_every_batch_of_an_agent_is_handled() -> None:
+    assert set(AGENT_TO_SCHEDULER.batches) <= set(AgentSession.handlers) | BY_THE_EDGE
+
+
+def test_edge_handles_the_hellos_that_sessions_do_not() -> None:
+    assert BY_THE_EDGE.isdisjoint({*ClientSession.handlers, *AgentSession.handlers})
+    edge = (SOURCE / "scheduler" / "edge.py").read_text()
+    assert all(batch.__name__ in edge for batch in BY_THE_EDGE)
+
+
+def test_every_batch_for_an_agent_is_handled_by_its_link() -> None:
+    assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.worker.link.Link.handlers)
+
+
+def test_every_batch_for_a_client_is_handled_by_its_link() -> None:
+    tables = [
+        node.value
+        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.link)))
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "self._handlers"
+    ]
+    (table,) = tables
+    assert isinstance(table, ast.Dict)
+    handled = {ast.unparse(key) for key in table.keys if key is not None}
+    assert handled == {batch.__name__ for batch in SCHEDULER_TO_CLIENT.batches}
+
+
+@pytest.mark.parametrize(
+    ("direction", "module"),
+    [(AGENT_TO_PROCESSOR, scaler.worker.processor), (PROCESSOR_TO_AGENT, scaler.worker.processor_pool)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_both_ends_of_a_channel_know_the_batches(direction: Direction, module: ModuleType) -> None:
+    known = names_in(module)
+    # One member of the union may be what is left when it was none of the others.
+    assert len([batch for batch in direction.batches if batch.__name__ not in known]) <= 1
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)
+def test_every_item_is_said_by_somebody(direction: Direction) -> None:
+    assert {batch.item.__name__ for batch in direction.batches} <= made_in(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("messages", "package"),
+    [(scaler.actors.messages, scaler.actors), (scaler.worker.messages, scaler.worker)],
+    ids=["scheduler", "agent"],
+)
+def test_every_internal_message_is_sent_and_handled(messages: ModuleType, package: ModuleType) -> None:
+    classes = own_classes(messages)
+    handled = {kind for actor in actors_in(package) for kind in actor.handlers}
+    carried = {"StoredObject"}  # inside other messages
+    assert {cls.__name__ for cls in classes if cls not in handled} <= carried
+    assert {cls.__name__ for cls in classes} <= made_in(SOURCE)
+
+
+def test_nothing_is_handled_that_nobody_knows() -> None:
+    """A handler's type is an internal message of the same package, a batch or an item of the wire, or of the kit."""
+    modules = {
+        "scaler.actors": ("scaler.actors.", "scaler.wire.messages", "pykka."),
+        "scaler.worker": ("scaler.worker.", "scaler.wire.messages", "scaler.actors.kit.", "pykka."),
+    }
+    for package in (scaler.actors, scaler.worker):
+        for actor in actors_in(package):
+            strangers = [kind for kind in actor.handlers if not kind.__module__.startswith(modules[package.__name__])]
+            assert strangers == [], actor

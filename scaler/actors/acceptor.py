@@ -1,7 +1,8 @@
 """Acceptor: says yes or no to every hello, and starts or finds the session behind it.
 
-Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown asked); sends to sessions and, through the
-outbox, replies to peers. It supervises the sessions: one that fails is forgotten, and its peer is told to say hello again.
+Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown asked); sends to sessions and,
+through the outbox, replies to peers. It supervises the sessions: one that fails is forgotten, and its peer is told to
+say hello again.
 
 Must never: trust an id from a hello to be anything but random bytes that the peer was the first to show.
 """
@@ -61,6 +62,7 @@ class Acceptor(Actor):
 
     def __init__(
         self,
+        *,
         scheduler_id: SchedulerId,
         package_version: str,
         limits: Limits,
@@ -118,9 +120,9 @@ class Acceptor(Actor):
                     tuple(hello.worker_names.split(",")),
                     arrived.connection,
                     self._services(),
-                    self._limits.worker_timeout_seconds,
-                    self._limits.per_worker_queue_size,
-                    held,
+                    timeout_seconds=self._limits.worker_timeout_seconds,
+                    queue_size=self._limits.per_worker_queue_size,
+                    held=held,
                 )
             )
             logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
@@ -139,9 +141,7 @@ class Acceptor(Actor):
         self._bind(connection, peer_id, session, incoming, outgoing)
 
     def _reply(self, connection: Connection) -> None:
-        self._outbox.put(
-            connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version)
-        )
+        self._outbox.put(connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
 
     def _bind(
         self, connection: Connection, peer_id: bytes, session: ActorRef, incoming: Direction, outgoing: Direction

@@ -1,8 +1,8 @@
 """AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the object store and, through the
-outbox, to the agent. It supervises the proxies: when one fails, the whole session is over and the agent is told to say hello
-again, so that both sides agree anew on who has which task.
+Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the object store and,
+through the outbox, to the agent. It supervises the proxies: when one fails, the whole session is over and the agent is
+told to say hello again, so that both sides agree anew on who has which task.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class AgentSession(Session):
         worker_names: tuple[str, ...],
         connection: Connection,
         services: Services,
+        *,
         timeout_seconds: float,
         queue_size: int,
         held: bytes,
@@ -64,7 +65,14 @@ class AgentSession(Session):
             self._outbox.put(self._connection, RunCancel(TaskId(task_id), worker, attempt))
         self._workers = [
             self.spawn(
-                WorkerProxy(name, index, self._connection, self._outbox, self._services.balancer, self._queue_size)
+                WorkerProxy(
+                    name,
+                    index,
+                    self._connection,
+                    outbox=self._outbox,
+                    balancer=self._services.balancer,
+                    queue_size=self._queue_size,
+                )
             )
             for index, name in enumerate(self._worker_names)
         ]
@@ -114,7 +122,8 @@ class AgentSession(Session):
 
     @handles(ChildFailed)
     def _worker_failed(self, failed: ChildFailed) -> None:
-        self._outbox.put(self._connection, HelloRequest(f"the scheduler failed at one of your workers: {failed.error!r}"))
+        reason = f"the scheduler failed at one of your workers: {failed.error!r}"
+        self._outbox.put(self._connection, HelloRequest(reason))
         self.stop_now()
 
     # Its connection

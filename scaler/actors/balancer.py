@@ -1,11 +1,12 @@
 """Balancer: the queue of ready tasks, and which worker gets the next one.
 
-Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker proxies. It
-places once per turn, after all mail of the turn is in. First come, first served; tasks that are tried again go first.
+Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
+proxies. It places once per turn, after all mail of the turn is in. First come, first served; tasks that are tried
+again go first.
 
-When it fails it forgets everything, and everybody says again what waits and who is free. An assignment that is on its way at that
-moment may reach its worker although the task has said "ready" anew: the task then stops the older of the two runs. So a task may
-be started twice then, but ends once.
+When it fails it forgets everything, and everybody says again what waits and who is free. An assignment that is on its
+way at that moment may reach its worker although the task has said "ready" anew: the task then stops the older of the
+two runs. So a task may be started twice then, but ends once.
 
 Must never: know why a task is ready or what it does; decide by anything but `policy`.
 """

@@ -1,8 +1,8 @@
 """ClientSession: one client, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the client), the acceptor (the client is back on another connection) and its tasks; sends to
-its tasks, the object store, the acceptor and, through the outbox, to the client. It supervises its tasks: one that fails
-inside the scheduler is reported as failed, and nothing else happens.
+Written to by the edge (batches from the client), the acceptor (the client is back on another connection) and its
+tasks; sends to its tasks, the object store, the acceptor and, through the outbox, to the client. It supervises its
+tasks: one that fails inside the scheduler is reported as failed, and nothing else happens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the actors of the scheduler tell each other. Batches of the wire (`scaler.wire.messages`) are handled too, unchanged.
+"""What the actors of the scheduler tell each other. Batches of the wire (`scaler.wire.messages`) are handled too,
+unchanged.
 
 Commands are imperative, facts in the past tense; each says who sends it to whom.
 """
@@ -247,7 +248,7 @@ class ShutdownAsked:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: your agent is gone. `was_lost`: not by anybody's will, so the task that ran is suspect."""
+    """agent session -> worker proxy: your agent is gone. `was_lost`: by nobody's will, so what ran is suspect."""
 
     was_lost: bool
 

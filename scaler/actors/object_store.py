@@ -1,7 +1,8 @@
 """ObjectStore: what is too large for a message, or needed more than once: functions, large arguments, large results.
 
-Written to by client sessions (store, delete, fetch, the client left), tasks (use, release) and agent sessions (fetch); answers
-go to the outbox. An object is kept while a client holds it or a task uses it. Nodes that fetched a copy are told to forget it.
+Written to by client sessions (store, delete, fetch, the client left), tasks (use, release) and agent sessions (fetch);
+answers go to the outbox. An object is kept while a client holds it or a task uses it. Nodes that fetched a copy are
+told to forget it.
 
 The table outlives the actor: the supervisor holds it. Must never: look into a frame.
 """
@@ -26,7 +27,7 @@ class StoredObject:
         self.frames = frames
         self.size_bytes = size_of(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent it and have neither deleted it nor left: it goes with the last one, unless a task uses it"""
+        """clients that sent it and have neither deleted it nor left: it goes with the last, unless a task uses it"""
         self.holders: set[ClientId] = set()
         """those of them that hold it; if nobody does, it goes with the last task that uses it"""
         self.fetched_by: set[Connection] = set()

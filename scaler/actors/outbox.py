@@ -1,10 +1,10 @@
 """The outbox: the actors' one door out, and the directory of who is behind which connection.
 
-Actors put single items in; the edge takes them out, all of a peer's at once, whenever the dispatcher has nothing more to do or
-its budget is spent. So batches grow with the load by themselves, and a single item leaves at once.
+Actors put single items in; the edge takes them out, all of a peer's at once, whenever the dispatcher has nothing more
+to do or its budget is spent. So batches grow with the load by themselves, and a single item leaves at once.
 
-The directory is written by the acceptor and the sessions, and read by the edge. It outlives them: an acceptor that was restarted
-finds its peers here.
+The directory is written by the acceptor and the sessions, and read by the edge. It outlives them: an acceptor that was
+restarted finds its peers here.
 """
 
 from __future__ import annotations

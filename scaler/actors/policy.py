@@ -1,6 +1,8 @@
-"""Where tasks go: pure functions and one plain data structure, without messages, so that they can be tested by themselves.
+"""Where tasks go: pure functions and one plain data structure, without messages, so that they can be tested by
+themselves.
 
-Two decisions are made here: how many tasks a worker is given at a time (`window`), and which worker gets the next one (`Places`).
+Two decisions are made here: how many tasks a worker is given at a time (`window`), and which worker gets the next one
+(`Places`).
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from typing import Generic, TypeVar
 W = TypeVar("W")
 
 WORK_AHEAD_SECONDS = 0.05
-"""How much work a worker is given ahead. It hides the way from the scheduler and back, which is about a thousandth of a second
-when idle and some hundredths under full load; what is given ahead cannot be given to another worker at once."""
+"""How much work a worker is given ahead. It hides the way from the scheduler and back, which is about a thousandth of
+a second when idle and some hundredths under full load; what is given ahead cannot be given to another worker at
+once."""
 
 UNKNOWN_WINDOW = 1
 """The window of a worker whose tasks' duration is not known yet."""
@@ -20,8 +23,8 @@ UNKNOWN_WINDOW = 1
 def window(mean_seconds: float | None, queue_size: int) -> int:
     """Return how many tasks a worker takes at a time, the running one included.
 
-    One while tasks are long, so that nothing waits behind a long task while another worker is free; more and more as they get
-    shorter, so that the worker never waits for the next one.
+    One while tasks are long, so that nothing waits behind a long task while another worker is free; more and more as
+    they get shorter, so that the worker never waits for the next one.
 
     Args:
         mean_seconds: mean duration of its recent tasks; None if unknown.

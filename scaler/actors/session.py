@@ -1,7 +1,7 @@
 """Session: what a client's and an agent's session have in common: a connection that may be replaced, and an end.
 
-A peer is gone when it says so, when it was silent for its time-out, or when its connection broke and it did not come back on
-another one within a few seconds.
+A peer is gone when it says so, when it was silent for its time-out, or when its connection broke and it did not come
+back on another one within a few seconds.
 """
 
 from __future__ import annotations

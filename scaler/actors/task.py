@@ -1,9 +1,10 @@
 """Task: one actor for each task, from its submission to its end.
 
-Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to the same, and to the object
-store when it needs objects. It is the only one that knows how often the task was tried.
+Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to the same, and to
+the object store when it needs objects. It is the only one that knows how often the task was tried.
 
-Must never: know which state comes next by itself (`task_states` knows), or believe news of an attempt that is not the current one.
+Must never: know which state comes next by itself (`task_states` knows), or believe news of an attempt that is not the
+current one.
 """
 
 from __future__ import annotations
@@ -157,8 +158,8 @@ class TaskActor(Actor):
 
     def _enter_withdrawing(self, event: Event) -> None:
         if event is not CANCEL:
-            # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was assigned
-            # after all, that news now comes too late, and is cancelled at the worker.
+            # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
+            # assigned after all, that news now comes too late, and is cancelled at the worker.
             self._say_ready(again=False)
         self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id))
 

@@ -9,7 +9,8 @@
         `-- agent session    not restarted: its agent says hello again
             `-- worker proxy     with its session
 
-A scheduler that restarts more than the budget allows ends with a non-zero exit code: a loud end is better than a quiet loop.
+A scheduler that restarts more than the budget allows ends with a non-zero exit code: a loud end is better than a quiet
+loop.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ class SchedulerTree:
                     ACCEPTOR,
                     Acceptor,
                     lambda peers: Acceptor(
-                        scheduler_id,
-                        package_version,
-                        limits,
-                        self.directory,
-                        self.outbox,
-                        peers[BALANCER],
-                        peers[OBJECT_STORE],
-                        shut_down,
+                        scheduler_id=scheduler_id,
+                        package_version=package_version,
+                        limits=limits,
+                        directory=self.directory,
+                        outbox=self.outbox,
+                        balancer=peers[BALANCER],
+                        object_store=peers[OBJECT_STORE],
+                        shut_down=shut_down,
                     ),
                 ),
             ),

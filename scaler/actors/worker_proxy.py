@@ -1,8 +1,8 @@
 """WorkerProxy: the scheduler's picture of one worker: which tasks it has, in which attempt.
 
-Written to by the balancer (assign), tasks (cancel) and its agent session (results, the agent is gone); sends to tasks, the
-balancer and, through the outbox, to the agent. It alone knows what its worker has, so when the worker is lost it alone gives
-the tasks back.
+Written to by the balancer (assign), tasks (cancel) and its agent session (results, the agent is gone); sends to tasks,
+the balancer and, through the outbox, to the agent. It alone knows what its worker has, so when the worker is lost it
+alone gives the tasks back.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Run:
         self.canceled = False
         """the worker has been told to stop it; said again when the agent comes back, for it may not have heard"""
         self.refused = 0
-        """later attempts of the task that came here meanwhile; each keeps a place until this one has ended, or the balancer
-        would send the task here again at once, for ever"""
+        """later attempts of the task that came here meanwhile; each keeps a place until this one has ended, or the
+        balancer would send the task here again at once, for ever"""
 
 
 class WorkerProxy(Actor):
     """One worker. `runs` is in the order in which the worker takes them: the first one is the one that runs."""
 
     def __init__(
-        self, name: str, index: int, connection: Connection, outbox: Outbox, balancer: ActorRef, queue_size: int
+        self, name: str, index: int, connection: Connection, *, outbox: Outbox, balancer: ActorRef, queue_size: int
     ) -> None:
         self.name = name
         self._index = index

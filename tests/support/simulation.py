@@ -5,8 +5,8 @@
           ^                                         |
           +----------- SimulatedRouter <------------+
 
-The real edge is used, so every message is really encoded and decoded, both ways. Time moves only by `advance`. Whatever is
-random comes from the seed: the same seed and the same calls give the same log, byte by byte.
+The real edge is used, so every message is really encoded and decoded, both ways. Time moves only by `advance`.
+Whatever is random comes from the seed: the same seed and the same calls give the same log, byte by byte.
 """
 
 from __future__ import annotations
@@ -629,7 +629,7 @@ class SimulatedAgent(SimulatedPeer):
         self._acknowledged = 0
         self.say(*self._kept)
 
-    def on_item(self, item: Any) -> None:  # noqa: C901 - one branch for each kind of message
+    def on_item(self, item: Any) -> None:
         kind = type(item)
         if kind is RunTask:
             self._order(item)

@@ -32,7 +32,9 @@ PLAIN = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"")
 WITH_OBJECTS = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", OBJECT_IDS)
 
 
-def result(attempt: int, status: TaskStatus = TaskStatus.SUCCESS, payload: bytes = b"42", frames: Any = ()) -> RunResult:
+def result(
+    attempt: int, status: TaskStatus = TaskStatus.SUCCESS, payload: bytes = b"42", frames: Any = ()
+) -> RunResult:
     return RunResult(TASK_ID, 0, attempt, status, payload, 1000, frames)
 
 
@@ -108,9 +110,7 @@ def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:
 def test_the_third_crash_is_the_last_and_names_the_attempts(scene: Scene) -> None:
     for attempt in (1, 2, 3):
         scene.run_and(attempt, result(attempt, TaskStatus.PROCESSOR_DIED, b"it died by signal 9"))
-    assert scene.end() == TaskResult(
-        TASK_ID, TaskStatus.PROCESSOR_DIED, b"it died by signal 9 (attempt 3 of 3)", 0
-    )
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.PROCESSOR_DIED, b"it died by signal 9 (attempt 3 of 3)", 0)
 
 
 def test_a_worker_that_is_lost_while_the_task_runs_counts_as_a_crash(scene: Scene) -> None:

@@ -51,7 +51,7 @@ class Scene:
             recorder, ref = bench.recorder()
             self.tasks.append(recorder)
             self.refs.append(ref)
-        self.actor = WorkerProxy("alpha", INDEX, LINK, self.outbox, balancer_ref, 100)
+        self.actor = WorkerProxy("alpha", INDEX, LINK, outbox=self.outbox, balancer=balancer_ref, queue_size=100)
         self.proxy = bench.dispatcher.spawn(self.actor)
         bench.run()
 

@@ -1,0 +1,97 @@
+"""Whatever happens to a task, in whatever order: only what the table allows comes of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.actors import task_states
+from scaler.actors.messages import (
+    BalancerRestarted,
+    CancelTask,
+    RunLost,
+    TaskAssigned,
+    TaskDone,
+    TaskNotWaiting,
+    TaskWithdrawn,
+)
+from scaler.actors.task import Home, TaskActor
+from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages import RunResult, Task, TaskStatus
+from tests.support.bench import Bench
+
+EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=40))
+def test_only_transitions_of_the_table_happen(events: list[Event]) -> None:
+    state = READY
+    for event in events:
+        if state in FINAL:
+            break
+        before = {known: dict(row) for known, row in TRANSITIONS.items()}
+        try:
+            following = next_state(state, event)
+        except IllegalTransitionError:
+            assert event not in TRANSITIONS[state]
+            assert (state, event) not in IGNORED
+            following = None
+        else:
+            assert following == TRANSITIONS[state].get(event)
+            assert following is not None or (state, event) in IGNORED
+        assert before == TRANSITIONS
+        state = following or state
+
+
+@given(st.sampled_from(sorted(FINAL)), st.sampled_from(EVENTS))
+def test_nothing_leads_out_of_a_final_state(state: Any, event: Event) -> None:
+    assert state not in TRANSITIONS
+    with pytest.raises(KeyError):
+        next_state(state, event)
+
+
+NEWS = ("assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "restarted")
+
+
+@given(st.lists(st.tuples(st.sampled_from(NEWS), st.integers(-1, 1), st.sampled_from(TaskStatus)), max_size=40))
+def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tuple[str, int, TaskStatus]]) -> None:
+    bench = Bench()
+    session, session_ref = bench.recorder()
+    _, balancer = bench.recorder()
+    _, store = bench.recorder()
+    _, worker = bench.recorder()
+    task_id = TaskId(b"t" * 16)
+    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), Home(session_ref, balancer, store, 3))
+    logging.disable(logging.CRITICAL)
+    try:
+        ref = bench.dispatcher.spawn(actor, session_ref)
+        for kind, shift, status in story:
+            if ref.is_stopped():
+                break
+            attempt, before = max(0, actor._attempt + shift), actor.state
+            messages = {
+                "assigned": TaskAssigned(worker, attempt),
+                "finished": RunResult(task_id, 0, attempt, status, b"", 0, ()),
+                "lost": RunLost(attempt, "alpha", was_running=True),
+                "cancel": CancelTask(),
+                "withdrawn": TaskWithdrawn(),
+                "not waiting": TaskNotWaiting(),
+                "restarted": BalancerRestarted(),
+            }
+            bench.tell(ref, messages[kind])
+            after = actor.state
+            if bench.dispatcher.failures:
+                assert after is before
+                break
+            assert after is before or after in TRANSITIONS[before].values()
+            assert ref.is_stopped() == (after in FINAL)
+    finally:
+        logging.disable(logging.NOTSET)
+    done = [mail for mail in session.mail if type(mail) is TaskDone]
+    assert len(done) == (1 if actor.state in FINAL else 0)
+    assert actor.state in (*task_states.TRANSITIONS, *FINAL)

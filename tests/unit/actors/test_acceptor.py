@@ -1,0 +1,113 @@
+"""Hellos: who is let in, who is known again, who is refused; and who may shut the scheduler down."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.client_session import ClientSession
+from scaler.wire.messages import (
+    PROTOCOL_VERSION,
+    ClientShutdownResponse,
+    DisconnectResponse,
+    GoodbyeKind,
+    HelloReply,
+    HelloRequest,
+)
+from tests.support.simulation import Simulation
+
+
+def test_a_hello_is_answered_with_who_the_scheduler_is(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent()
+    for peer in (client, agent):
+        (reply,) = peer.said(HelloReply)
+        assert reply == HelloReply(1, "", b"scheduler-------", PROTOCOL_VERSION, "1.2.3")
+    assert len(simulation.sessions(ClientSession)) == 1
+    assert len(simulation.proxies()) == 1
+
+
+def test_a_known_peer_gets_its_session_back_and_the_old_connection_is_nobodys(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent()
+    before = (*simulation.sessions(ClientSession), *simulation.sessions(AgentSession))
+    old = (client.connection, agent.connection)
+    client.connect()
+    agent.connect()
+    simulation.run()
+    assert (*simulation.sessions(ClientSession), *simulation.sessions(AgentSession)) == before
+    assert set(simulation.tree.directory.peers) == {client.connection, agent.connection}
+    assert not set(old) & set(simulation.tree.directory.peers)
+
+
+@pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
+def test_another_protocol_is_refused_with_a_sentence_that_names_both_sides(
+    simulation: Simulation, role: str, name: str
+) -> None:
+    peer = getattr(simulation, role)()
+    peer.die()
+    simulation.advance(70.0)
+    peer.is_gone, peer.protocol_version = False, 99
+    peer.connect()
+    simulation.run()
+    reply = peer.said(HelloReply)[-1]
+    assert reply.accepted == 0
+    assert reply.reason == (
+        f"this {name} (scaler 9.9.9) speaks protocol 99, the scheduler (scaler 1.2.3) speaks protocol "
+        f"{PROTOCOL_VERSION}: install the same version of scaler on both sides"
+    )
+    assert simulation.tree.directory.peers == {}
+    assert simulation.tree.directory.sessions == {}
+
+
+def test_a_protected_scheduler_refuses_to_shut_down(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.leave(GoodbyeKind.SHUTDOWN)
+    simulation.run()
+    (response,) = client.said(ClientShutdownResponse)
+    assert response.accepted == 0
+    assert "--no-protected" in response.reason
+    assert simulation.shut_downs == 0
+    assert len(simulation.sessions(ClientSession)) == 1
+
+
+def test_an_unprotected_scheduler_sends_the_agents_away_and_shuts_down() -> None:
+    simulation = Simulation(Limits(protected=False))
+    client, agent = simulation.client(), simulation.agent(2)
+    client.leave(GoodbyeKind.SHUTDOWN)
+    simulation.run()
+    assert client.said(ClientShutdownResponse) == [ClientShutdownResponse(1, "")]
+    assert agent.said(DisconnectResponse) == [DisconnectResponse("a client shut the scheduler down")]
+    assert simulation.shut_downs == 1
+
+
+def test_a_peer_that_talks_garbage_says_hello_again_and_keeps_its_session(simulation: Simulation) -> None:
+    client = simulation.client()
+    (session,) = simulation.sessions(ClientSession)
+    simulation.router.deliver(client.connection, b"garbage", [])
+    simulation.run()
+    assert client.said(HelloRequest)
+    assert simulation.sessions(ClientSession) == [session]
+    assert simulation.edge.statistics()["bad_messages"] == 1
+
+
+def test_a_held_list_that_cannot_be_read_counts_as_empty(simulation: Simulation) -> None:
+    agent = simulation.agent()
+    agent._held = lambda: b"odd"  # type: ignore[method-assign]
+    agent.connect()
+    simulation.run()
+    assert len(agent.said(HelloReply)) == 2
+
+
+def test_an_acceptor_that_fails_is_restarted_and_knows_its_peers() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent()
+    before = set(simulation.tree.directory.peers)
+    simulation.fail(simulation.tree.acceptor)
+    client.submit(3)
+    simulation.advance(5.0)
+    assert set(simulation.tree.directory.peers) == before
+    assert len(client.results) == 3
+    assert agent.said(HelloRequest) == []
+    client.connect()
+    simulation.run()
+    assert len(simulation.sessions(ClientSession)) == 1

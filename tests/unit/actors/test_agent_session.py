@@ -1,0 +1,226 @@
+"""One agent against the whole scheduler."""
+
+from __future__ import annotations
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.agent_session import AgentSession
+from scaler.wire.messages import (
+    HELD_RUN,
+    DisconnectResponse,
+    HelloRequest,
+    ResultsReceived,
+    RunCancel,
+    RunResult,
+    RunTask,
+    TaskStatus,
+    WorkerHeartbeatEcho,
+)
+from tests.support.simulation import Outcome, Simulation
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=30.0)
+
+
+def test_each_worker_of_an_agent_gets_tasks(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(3, slow)
+    client.submit(5)
+    simulation.run()
+    assert sorted(run.worker for run in agent.started) == [0, 1, 2]
+
+
+def test_results_are_acknowledged(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.submit(8)
+    simulation.advance(5.0)
+    assert agent.said(ResultsReceived)[-1].total == 8
+    assert agent._kept == []
+
+
+def test_an_agent_that_beats_stays(simulation: Simulation) -> None:
+    agent = simulation.agent()
+    simulation.advance(300.0)
+    assert len(simulation.proxies()) == 1
+    assert len(agent.said(WorkerHeartbeatEcho)) >= 300
+
+
+def test_the_tasks_of_a_lost_agent_run_elsewhere_and_only_the_running_one_is_marked(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit(30)
+    doomed = [simulation.agent(1, lambda _run: Outcome(seconds=0.001)) for _ in range(1)]
+    simulation.advance(0.002)  # now it has a window
+    doomed[0].execute = slow
+    simulation.advance(0.01)
+    queued = doomed[0].queued
+    assert len(queued) > 3
+    doomed[0].die()
+    simulation.advance(2.5)
+    assert simulation.proxies() == []
+    marks = [simulation.task(task_id)._crashes for task_id in queued]  # type: ignore[union-attr]
+    assert marks == [1] + [0] * (len(queued) - 1)
+    simulation.agent()
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 30
+
+
+def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> None:
+    client = simulation.client()
+    (task_id,) = client.submit()
+    for _ in range(3):
+        agent = simulation.agent(1, slow)
+        agent.die()
+        simulation.advance(3.0)
+    assert client.statuses() == [TaskStatus.WORKER_DIED]
+    assert client.results[task_id].payload.endswith(b"was lost (attempt 3 of 3)")
+
+
+def test_a_task_whose_workers_leave_in_good_order_is_never_blamed(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit()
+    for _ in range(5):
+        agent = simulation.agent(1, slow)
+        agent.leave()
+        simulation.run()
+        assert [said.reason for said in agent.said(DisconnectResponse)] == ["goodbye"]
+        assert simulation.proxies() == []
+    simulation.agent(1)
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_hanging_agent_is_given_up_and_its_late_results_do_not_count() -> None:
+    simulation = Simulation(Limits(worker_timeout_seconds=10.0))
+    client = simulation.client()
+    hanging = simulation.agent(1, slow)
+    client.submit()
+    simulation.advance(1.0)
+    hanging.hang()
+    simulation.advance(12.0)
+    assert simulation.proxies() == []
+    other = simulation.agent(1)
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    hanging.wake()
+    simulation.advance(40.0)
+    assert hanging.said(HelloRequest)[0].reason == "you were silent for too long"
+    assert hanging.queued == []
+    assert client.surplus == []
+    assert len(other.started) == 1
+    assert len(simulation.proxies()) == 2
+
+
+def test_an_agent_that_comes_back_goes_on_with_what_it_has(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    client.submit(2)
+    simulation.advance(1.0)
+    agent.cut()
+    simulation.advance(1.0)
+    agent.connect()
+    simulation.advance(40.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+    assert len(simulation.sessions(AgentSession)) == 1
+
+
+def test_results_of_the_time_without_a_connection_arrive_later_and_once(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.5))
+    client.submit()
+    simulation.advance(1.0)
+    agent.cut()
+    simulation.advance(1.0)
+    assert client.results == {}
+    agent.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == 1
+
+
+def test_orders_that_were_lost_with_the_connection_are_sent_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    simulation.router.open_connections.discard(agent.connection)  # nobody has noticed yet
+    client.submit()
+    simulation.run()
+    assert agent.started == []
+    agent.connect()
+    simulation.run()
+    assert len(agent.started) == 1
+
+
+def test_a_cancel_that_was_lost_with_the_connection_is_said_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    (task_id,) = client.submit()
+    simulation.run()
+    simulation.router.open_connections.discard(agent.connection)
+    client.cancel(task_id)
+    simulation.run()
+    assert client.results == {}
+    agent.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.CANCELED]
+    assert agent.queued == []
+
+
+def test_a_new_scheduler_has_the_agent_drop_what_it_still_has(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    client.submit(2)
+    simulation.run()
+    orders = agent.said(RunTask)
+    restarted = Simulation()
+    held = b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in orders)
+    late = restarted.agent(2)
+    late.die()
+    restarted.advance(10.0)
+    late.is_gone = False
+    late._held = lambda: held  # type: ignore[method-assign]
+    late.connect()
+    restarted.run()
+    assert late.said(RunCancel) == [RunCancel(run.task_id, run.worker, run.attempt) for run in orders]
+    assert restarted.dispatcher.failures == 0
+
+
+def test_results_for_a_worker_that_the_agent_does_not_have_are_dropped(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    (task_id,) = client.submit()
+    simulation.run()
+    agent.say(RunResult(task_id, 7, 1, TaskStatus.SUCCESS, b"", 0, ()))
+    simulation.run()
+    assert client.results == {}
+
+
+def test_a_proxy_that_fails_ends_its_session_and_the_agent_starts_anew() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    client.submit(4)
+    simulation.run()
+    simulation.fail(simulation.proxies()[0].actor_ref)
+    simulation.run()
+    assert "the scheduler failed at one of your workers" in agent.said(HelloRequest)[0].reason
+    assert len(agent.queued) == 2
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(simulation.proxies()) == 2
+    assert client.surplus == []
+
+
+def test_a_session_that_fails_returns_its_tasks_and_the_agent_says_hello_again() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.run()
+    simulation.fail(simulation.sessions(AgentSession)[0].actor_ref)
+    simulation.advance(100.0)
+    assert len(agent.said(HelloRequest)) == 1
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert client.surplus == []
+
+
+def test_no_assignment_is_lost_with_a_worker_that_leaves_in_the_same_moment(simulation: Simulation) -> None:
+    client, staying = simulation.client(), simulation.agent(1, slow)
+    for _ in range(20):
+        leaving = simulation.agent(1, slow)
+        leaving.leave()
+        client.submit()
+        simulation.run()
+    staying.execute = lambda _run: Outcome(seconds=0.01)
+    simulation.advance(60.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 20

@@ -1,0 +1,237 @@
+"""One client against the whole scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.client_session import ClientSession
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages import ClientHeartbeatEcho, HelloRequest, RunTask, TaskStatus
+from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=30.0)
+
+
+def test_a_batch_of_tasks_is_run_and_each_result_comes_once(simulation: Simulation) -> None:
+    client = simulation.client()
+    agents = [simulation.agent(2), simulation.agent(1)]
+    client.submit(20)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 20
+    assert {result.payload for result in client.results.values()} == {b"done"}
+    assert client.surplus == []
+    assert sum(len(agent.started) for agent in agents) == 20
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_tasks_wait_for_a_worker_to_come(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit(3)
+    simulation.advance(3.0)
+    assert client.results == {}
+    simulation.agent()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+
+
+def test_a_client_that_comes_back_submits_again_what_is_open_and_nothing_runs_twice(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.advance(1.0)
+    client.connect()
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+    assert client.surplus == []
+    assert len(simulation.sessions(ClientSession)) == 1
+
+
+def test_a_client_whose_connection_was_cut_has_some_seconds_to_come_back(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(1)
+    client.cut()
+    simulation.advance(4.5)
+    assert len(simulation.sessions(ClientSession)) == 1
+    client.connect()
+    simulation.advance(40.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == 1
+
+
+def test_a_client_that_does_not_come_back_is_forgotten_with_its_tasks_and_objects(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(3, for_task=b"its own")
+    simulation.run()
+    client.die()
+    simulation.advance(5.5)
+    simulation.check_empty()
+    assert agent.queued == []
+
+
+def test_a_silent_client_is_forgotten_with_its_tasks_and_objects() -> None:
+    simulation = Simulation(Limits(client_timeout_seconds=10.0))
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(3)
+    client.create(b"content")
+    simulation.run()
+    client.hang()
+    simulation.advance(9.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    simulation.advance(2.0)
+    simulation.check_empty()
+    assert agent.queued == []
+    client.wake()
+    simulation.advance(40.0)
+    assert client.said(HelloRequest)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3 or len(client.open) == 2
+
+
+def test_a_client_that_beats_stays(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.advance(300.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    assert len(client.said(ClientHeartbeatEcho)) == 300
+
+
+def test_a_client_that_leaves_has_its_open_tasks_cancelled(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(5)
+    simulation.run()
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+    assert agent.queued == []
+
+
+def test_waiting_and_running_tasks_can_be_cancelled_and_finished_and_unknown_ones_cannot(
+    simulation: Simulation,
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    running, waiting, other = client.submit(3)
+    simulation.run()
+    client.cancel(running, waiting, TaskId(b"?" * 16))
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.CANCELED, TaskStatus.CANCELED, None]
+    simulation.advance(40.0)
+    client.cancel(other)
+    simulation.run()
+    assert client.statuses([other]) == [TaskStatus.SUCCESS]
+    assert [run.task_id for run in agent.started] == [running, other]
+
+
+def test_a_task_submitted_and_cancelled_at_once_never_starts(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.cancel(*client.submit(2))
+    simulation.run()
+    assert client.statuses() == [TaskStatus.CANCELED] * 2
+    assert [run for run in agent.started if agent.queued] == []
+
+
+def test_a_large_result_is_stored_fetched_and_deleted(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, lambda _run: Outcome(payload=b"", frames=(b"large", b"result")))
+    (task_id,) = client.submit()
+    simulation.advance(1.0)
+    assert client.results[task_id].size == len(b"largeresult")
+    client.fetch(ObjectId(task_id))
+    simulation.run()
+    assert client.fetched == {task_id: b"largeresult"}
+    client.delete(ObjectId(task_id))
+    simulation.run()
+    assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
+    client.fetch(ObjectId(task_id))
+    simulation.run()
+    assert client.fetched == {task_id: None}
+
+
+def test_objects_for_a_task_go_with_it_and_nodes_forget_them(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(1, for_task=b"its own")
+    simulation.run()
+    object_id = ObjectId(agent.started[0].object_ids)
+    agent.fetch(object_id)
+    simulation.advance(31.0)
+    assert agent.forgotten == [object_id]
+    assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
+
+
+def test_a_function_of_two_clients_survives_the_first_that_leaves(simulation: Simulation) -> None:
+    first, second = simulation.client(), simulation.client()
+    first.leave()
+    simulation.run()
+    second.fetch(FUNCTION_ID)
+    simulation.run()
+    assert second.fetched == {FUNCTION_ID: b"code"}
+    second.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_a_task_that_fails_inside_the_scheduler_is_reported_and_no_other() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    first, second, third = client.submit(3, for_task=b"its own")
+    simulation.run()
+    for failing in (first, third):
+        task = simulation.task(failing)
+        assert task is not None
+        simulation.fail(task.actor_ref)
+    simulation.advance(40.0)
+    assert client.statuses() == [TaskStatus.INTERNAL_ERROR, TaskStatus.SUCCESS, TaskStatus.INTERNAL_ERROR]
+    assert b"no handler for _Nonsense" in client.results[first].payload
+    assert [run.task_id for run in agent.started] == [first, second]
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_a_session_that_fails_sends_its_client_to_say_hello_again_and_the_tasks_run_anew() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit(2)
+    simulation.run()
+    simulation.fail(simulation.sessions(ClientSession)[0].actor_ref)
+    simulation.run()
+    assert "the scheduler failed at your session" in client.said(HelloRequest)[0].reason
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert client.surplus == []
+    assert len(agent.started) == 3  # the first of them was cancelled while it ran
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_a_task_that_crashes_below_the_limit_succeeds_in_the_end(simulation: Simulation, crashes: int) -> None:
+    client = simulation.client()
+    agent = simulation.agent(1, lambda run: Outcome(TaskStatus.PROCESSOR_DIED) if run.attempt <= crashes else Outcome())
+    client.submit()
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(agent.started) == crashes + 1
+
+
+def test_a_task_that_always_crashes_ends_at_the_limit_and_harms_no_other(simulation: Simulation) -> None:
+    client = simulation.client()
+    poison = TaskId(b"")
+    simulation.agent(
+        2, lambda run: Outcome(TaskStatus.PROCESSOR_DIED, b"exit 1") if run.task_id == poison else Outcome()
+    )
+    poison, *_ = client.submit(9)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.PROCESSOR_DIED] + [TaskStatus.SUCCESS] * 8
+    assert client.results[poison].payload == b"exit 1 (attempt 3 of 3)"
+
+
+def test_tasks_of_two_clients_do_not_meet(simulation: Simulation) -> None:
+    clients = [simulation.client(), simulation.client()]
+    simulation.agent(3)
+    for client in clients:
+        client.submit(10)
+    simulation.advance(5.0)
+    for client in clients:
+        assert client.statuses() == [TaskStatus.SUCCESS] * 10
+        assert set(client.results) == set(client.submitted)

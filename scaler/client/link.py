@@ -13,17 +13,14 @@ Must never: run the user's code, block on anything but its own descriptors, or l
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 import platform
 import select
-import socket as sockets
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
@@ -33,6 +30,7 @@ import cloudpickle
 import zmq
 
 from scaler.client.future import Callbacks
+from scaler.client.inbox import Inbox
 from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
 from scaler.client.patience import Patience
 from scaler.errors import DisconnectedError, ProtocolError
@@ -95,12 +93,8 @@ class Link:
         self._closed_because = ""
         self._ending: MakeError | None = None
         self._is_foreign = False
-        self._queue: deque[OpenTask | Command] = deque()
-        self._asleep = False
-        self._has_ended = False
-        self._wake_receiver, self._wake_sender = sockets.socketpair()
-        self._wake_receiver.setblocking(False)
-        self._wake_sender.setblocking(False)
+        self._inbox: Inbox[OpenTask | Command] = Inbox(self._refuse)
+        self._put = self._inbox.put
         self._work = OpenWork()
         self._handlers: dict[type, Callable[[Any], None]] = {
             HelloReplies: self._on_hello_replies,
@@ -128,9 +122,7 @@ class Link:
         """Send a task."""
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
-        self._queue.append(entry)
-        if self._asleep:
-            self._rouse()
+        self._put(entry)
 
     def check_open(self) -> None:
         """Raise `DisconnectedError` if nothing can be sent any more."""
@@ -148,34 +140,34 @@ class Link:
         return threading.current_thread() is self._thread
 
     def cancel(self, task_id: TaskId) -> None:
-        self._command(partial(self._work.cancel, task_id))
+        self._inbox.put(partial(self._work.cancel, task_id))
 
     def abandon(self, sink: Sink) -> None:
-        self._command(partial(self._work.abandon, sink))
+        self._inbox.put(partial(self._work.abandon, sink))
 
     def hold(self, instruction: ObjectInstruction) -> None:
         self.check_open()
-        self._command(partial(self._work.hold, instruction))
+        self._inbox.put(partial(self._work.hold, instruction))
 
     def release(self, object_id: ObjectId) -> None:
-        self._command(partial(self._work.release, object_id))
+        self._inbox.put(partial(self._work.release, object_id))
 
     def forget_result(self, object_id: ObjectId) -> None:
-        self._command(partial(self._work.forget_result, object_id))
+        self._inbox.put(partial(self._work.forget_result, object_id))
 
     def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
         """Ask for a large result. The receiver hears of it, or of the reason why not."""
-        self._command(_Request(partial(self._work.request, object_id, receiver), receiver))
+        self._inbox.put(_Request(partial(self._work.request, object_id, receiver), receiver))
 
     def clear(self) -> None:
         self.check_open()
-        self._command(partial(self._work.clear, CancelledError))
+        self._inbox.put(partial(self._work.clear, CancelledError))
 
     def shut_down(self) -> Future[None]:
         """Ask the scheduler to end; the future has its answer."""
         self.check_open()
         reply: Future[None] = Future()
-        self._command(_Request(partial(self._work.shut_down, reply), _ShutdownReceiver(reply)))
+        self._inbox.put(_Request(partial(self._work.shut_down, reply), _ShutdownReceiver(reply)))
         return reply
 
     def close(self, wait_seconds: float | None = None) -> None:
@@ -188,38 +180,16 @@ class Link:
             return
         self._closed_because = self._closed_because or "this client is disconnected; make a new one"
         self._ending = self._ending or CancelledError
-        self._rouse()
+        self._inbox.rouse()
         if wait_seconds != 0 and not self.is_own_thread():
             self._thread.join(wait_seconds)
 
-    def _command(self, command: Command) -> None:
-        self._queue.append(command)
-        if self._asleep:
-            self._rouse()
-
-    def _rouse(self) -> None:
-        self._asleep = False
-        if self._has_ended:  # asked after the assignment, so that it stays asleep for ever
-            self._asleep = True
-            self._refuse_queue()
-            return
-        # BlockingIOError: it has reasons enough to wake up. Else it has ended just now, after a look at the queue.
-        with contextlib.suppress(OSError):
-            self._wake_sender.send(b"\0")
-
-    def _refuse_queue(self) -> None:
-        """End what was queued after the thread had ended: whoever queues looks whether it has, afterwards."""
-        if self._is_foreign:
-            self._queue.clear()
-        while True:
-            try:
-                item = self._queue.popleft()
-            except IndexError:
-                return
-            if isinstance(item, tuple):
-                item[1].fail(self._ending or CancelledError)
-            elif isinstance(item, _Request):
-                item.receiver.fail(self._disconnected)
+    def _refuse(self, item: OpenTask | Command) -> None:
+        """Fail what came after the end."""
+        if isinstance(item, tuple):
+            item[1].fail(self._ending or self._disconnected)
+        elif isinstance(item, _Request):
+            item.receiver.fail(self._disconnected)
 
     def _disconnected(self) -> BaseException:
         return DisconnectedError(self._closed_because)
@@ -227,7 +197,8 @@ class Link:
     def leave_to_parent(self) -> None:
         """This is the copy in a forked process, where the thread does not exist: never touch what both share."""
         self._closed_because = "this client belongs to the process that this one was forked from; make a new one here"
-        self._is_foreign = self._has_ended = self._asleep = True
+        self._is_foreign = True
+        self._inbox.leave_to_parent()
 
     # The thread
 
@@ -251,14 +222,11 @@ class Link:
         make_error = self._ending or self._disconnected
         self._obey()
         self._work.give_up(make_error, self._disconnected, tell=False)
-        self._has_ended = self._asleep = True
-        self._refuse_queue()
+        self._inbox.end()
         self.callbacks.close()
         if self._socket is not None:
             self._socket.close(GOODBYE_SECONDS if self._is_welcome else 0)
         self._context.term()
-        self._wake_sender.close()
-        self._wake_receiver.close()
 
     def _sleep(self) -> None:
         """Wait until there is something to do."""
@@ -266,13 +234,10 @@ class Link:
         if message is not None:
             self._handle(message)
             return
-        self._asleep = True
-        # Asked after saying that it sleeps: who queues something now wakes it, who did before is seen here.
-        seconds = 0.0 if self._queue or self._ending else self._patience.seconds_to_next(time.monotonic())
+        may_sleep = self._inbox.fall_asleep() and self._ending is None
+        seconds = self._patience.seconds_to_next(time.monotonic()) if may_sleep else 0.0
         self._poller.poll(math.ceil(min(seconds, POLL_MOST_SECONDS) * 1000))
-        self._asleep = False
-        with contextlib.suppress(BlockingIOError):
-            self._wake_receiver.recv(4096)
+        self._inbox.wake_up()
 
     def _receive(self) -> None:
         # Asked first and acted upon last: what arrived before the cut still counts.
@@ -298,9 +263,8 @@ class Link:
 
     def _obey(self) -> None:
         """Do what other threads have queued."""
-        queue, add = self._queue, self._work.add
-        while queue:
-            item = queue.popleft()
+        take, add = self._inbox.take, self._work.add
+        while (item := take()) is not None:
             if isinstance(item, tuple):
                 add(item)
             else:
@@ -328,7 +292,7 @@ class Link:
             return
         self._patience.opened(time.monotonic())
         self._poller = select.poll()
-        for descriptor in (self._wake_receiver.fileno(), self._socket.descriptor, self._socket.monitor_descriptor):
+        for descriptor in (self._inbox.descriptor, self._socket.descriptor, self._socket.monitor_descriptor):
             self._poller.register(descriptor, select.POLLIN)
         hello = ClientHello(
             PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self._client_id
@@ -344,7 +308,7 @@ class Link:
         self._socket.close()
         self._socket, self._is_welcome = None, False
         self._poller = select.poll()
-        self._poller.register(self._wake_receiver.fileno(), select.POLLIN)
+        self._poller.register(self._inbox.descriptor, select.POLLIN)
         self._patience.lost(time.monotonic())
 
     def _on_hello_replies(self, batch: HelloReplies) -> None:

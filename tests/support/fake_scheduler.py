@@ -77,7 +77,7 @@ class FakeScheduler:
         self.heard: list[Any] = []
         self.connections: list[Connection] = []
         self.objects: dict[ObjectId, Frames] = {}
-        self.bad_message_count = 0
+        self.message_count = self.bad_message_count = 0
         self._canceled: set[TaskId] = set()
         self._commands: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -115,6 +115,10 @@ class FakeScheduler:
     def run(self, task: Task) -> None:
         """Run a task that was not answered, and answer it."""
         self._do(lambda: self._say(self.connections[-1], [self._result_of(task)]))
+
+    def stored(self, object_id: bytes) -> ObjectResponse:
+        """Return a stored object as the answer to a request."""
+        return ObjectResponse(ObjectId(object_id), 1, self.objects[ObjectId(object_id)])
 
     def of(self, kind: type[T]) -> list[T]:
         """Return the items of one type that were heard so far."""
@@ -168,6 +172,7 @@ class FakeScheduler:
         os.close(self._wake_sender)
 
     def _hear(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
+        self.message_count += 1
         try:
             batches = decode(CLIENT_TO_SCHEDULER, header, frames)
         except ProtocolError:
@@ -181,10 +186,10 @@ class FakeScheduler:
             answer = self._answers.get(type(item), lambda *_: None)(self, item)
             if answer is not None:
                 answers.append(answer)
-        self._say(connection, answers)
-        with self._changed:
+        with self._changed:  # before the answers leave: who has one may count on it
             self.heard += items
             self._changed.notify_all()
+        self._say(connection, answers)
 
     def _say(self, connection: Connection, items: Sequence[Any]) -> None:
         for header, frames in encode(SCHEDULER_TO_CLIENT, items):

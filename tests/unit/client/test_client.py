@@ -1,0 +1,521 @@
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import threading
+import time
+from concurrent.futures import CancelledError, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scaler.client.client as client_module
+from scaler.client import Client
+from scaler.client.map_run import WINDOW_TASKS
+from scaler.config import ConfigError
+from scaler.errors import (
+    ClientShutdownException,
+    DeserializeObjectError,
+    DisconnectedError,
+    MissingObjects,
+    NoWorkerError,
+    ProcessorDiedError,
+    RemoteTraceback,
+    ScalerError,
+    SerializeObjectError,
+    TaskFailedError,
+    TaskNotFoundError,
+    WorkerDiedError,
+)
+from scaler.serialization import INLINE_BYTES, Serializer
+from scaler.wire.codec import TaskFailure
+from scaler.wire.messages import (
+    ClientDisconnect,
+    GoodbyeKind,
+    InstructionKind,
+    ObjectInstruction,
+    Task,
+    TaskCancel,
+    TaskResult,
+    TaskStatus,
+)
+from tests.support.fake_scheduler import FakeScheduler
+
+
+def keywords(a: int, *rest: int, b: int = 2, **others: int) -> tuple[Any, ...]:
+    return a, rest, b, others
+
+
+def only_keyword(a: int, *, b: int) -> int:
+    return a + b
+
+
+def boom(text: str) -> None:
+    raise ValueError(text)
+
+
+class TestSettings:
+    @pytest.mark.parametrize("address", ["localhost", "tcp://host", "tcp://h:99999", "", 7])
+    def test_a_bad_address_is_refused_at_once(self, address: Any) -> None:
+        with pytest.raises(ConfigError):
+            Client(address)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"timeout_seconds": "60"},
+            {"timeout_seconds": 0},
+            {"heartbeat_interval_seconds": -1},
+            {"heartbeat_interval_seconds": None},
+            {"serializer": object()},
+        ],
+    )
+    def test_a_bad_setting_is_a_value_error(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(ValueError):
+            Client("tcp://127.0.0.1:1", **settings)
+
+    def test_the_environment_names_the_scheduler(
+        self, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SCALER_ADDRESS", scheduler.address)
+        with Client() as client:
+            assert client.submit(abs, -1).result(10) == 1
+
+    def test_without_an_address_a_local_cluster_lives_as_long_as_the_client(
+        self, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Cluster:
+            shutdowns = 0
+
+            def get_address(self) -> str:
+                return scheduler.address
+
+            def shutdown(self) -> None:
+                self.shutdowns += 1
+
+        cluster = Cluster()
+        monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+        monkeypatch.setattr(client_module, "start_local_cluster", lambda: cluster)
+        client = Client()
+        assert client.submit(abs, -1).result(10) == 1
+        client.disconnect()
+        client.disconnect()
+        assert cluster.shutdowns == 1
+
+
+class TestSubmit:
+    def test_positional_and_keyword_arguments_arrive_as_given(self, client: Client) -> None:
+        assert client.submit(keywords, 1, 2, 3, b=4, fn=5, self=6).result(10) == (1, (2, 3), 4, {"fn": 5, "self": 6})
+        assert client.submit(only_keyword, 1, b=2).result(10) == 3
+
+    @pytest.mark.parametrize(
+        ("arguments", "named"), [((), {}), ((1,), {}), ((1, 2), {}), ((1,), {"c": 1}), ((1,), {"b": 1, "c": 1})]
+    )
+    def test_wrong_arguments_are_a_type_error_before_anything_is_sent(
+        self, client: Client, scheduler: FakeScheduler, arguments: tuple[int, ...], named: dict[str, int]
+    ) -> None:
+        with pytest.raises(TypeError, match="only_keyword"):
+            client.submit(only_keyword, *arguments, **named)
+        assert client.submit(abs, -1).result(10) == 1
+        assert len(scheduler.of(Task)) == 1
+
+    def test_what_has_no_signature_works(self, client: Client) -> None:
+        assert client.submit(max, 1, 2).result(10) == 2
+        assert client.submit(int, "7").result(10) == 7
+        assert client.submit(functools.partial(pow, 2), 3).result(10) == 8
+        assert client.submit([1, 1, 2].count, 1).result(10) == 2
+
+    def test_what_cannot_be_called_is_a_type_error(self, client: Client) -> None:
+        with pytest.raises(TypeError, match="call"):
+            client.submit(3)  # type: ignore[arg-type]
+
+    def test_arguments_are_those_of_the_moment(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        small, large = [1], bytearray(b"a" * 200_000)
+        futures = [client.submit(list, small), client.submit(bytes, large)]
+        small.append(2)
+        large[0] = 0
+        for task in scheduler.wait_for(Task, 2):
+            scheduler.run(task)
+        assert [future.result(10) for future in futures] == [[1], b"a" * 200_000]
+
+    def test_a_large_argument_travels_as_an_object(self, client: Client, scheduler: FakeScheduler) -> None:
+        assert client.submit(len, b"x" * (INLINE_BYTES + 1)).result(10) == INLINE_BYTES + 1
+        kinds = [instruction.kind for instruction in scheduler.of(ObjectInstruction)]
+        assert kinds == [InstructionKind.CREATE, InstructionKind.CREATE_FOR_TASK]
+        assert len(scheduler.of(Task)[0].object_ids) == 16
+
+    def test_many_inline_arguments_do_not_blow_a_message_up(self, client: Client, scheduler: FakeScheduler) -> None:
+        values = [bytes([index]) * 10_000 for index in range(50)]
+        assert client.submit(keywords, *values).result(10) == (values[0], tuple(values[1:]), 2, {})
+        assert len(scheduler.of(Task)[0].payload) < 100_000
+
+    def test_a_function_is_sent_once(self, client: Client, scheduler: FakeScheduler) -> None:
+        assert [client.submit(keywords, n).result(10)[0] for n in range(3)] == [0, 1, 2]
+        assert client.map(keywords, [(1,)]) == [(1, (), 2, {})]
+        assert len(scheduler.of(ObjectInstruction)) == 1
+
+    def test_a_closure_is_serialised_each_time(self, client: Client) -> None:
+        cell = 1
+
+        def read() -> int:
+            return cell
+
+        assert client.submit(read).result(10) == 1
+        cell = 2
+        assert client.submit(read).result(10) == 2
+
+    def test_what_cannot_be_serialised_says_so_and_hurts_nothing_else(self, client: Client) -> None:
+        with pytest.raises(SerializeObjectError):
+            client.submit(abs, threading.Lock())
+        assert client.submit(abs, -1).result(10) == 1
+
+    def test_many_functions_do_not_fill_the_scheduler(self, client: Client, scheduler: FakeScheduler) -> None:
+        futures = [client.submit(functools.partial(pow, n), 1) for n in range(600)]
+        assert [future.result(10) for future in futures] == list(range(600))
+        for n in range(600, 1700):
+            client.submit(functools.partial(pow, n), 1).result(10)
+        scheduler.wait_for(ObjectInstruction, 500, lambda instruction: instruction.kind == InstructionKind.DELETE)
+        assert len(scheduler.objects) < 1300
+
+    def test_several_threads_may_submit(self, client: Client) -> None:
+        sums: list[int] = []
+
+        def work() -> None:
+            sums.append(sum(client.submit(abs, -n).result(10) for n in range(50)))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sums == [sum(range(50))] * 8
+
+    def test_a_serializer_of_the_users_own(self, scheduler: FakeScheduler) -> None:
+        with Client(scheduler.address, serializer=Reversed()) as client:
+            assert client.submit(keywords, 1, b=3).result(10) == (1, (), 3, {})
+            assert client.map(abs, [(-1,), (2,)]) == [1, 2]
+
+
+class Reversed(Serializer):
+    def serialize(self, obj: Any) -> bytes:
+        import cloudpickle
+
+        return bytes(reversed(cloudpickle.dumps(obj)))
+
+    def deserialize(self, payload: bytes) -> Any:
+        import pickle
+
+        return pickle.loads(bytes(reversed(payload)))
+
+
+class TestMap:
+    def test_results_come_in_the_order_of_the_items(self, client: Client) -> None:
+        assert client.map(abs, [(n,) for n in range(-5, 5)]) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
+        assert client.map(pow, ([n, 2] for n in range(3))) == [0, 1, 4]
+        assert client.map(abs, []) == []
+
+    def test_more_items_than_the_window_holds(self, client: Client) -> None:
+        count = 2 * WINDOW_TASKS + 7
+        assert client.map(abs, ((n,) for n in range(count))) == list(range(count))
+
+    def test_large_arguments_and_results(self, client: Client, scheduler: FakeScheduler) -> None:
+        items = [(bytes([n]) * 30_000,) for n in range(10)]
+        assert client.map(bytes, items) == [item for (item,) in items]
+        scheduler.wait_for(ObjectInstruction, 10, lambda instruction: instruction.kind == InstructionKind.DELETE)
+
+    @pytest.mark.parametrize("bad", [3, "ab", {1: 2}, None])
+    def test_an_item_that_is_no_tuple_leaves_nothing_running(
+        self, client: Client, scheduler: FakeScheduler, bad: Any
+    ) -> None:
+        scheduler.answers_tasks = False
+        with pytest.raises(TypeError, match="item 1"):
+            client.map(abs, [(1,), bad])
+        scheduler.wait_for(TaskCancel)
+
+    def test_an_item_that_does_not_fit_is_a_type_error(self, client: Client) -> None:
+        with pytest.raises(TypeError):
+            client.map(only_keyword, [(1,)])
+
+    def test_the_first_failure_is_raised_and_the_rest_cancelled(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                client.map(boom, [("a",), ("b",), ("c",)])
+            except ValueError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        tasks = scheduler.wait_for(Task, 3)
+        scheduler.run(tasks[1])
+        thread.join()
+        assert str(errors[0]) == "b"
+        scheduler.wait_for(TaskCancel, 2)
+        scheduler.answers_tasks = True
+        assert client.map(abs, [(-1,)]) == [1]
+
+    def test_a_timeout_cancels(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        with pytest.raises(TimeoutError, match="0 of 2"):
+            client.map(abs, [(1,), (2,)], timeout=0.05)
+        scheduler.wait_for(TaskCancel, 2)
+
+    def test_an_interrupt_cancels(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+
+        def items() -> Any:
+            yield (1,)
+            scheduler.wait_for(Task)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            client.map(abs, items())
+        scheduler.wait_for(TaskCancel)
+
+    def test_a_slow_generator_does_not_hold_tasks_back(self, client: Client, scheduler: FakeScheduler) -> None:
+        def items() -> Any:
+            for n in range(3):
+                yield (n,)
+                scheduler.wait_for(Task, n + 1)
+
+        assert client.map(abs, items()) == [0, 1, 2]
+
+    def test_progress_is_shown(self, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+        assert client.map(abs, [(-1,), (2,)], progress=True) == [1, 2]
+        assert "2/2 100%" in capsys.readouterr().err
+
+
+class TestFailures:
+    def test_a_users_exception_keeps_its_type_and_shows_where_it_was_raised(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="oh dear") as caught:
+            client.submit(boom, "oh dear").result(10)
+        assert isinstance(caught.value.__cause__, RemoteTraceback)
+        assert "in boom" in str(caught.value.__cause__)
+
+    @pytest.mark.parametrize(
+        ("status", "error"),
+        [
+            (TaskStatus.PROCESSOR_DIED, ProcessorDiedError),
+            (TaskStatus.WORKER_DIED, WorkerDiedError),
+            (TaskStatus.NO_WORKER, NoWorkerError),
+            (TaskStatus.NOT_FOUND, TaskNotFoundError),
+            (TaskStatus.MISSING_OBJECTS, MissingObjects),
+            (TaskStatus.INTERNAL_ERROR, TaskFailedError),
+        ],
+    )
+    def test_each_status_has_its_error(
+        self, client: Client, scheduler: FakeScheduler, status: int, error: type[ScalerError]
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+        (task,) = scheduler.wait_for(Task)
+        scheduler.say(TaskResult(task.task_id, status, b"exit code 9", 0))
+        with pytest.raises(error, match="exit code 9"):
+            future.result(10)
+        assert type(future.exception()) is error
+
+    def test_a_task_that_the_scheduler_cancels_is_cancelled(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+        (task,) = scheduler.wait_for(Task)
+        scheduler.say(TaskResult(task.task_id, TaskStatus.CANCELED, b"", 0))
+        with pytest.raises(CancelledError):
+            future.result(10)
+        assert future.cancelled()
+
+    @pytest.mark.parametrize("pickled", [b"", b"garbage", b"K\x03."])
+    def test_an_exception_that_does_not_arrive_is_told_as_text(
+        self, client: Client, scheduler: FakeScheduler, pickled: bytes
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+        (task,) = scheduler.wait_for(Task)
+        failure = TaskFailure("mod.MyError", "the text", "line 7", pickled)
+        scheduler.say(TaskResult(task.task_id, TaskStatus.FAILED, failure.encode(), 0))
+        with pytest.raises(TaskFailedError, match=r"(?s)mod.MyError: the text.*line 7"):
+            future.result(10)
+
+    @pytest.mark.parametrize("payload", [b"", b"garbage"])
+    def test_a_failure_or_a_value_that_cannot_be_read(
+        self, client: Client, scheduler: FakeScheduler, payload: bytes
+    ) -> None:
+        scheduler.answers_tasks = False
+        futures = [client.submit(abs, n) for n in range(2)]
+        first, second = scheduler.wait_for(Task, 2)
+        scheduler.say(TaskResult(first.task_id, TaskStatus.FAILED, b"garbage", 0))
+        scheduler.say(TaskResult(second.task_id, TaskStatus.SUCCESS, payload, 0))
+        with pytest.raises(TaskFailedError):
+            futures[0].result(10)
+        with pytest.raises(DeserializeObjectError):
+            futures[1].result(10)
+        assert isinstance(futures[1].exception(), DeserializeObjectError)
+
+
+class TestObjects:
+    def test_an_object_is_sent_once_for_many_tasks(self, client: Client, scheduler: FakeScheduler) -> None:
+        reference = client.send_object([1, 2, 3], name="numbers")
+        assert client.submit(sum, reference).result(10) == 6
+        assert client.submit(keywords, 1, x=reference).result(10)[3] == {"x": [1, 2, 3]}
+        assert client.map(len, [(reference,)] * 3) == [3, 3, 3]
+        created = [item for item in scheduler.of(ObjectInstruction) if item.name == "numbers"]
+        assert len(created) == 1
+
+    def test_an_object_goes_with_its_last_reference_and_not_before_its_tasks(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(sum, client.send_object([1, 2]))
+        gc.collect()
+        (task,) = scheduler.wait_for(Task)
+        scheduler.run(task)
+        assert future.result(10) == 3
+        gone = scheduler.wait_for(ObjectInstruction, 1, lambda item: item.kind == InstructionKind.DELETE)
+        assert gone[0].object_id == task.object_ids
+
+    def test_clear_cancels_and_forgets(self, client: Client, scheduler: FakeScheduler) -> None:
+        reference = client.send_object("x")
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+        scheduler.wait_for(Task)
+        client.clear()
+        with pytest.raises(CancelledError):
+            future.result(10)
+        with pytest.raises(MissingObjects, match="cleared"):
+            client.submit(len, reference)
+        scheduler.wait_for(TaskCancel)
+        scheduler.wait_until(lambda: not scheduler.objects)
+        scheduler.answers_tasks = True
+        assert client.submit(abs, -1).result(10) == 1
+        assert client.submit(len, client.send_object("xyz")).result(10) == 3
+
+    def test_a_nested_reference_is_refused_with_a_clear_sentence(self, client: Client) -> None:
+        reference = client.send_object(1)
+        with pytest.raises(SerializeObjectError, match="argument of its own"):
+            client.submit(len, [reference])
+
+
+class TestEnd:
+    def test_disconnect_cancels_says_goodbye_and_may_be_repeated(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+        scheduler.wait_for(Task)
+        client.disconnect()
+        client.disconnect()
+        assert future.cancelled()
+        with pytest.raises(CancelledError):
+            future.result()
+        (goodbye,) = scheduler.wait_for(ClientDisconnect)
+        assert goodbye.kind == GoodbyeKind.DISCONNECT
+
+    def test_a_disconnected_client_says_so(self, scheduler: FakeScheduler) -> None:
+        client = Client(scheduler.address)
+        reference = client.send_object(1)
+        client.disconnect()
+        uses = [
+            lambda: client.submit(abs, 1),
+            lambda: client.map(abs, [(1,)]),
+            lambda: client.send_object(1),
+            client.clear,
+            client.shutdown,
+            lambda: client.submit(abs, reference),
+        ]
+        for use in uses:
+            with pytest.raises(DisconnectedError, match="disconnected"):
+                use()
+
+    def test_no_future_is_left_when_threads_submit_while_the_client_leaves(self, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        for _ in range(10):
+            client = Client(scheduler.address)
+            futures: list[Any] = []
+
+            def submit_until_refused(client: Client = client, futures: list[Any] = futures) -> None:
+                with contextlib.suppress(DisconnectedError):
+                    while True:
+                        futures.append(client.submit(abs, 1))
+
+            threads = [threading.Thread(target=submit_until_refused) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            client.disconnect()
+            for thread in threads:
+                thread.join()
+            assert len(wait(futures, timeout=10).not_done) == 0
+            assert all(future.cancelled() for future in futures)
+
+    def test_disconnecting_without_a_scheduler_is_quick(self) -> None:
+        started = time.monotonic()
+        client = Client("tcp://127.0.0.1:1")
+        future = client.submit(abs, 1)
+        client.disconnect()
+        assert future.cancelled()
+        assert time.monotonic() - started < 2  # 0.01 in fact; machines may be busy
+
+    def test_nothing_is_left_of_a_client(self, scheduler: FakeScheduler) -> None:
+        def descriptors() -> int:
+            return len(list(Path("/dev/fd").iterdir()))
+
+        with Client(scheduler.address) as client:
+            client.submit(abs, 1).result(10)
+        before, threads = descriptors(), threading.active_count()
+        for _ in range(5):
+            with Client(scheduler.address) as client:
+                client.submit(abs, 1).add_done_callback(lambda future: None)
+                client.submit(abs, 1).result(10)
+        scheduler.wait_for(ClientDisconnect, 6)
+        deadline = time.monotonic() + 10
+        while (descriptors() > before or threading.active_count() > threads) and time.monotonic() < deadline:
+            threading.Event().wait(0.01)  # ZeroMQ closes the other end's descriptors in its own time
+        assert descriptors() <= before
+        assert threading.active_count() <= threads
+
+    def test_a_client_that_nobody_holds_leaves(self, scheduler: FakeScheduler) -> None:
+        future = Client(scheduler.address).submit(abs, -3)
+        assert future.result(10) == 3
+        del future
+        gc.collect()
+        scheduler.wait_for(ClientDisconnect)
+
+    def test_a_refused_shutdown_leaves_the_client_usable(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.refuses_shutdown_because = "this scheduler is protected"
+        with pytest.raises(ClientShutdownException, match="protected"):
+            client.shutdown()
+        assert client.submit(abs, -1).result(10) == 1
+
+    def test_an_accepted_shutdown_disconnects(self, client: Client, scheduler: FakeScheduler) -> None:
+        client.shutdown()
+        assert scheduler.of(ClientDisconnect)[0].kind == GoodbyeKind.SHUTDOWN
+        with pytest.raises(DisconnectedError):
+            client.submit(abs, 1)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_a_forked_copy_is_refused_and_harmless(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, -1)
+        scheduler.wait_for(Task)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                errors = []
+                for use in (lambda: client.submit(abs, 1), lambda: future.result(10)):
+                    try:
+                        use()
+                    except DisconnectedError as error:
+                        errors.append("forked" in str(error))
+                client.disconnect()
+                code = 0 if errors == [True, True] else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        scheduler.run(scheduler.of(Task)[0])
+        assert future.result(10) == 1

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import gc
+import threading
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, as_completed, wait
+
+import pytest
+
+from scaler.client import Client, ScalerFuture
+from scaler.errors import DisconnectedError, MissingObjects
+from scaler.wire.messages import InstructionKind, ObjectInstruction, ObjectRequest, Task, TaskCancel, TaskResult
+from tests.support.fake_scheduler import FakeScheduler
+
+LARGE = 100_000
+
+
+def is_delete(instruction: ObjectInstruction) -> bool:
+    return instruction.kind == InstructionKind.DELETE
+
+
+def boom() -> None:
+    raise ValueError("boom")
+
+
+def test_a_future_runs_from_submit_to_end(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    assert isinstance(future, ScalerFuture)
+    assert len(future.task_id) == 16
+    assert future.running()
+    assert not future.done()
+    with pytest.raises(concurrent.futures.TimeoutError):
+        future.result(0.01)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        future.exception(0.01)
+    scheduler.run(*scheduler.wait_for(Task))
+    assert future.result(10) == 1
+    assert future.exception() is None
+    assert future.done()
+    assert not future.running()
+    assert not future.cancel()
+
+
+def test_a_result_is_read_once(client: Client) -> None:
+    future = client.submit(list, (1, 2))
+    assert future.result(10) is future.result()
+
+
+def test_cancel_wakes_everybody_and_tells_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    futures = [client.submit(abs, n) for n in range(3)]
+    scheduler.wait_for(Task, 3)
+    assert all(future.cancel() for future in futures)
+    assert all(future.cancel() for future in futures)
+    assert all(future.cancelled() and future.done() for future in futures)
+    assert wait(futures, timeout=10).done == set(futures)
+    assert set(as_completed(futures, timeout=10)) == set(futures)
+    with pytest.raises(CancelledError):
+        futures[0].result()
+    cancelled = {cancel.task_id for cancel in scheduler.wait_for(TaskCancel, 3)}
+    assert cancelled == {future.task_id for future in futures}
+
+
+def test_a_thread_that_waits_is_woken_by_cancel(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, 1)
+    waits = [
+        threading.Thread(target=lambda: wait([future])),
+        threading.Thread(target=lambda: list(as_completed([future]))),
+    ]
+    for thread in waits:
+        thread.start()
+    future.cancel()
+    for thread in waits:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_late_result_of_a_cancelled_task_is_ignored(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(bytes, LARGE)
+    (task,) = scheduler.wait_for(Task)
+    future.cancel()
+    scheduler.wait_for(TaskCancel)
+    scheduler.run(task)
+    scheduler.wait_for(ObjectInstruction, 1, is_delete)  # nobody will ever ask for it
+    assert future.cancelled()
+
+
+def test_wait_sees_the_first_exception(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    futures = [client.submit(abs, 1), client.submit(boom)]
+    scheduler.run(scheduler.wait_for(Task, 2)[1])
+    assert wait(futures, timeout=10, return_when=FIRST_EXCEPTION).done == {futures[1]}
+
+
+def test_callbacks_run_outside_the_links_thread(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -7)
+    seen: list[object] = []
+    is_called = threading.Event()
+
+    def callback(done: concurrent.futures.Future[int]) -> None:
+        # Waiting for another task here would be a deadlock in the link's thread.
+        seen.extend([done, client.submit(abs, -8).result(10), threading.current_thread().name])
+        is_called.set()
+
+    future.add_done_callback(lambda done: 1 / 0)
+    future.add_done_callback(callback)
+    scheduler.answers_tasks = True
+    scheduler.run(*scheduler.wait_for(Task))
+    assert is_called.wait(10)
+    assert seen == [future, 8, "scaler-callbacks"]
+    future.add_done_callback(lambda done: seen.append("at once"))
+    assert seen[-1] == "at once"
+
+
+def test_a_callback_finds_a_large_result_there(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(bytes, LARGE)
+    sizes: list[int] = []
+    is_called = threading.Event()
+    future.add_done_callback(lambda done: (sizes.append(len(done.result(0))), is_called.set()))
+    scheduler.run(*scheduler.wait_for(Task))
+    assert is_called.wait(10)
+    assert sizes == [LARGE]
+
+
+class TestLargeResults:
+    def test_they_are_fetched_once_when_asked_for(self, client: Client, scheduler: FakeScheduler) -> None:
+        future = client.submit(bytes, LARGE)
+        wait([future], timeout=10)
+        assert future.exception() is None
+        assert not scheduler.of(ObjectRequest)
+        value = future.result(10)
+        assert value == bytes(LARGE)
+        assert future.result() is value
+        scheduler.wait_for(ObjectInstruction, 1, is_delete)
+        assert len(scheduler.of(ObjectRequest)) == 1
+
+    def test_a_timeout_is_honoured_and_the_next_one_who_asks_gets_it(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_requests = False
+        future = client.submit(bytes, LARGE)
+        wait([future], timeout=10)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            future.result(0.02)
+        scheduler.wait_for(ObjectRequest)
+        scheduler.say(scheduler.stored(future.task_id))
+        assert len(future.result(10)) == LARGE
+        assert len(scheduler.of(ObjectRequest)) == 1
+
+    def test_one_that_nobody_can_ask_for_is_deleted(self, client: Client, scheduler: FakeScheduler) -> None:
+        future = client.submit(bytes, LARGE)
+        wait([future], timeout=10)
+        del future
+        gc.collect()
+        scheduler.wait_for(ObjectInstruction, 1, is_delete)
+
+    def test_one_that_is_gone_is_missing(self, client: Client, scheduler: FakeScheduler) -> None:
+        future = client.submit(bytes, LARGE)
+        wait([future], timeout=10)
+        scheduler.objects.clear()
+        with pytest.raises(MissingObjects):
+            future.result(10)
+
+    def test_after_disconnect_they_are_out_of_reach(self, client: Client) -> None:
+        future = client.submit(bytes, LARGE)
+        wait([future], timeout=10)
+        client.disconnect()
+        with pytest.raises(DisconnectedError):
+            future.result(10)
+
+    def test_a_request_that_disconnect_cuts_off_ends(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_requests = False
+        future = client.submit(bytes, LARGE)
+        wait([future], timeout=10)
+        errors: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                future.result()
+            except DisconnectedError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        scheduler.wait_for(ObjectRequest)
+        client.disconnect()
+        thread.join(10)
+        assert len(errors) == 1
+
+
+class TestAsyncio:
+    def test_futures_can_be_awaited(self, client: Client) -> None:
+        async def main() -> tuple[int, int, int]:
+            large = client.submit(bytes, LARGE)
+            wait([large], timeout=10)
+            return await client.submit(abs, -1), len(await client.submit(bytes, LARGE)), len(await large)
+
+        assert asyncio.run(main()) == (1, LARGE, LARGE)
+
+    def test_wrap_future_and_exceptions(self, client: Client) -> None:
+        async def main() -> None:
+            assert await asyncio.wrap_future(client.submit(abs, -1)) == 1
+            with pytest.raises(ValueError, match="boom"):
+                await client.submit(boom)
+
+        asyncio.run(main())
+
+    def test_cancelling_the_waiter_cancels_the_task(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+
+        async def main() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(future), 0.01)
+
+        asyncio.run(main())
+        assert future.cancelled()
+
+
+def test_a_result_that_says_nothing_new_is_ignored(client: Client, scheduler: FakeScheduler) -> None:
+    future = client.submit(abs, -1)
+    assert future.result(10) == 1
+    scheduler.say(TaskResult(future.task_id, 1, b"", 0), TaskResult(b"?" * 16, 0, b"", 0))
+    assert client.submit(abs, -2).result(10) == 2
+    assert future.result() == 1

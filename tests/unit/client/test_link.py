@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from scaler.client import link as link_module
+from scaler.client.arguments import ArgumentPacker
+from scaler.client.client import Client
+from scaler.client.functions import Functions
+from scaler.client.link import Link
+from scaler.errors import DisconnectedError
+from scaler.ids import ClientId, IdSource, TaskId, random_id
+from scaler.serialization import DefaultSerializer
+from scaler.wire.messages import (
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHello,
+    HelloReply,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from tests.support.fake_scheduler import FakeScheduler
+
+NOBODY = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture
+def new_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client]]:
+    """Make clients that look for a silent scheduler soon."""
+    clients: list[Client] = []
+
+    def impatient_link(*arguments: Any) -> Link:
+        return Link(*arguments, silence_seconds=0.5)
+
+    def new(address: str, **settings: Any) -> Client:
+        clients.append(Client(address, **{"heartbeat_interval_seconds": 0.02, **settings}))
+        return clients[-1]
+
+    monkeypatch.setattr("scaler.client.client.Link", impatient_link)
+    yield new
+    for client in clients:
+        client.disconnect()
+
+
+class TestHello:
+    def test_nothing_but_the_hello_is_sent_before_its_reply(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_hellos=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            reference = client.send_object("abc")
+            future = client.submit(len, reference)
+            (hello,) = scheduler.wait_for(ClientHello)
+            assert hello.client_id == client.identity
+            assert {type(item) for item in scheduler.heard} == {ClientHello}
+            scheduler.say(HelloReply(1, "", scheduler.scheduler_id, 1, "0"))
+            assert future.result(10) == 3
+            assert [type(item) for item in scheduler.heard if not isinstance(item, ClientHeartbeat)][-3:] == [
+                ObjectInstruction,
+                ObjectInstruction,
+                Task,
+            ]
+
+    def test_a_refusal_fails_everything_with_its_reason(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_hellos=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            future = client.submit(abs, 1)
+            scheduler.wait_for(ClientHello)
+            scheduler.say(HelloReply(0, "this scheduler speaks 9, the client 1", scheduler.scheduler_id, 9, "9"))
+            with pytest.raises(DisconnectedError, match="speaks 9"):
+                future.result(10)
+            with pytest.raises(DisconnectedError, match="speaks 9"):
+                client.submit(abs, 1)
+            client.disconnect()
+
+    def test_a_second_reply_changes_nothing(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.say(HelloReply(0, "too late", scheduler.scheduler_id, 1, "0"))
+            assert client.submit(abs, -2).result(10) == 2
+
+
+class TestReconnect:
+    def test_the_next_scheduler_at_the_address_is_told_everything_again(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler(answers_tasks=False) as first:
+            client = new_client(first.address)
+            reference = client.send_object([1, 2, 3])
+            futures = [client.submit(sum, reference), client.submit(len, b"x" * 50_000)]
+            unsent = client.submit(abs, -1)
+            first.wait_for(Task, 3)
+            unsent.cancel()
+            first.close()
+            with FakeScheduler(first.address) as second:
+                assert [future.result(10) for future in futures] == [6, 50_000]
+                assert second.of(ClientHello)[0].client_id == client.identity
+                assert len(second.of(Task)) == 2
+                assert client.submit(sum, reference).result(10) == 6
+
+    def test_work_submitted_while_nobody_is_there_is_done_later(self, new_client: Callable[..., Client]) -> None:
+        first = FakeScheduler()
+        client = new_client(first.address)
+        assert client.submit(abs, -1).result(10) == 1
+        first.close()
+        future = client.submit(abs, -2)
+        with FakeScheduler(first.address):
+            assert future.result(10) == 2
+
+    def test_a_scheduler_that_asks_for_a_hello_gets_one_on_a_new_connection(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task)
+            scheduler.say(HelloRequest("who are you?"))
+            scheduler.wait_for(ClientHello, 2)
+            assert len(set(scheduler.connections)) == 2
+            again = scheduler.wait_for(Task, 2)
+            assert again[0] == again[1]
+            scheduler.run(again[1])
+            assert future.result(10) == 1
+
+    def test_silence_is_answered_with_a_new_connection(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task)
+            scheduler.answers_heartbeats = False
+            scheduler.wait_for(ClientHello, 2)
+            scheduler.answers_heartbeats = True
+            scheduler.run(scheduler.wait_for(Task, 2)[1])
+            assert future.result(10) == 1
+
+    def test_asking_for_hellos_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_hellos=False) as scheduler:
+            new_client(scheduler.address, heartbeat_interval_seconds=2)
+            started = time.monotonic()
+            for count in range(1, 5):
+                scheduler.wait_for(ClientHello, count)
+                scheduler.say(HelloRequest("again"))
+            assert time.monotonic() - started > 0.1
+
+    def test_a_map_survives_a_restart(self, new_client: Callable[..., Client]) -> None:
+        first = FakeScheduler(answers_tasks=False)
+        client = new_client(first.address)
+        second: list[FakeScheduler] = []
+
+        def items() -> Iterator[tuple[int]]:
+            for n in range(100):
+                yield (n,)
+            first.wait_for(Task, 100)
+            first.close()
+            second.append(FakeScheduler(first.address))
+
+        assert client.map(abs, items()) == list(range(100))
+        second[0].close()
+
+
+class TestTimeout:
+    def test_a_scheduler_that_never_comes_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
+        client = new_client(NOBODY, timeout_seconds=0.1)
+        futures = [client.submit(abs, n) for n in range(3)]
+        for future in futures:
+            with pytest.raises(TimeoutError, match=r"tcp://127.0.0.1:1 for 0.1 seconds; check"):
+                future.result(10)
+        assert futures[0].exception() is not futures[1].exception()
+        with pytest.raises(TimeoutError, match="no scheduler"):
+            client.map(abs, [(1,)])
+        with pytest.raises(TimeoutError, match="no scheduler"):
+            client.shutdown()
+
+    def test_the_client_is_usable_when_the_scheduler_comes_back(self, new_client: Callable[..., Client]) -> None:
+        first = FakeScheduler(answers_tasks=False)
+        client = new_client(first.address, timeout_seconds=0.2)
+        reference = client.send_object("abc")
+        lost = client.submit(abs, 1)
+        first.wait_for(Task)
+        first.close()
+        with pytest.raises(TimeoutError):
+            lost.result(10)
+        with FakeScheduler(first.address) as second:
+            (cancel,) = second.wait_for(TaskCancel)
+            assert cancel.task_id == lost.task_id
+            assert client.submit(len, reference).result(10) == 3
+
+    def test_a_silent_scheduler_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, timeout_seconds=0.3)
+            future = client.submit(abs, 1)
+            scheduler.wait_for(Task)
+            scheduler.answers_hellos = scheduler.answers_heartbeats = False
+            with pytest.raises(TimeoutError):
+                future.result(10)
+
+    def test_a_task_may_take_longer_than_the_timeout(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, timeout_seconds=0.1)
+            future = client.submit(abs, -1)
+            (task,) = scheduler.wait_for(Task)
+            scheduler.wait_for(ClientHeartbeat, len(scheduler.of(ClientHeartbeat)) + 10)  # 0.2 seconds
+            scheduler.run(task)
+            assert future.result(10) == 1
+
+
+class TestHostileInput:
+    @pytest.mark.parametrize("header", [b"", b"garbage", b"\0" * 64, b"\xff" * 1000])
+    def test_garbage_is_counted_and_ignored(self, new_client: Callable[..., Client], header: bytes) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.say_bytes(header, [b"frame"])
+            assert client.submit(abs, -2).result(10) == 2
+            assert client._link.bad_message_count == 1
+
+    def test_results_of_unknown_tasks_are_ignored_and_large_ones_deleted(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.say(TaskResult(TaskId(b"u" * 16), 0, b"", 0), TaskResult(TaskId(b"v" * 16), 0, b"", 99))
+            (gone,) = scheduler.wait_for(ObjectInstruction, 1, lambda item: item.kind == InstructionKind.DELETE)
+            assert gone.object_id == b"v" * 16
+
+
+class TestThread:
+    def entry(self, sink: Any) -> Any:
+        function = Functions(DefaultSerializer()).get(abs)
+        packed = ArgumentPacker(DefaultSerializer()).pack((-1,), {})
+        task = Task(TaskId(IdSource()()), function.instruction.object_id, packed.block, b"")
+        return task, sink, function.instruction, (), ()
+
+    def test_a_burst_takes_few_wake_ups(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.map(abs, [(1,)] * 5000) == [1] * 5000
+            assert scheduler.message_count < 500
+
+    def test_what_is_queued_after_the_end_is_refused(self) -> None:
+        link = Link(NOBODY, ClientId(random_id()), 60, 2)
+        link.close()
+        failed: Future[None] = Future()
+
+        class Sink:
+            def fail(self, make_error: Callable[[], BaseException]) -> None:
+                failed.set_exception(make_error())
+
+            def receive_frames(self, *_: Any) -> None: ...
+
+        link.fetch(b"1" * 16, Sink())  # type: ignore[arg-type]
+        assert isinstance(failed.exception(10), DisconnectedError)
+        with pytest.raises(DisconnectedError):
+            link.submit(self.entry(Sink()))
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_bug_in_the_thread_leaves_nobody_waiting(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_arguments: Any) -> Any:
+            raise RuntimeError("a bug")
+
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            futures = [client.submit(abs, n) for n in range(3)]
+            scheduler.wait_for(Task, 3)
+            monkeypatch.setattr(link_module, "decode", fail)
+            for future in futures:
+                with pytest.raises(DisconnectedError, match="bug"):
+                    future.result(10)
+
+    def test_heartbeats_and_goodbye(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address)
+            scheduler.wait_for(ClientHeartbeat, 3)
+            client.disconnect()
+            scheduler.wait_for(ClientDisconnect)

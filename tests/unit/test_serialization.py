@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import functools
+import math
+import pickle
+import sys
+import types
+from typing import Any
+
+import cloudpickle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.errors import DeserializeObjectError, SerializeObjectError
+from scaler.ids import ObjectId, content_id
+from scaler.serialization import (
+    INLINE_BYTES,
+    OBJECT,
+    OUT_OF_BAND_BYTES,
+    VALUE,
+    DefaultSerializer,
+    Serializer,
+    argument_block,
+    from_frames,
+    function_from_frames,
+    function_to_frames,
+    plain_block,
+    read_arguments,
+    size_of,
+    to_frames,
+    what_pickle_depends_on,
+)
+
+DEFAULT = DefaultSerializer()
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.complex_numbers(allow_nan=False)
+    | st.text()
+    | st.binary()
+)
+hashable = st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=4), max_leaves=8)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(hashable, inner, max_size=5)
+        | st.tuples(inner, inner)
+        | st.sets(hashable, max_size=5)
+    ),
+    max_leaves=30,
+)
+
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+class Shouting(Serializer):
+    def __init__(self, mark: str = "!") -> None:
+        self.mark = mark
+
+    def serialize(self, obj: Any) -> bytes:
+        return pickle.dumps((self.mark, obj))
+
+    def deserialize(self, payload: bytes) -> Any:
+        mark, obj = pickle.loads(payload)
+        assert mark == self.mark
+        return obj
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return int, ("not a number",)
+
+
+# Values
+
+
+@given(values)
+def test_a_value_survives_the_way(value: Any) -> None:
+    assert from_frames(DEFAULT, to_frames(DEFAULT, value)) == value
+    assert DEFAULT.deserialize(DEFAULT.serialize(value)) == value
+    assert from_frames(Shouting(), to_frames(Shouting(), value)) == value
+
+
+@given(values)
+def test_the_short_cut_makes_what_cloudpickle_makes(value: Any) -> None:
+    frames = to_frames(DEFAULT, value)
+    if len(frames) == 1:
+        assert pickle.loads(frames[0]) == pickle.loads(cloudpickle.dumps(value, protocol=5))
+
+
+@given(scalars)
+def test_for_one_plain_value_the_bytes_are_the_same(value: Any) -> None:
+    assert DEFAULT.serialize(value) == cloudpickle.dumps(value, protocol=5)
+
+
+def test_what_lives_in_main_travels_by_value_inside_containers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Point, "__module__", "__main__")
+    for value in ([Point(3)], {"p": Point(3)}, (Point,), {Point(3)}):
+        data = to_frames(DEFAULT, value)[0]
+        assert b"__create__" in bytes(data) or b"_make_skeleton_class" in bytes(data)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_large_buffers_stay_out_of_the_pickle(kind: type) -> None:
+    value = kind(b"x" * (2 * OUT_OF_BAND_BYTES))
+    frames = to_frames(DEFAULT, value)
+    if kind is bytes:
+        assert [memoryview(frame).nbytes > OUT_OF_BAND_BYTES for frame in frames] == [False, True]
+    assert size_of(frames) >= len(value)
+    back = from_frames(DEFAULT, [bytes(frame) for frame in frames])
+    assert back == value
+    assert type(back) is kind
+
+
+def test_what_cannot_be_serialised_or_read_says_why() -> None:
+    with pytest.raises(SerializeObjectError, match="generator"):
+        to_frames(DEFAULT, (n for n in ()))
+    with pytest.raises(DeserializeObjectError, match="ValueError"):
+        from_frames(DEFAULT, to_frames(DEFAULT, Unreadable()))
+    with pytest.raises(DeserializeObjectError):
+        from_frames(DEFAULT, [b""])
+
+
+# Blocks of arguments
+
+
+@given(st.lists(values, max_size=5), st.dictionaries(st.text(min_size=1), values, max_size=4))
+def test_a_block_of_arguments_survives_the_way(positional: list[Any], keywords: dict[str, Any]) -> None:
+    named = [("", value) for value in positional] + list(keywords.items())
+    block = b"".join(argument_block(VALUE, DEFAULT.serialize(value), name) for name, value in named)
+    assert read_arguments(block, DEFAULT.deserialize, lambda _id: None) == (positional, keywords)
+
+
+@given(st.lists(scalars, max_size=8))
+def test_the_short_cut_for_blocks_makes_the_same_block(arguments: list[Any]) -> None:
+    expected = b"".join(argument_block(VALUE, DEFAULT.serialize(value)) for value in arguments)
+    assert plain_block(arguments) == (expected if len(expected) <= INLINE_BYTES else None)
+
+
+@pytest.mark.parametrize("arguments", [[[1]], [(1,)], [Point(1)], [b"x" * INLINE_BYTES], [1, "x", {}]])
+def test_the_short_cut_leaves_alone_what_is_not_for_it(arguments: list[Any]) -> None:
+    assert plain_block(arguments) is None
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_objects_in_a_block_are_asked_for_by_their_ids(object_id: bytes) -> None:
+    block = argument_block(OBJECT, object_id) + argument_block(VALUE, DEFAULT.serialize(1), "b")
+    assert read_arguments(block, DEFAULT.deserialize, lambda found: found) == ([ObjectId(object_id)], {"b": 1})
+
+
+# Functions
+
+
+def in_main(source: str, **namespace: Any) -> Any:
+    """Return the function `f` as a script would define it."""
+    space = {"__name__": "__main__", **namespace}
+    exec(compile(source, "<script>", "exec", dont_inherit=True), space)
+    return space["f"]
+
+
+class Owner:
+    def method(self) -> None: ...
+
+    @classmethod
+    def make(cls) -> None: ...
+
+
+@pytest.mark.parametrize("function", [len, math.sqrt, int, dict, Owner, size_of, argument_block, Point])
+def test_what_is_pickled_by_name_depends_on_nothing(function: Any) -> None:
+    assert what_pickle_depends_on(function) == ()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        functools.partial(pow, 2),
+        Owner().method,
+        Owner.make,
+        [1].append,
+        in_main("def f(a=[]): return a"),
+        in_main("def f(*, a=1): return a"),
+        in_main("def f(): return x", x=1),
+        in_main("def f(n): return f(n - 1) if n else 0"),
+        in_main("def f(): return (lambda: x)()", x=1),
+        in_main("def f(a: Point): return a", Point=type("Point", (), {"__module__": "__main__"})),
+        in_main("class f: value = 1"),
+        in_main("def f(): return module.x", module=types.ModuleType("made_up")),
+        in_main("def outer(n):\n    def f(): return n\n    return f\nf = outer(1)"),
+    ],
+)
+def test_what_can_change_is_not_remembered(function: Any) -> None:
+    assert what_pickle_depends_on(function) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        in_main("def f(x): return len(x)"),
+        in_main("f = lambda x: x"),
+        in_main("def f(x: int) -> 'str': return math.sqrt(x)", math=math),
+        in_main("def f(x): return [math.sqrt(y) for y in x]", math=math),
+    ],
+)
+def test_functions_that_look_at_nothing_that_changes_are_remembered(function: Any) -> None:
+    state = what_pickle_depends_on(function)
+    assert state is not None
+    assert state == what_pickle_depends_on(function)
+    assert function_to_frames(DEFAULT, function) == function_to_frames(DEFAULT, function)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f.__globals__.update(x=1),
+        lambda f: f.__globals__.update(len=abs),
+        lambda f: f.__globals__.update(math=pickle),
+        lambda f: setattr(f, "attribute", 1),
+        lambda f: setattr(f, "__defaults__", (1,)),
+        lambda f: setattr(f, "__code__", (lambda a: a).__code__),
+    ],
+)
+def test_a_change_is_noticed(change: Any) -> None:
+    function = in_main("def f(a): return len(a), math.pi, x", math=math)
+    before = what_pickle_depends_on(function)
+    assert before is not None
+    change(function)
+    assert what_pickle_depends_on(function) != before
+
+
+def test_a_module_that_is_pickled_by_value_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("made_up")
+    exec("def f(): return 1", module.__dict__)
+    monkeypatch.setitem(sys.modules, "made_up", module)
+    assert what_pickle_depends_on(module.f) == ()
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        assert what_pickle_depends_on(module.f) is None
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def test_a_name_that_means_another_function_now_is_not_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = math.sqrt
+    monkeypatch.setattr(math, "sqrt", abs)
+    assert what_pickle_depends_on(original) is None
+
+
+@pytest.mark.parametrize("serializer", [DEFAULT, Shouting("?")])
+def test_a_function_travels_with_its_serializer(serializer: Serializer) -> None:
+    back, function = function_from_frames(function_to_frames(serializer, size_of))
+    assert type(back) is type(serializer)
+    assert function([b"ab"]) == 2
+    assert back.deserialize(serializer.serialize(1)) == 1
+
+
+def test_the_id_of_content_depends_on_where_its_parts_end() -> None:
+    assert content_id([b"ab", b"c"]) != content_id([b"a", b"bc"])
+    assert content_id([b"ab"]) == content_id([memoryview(b"ab")])

@@ -147,6 +147,8 @@ class RouterSocket:
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
+            if self.address.startswith("ipc://"):  # ZeroMQ leaves the file behind
+                Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
 
 
 class DealerSocket:

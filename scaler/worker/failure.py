@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import cloudpickle
 
 from scaler.wire.codec import TaskFailure
+
+T = TypeVar("T")
 
 TEXT_CHARACTERS = 64 * 1024
 """The most of a text or a traceback that travels."""
@@ -30,13 +34,21 @@ _OWN_FILES = frozenset(
 
 def describe_failure(error: BaseException) -> TaskFailure:
     """Return type, text, traceback and, if it can be pickled and read again, the exception itself."""
-    kind = type(error)
+    name = _try(_type_name, error, "an exception whose type has no name")
     return TaskFailure(
-        _clean(f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__),
-        _clean(_text(error)),
-        _clean(_traceback(error)),
-        _pickled(error),
+        name,
+        _clean(_try(str, error, "<its text cannot be shown>")),
+        _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n"),
+        _try(_pickled, error, b""),
     )
+
+
+def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise: T) -> T:
+    """Whatever is asked of an exception may run its class's code, and that may raise anything."""
+    try:
+        return describe(error)
+    except BaseException:  # noqa: BLE001 - see above
+        return otherwise
 
 
 def _clean(text: str) -> str:
@@ -47,36 +59,30 @@ def _clean(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException as second:  # noqa: BLE001 - user code
-        return f"<its text cannot be shown: str() raised {type(second).__name__}>"
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return _clean(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
 def _traceback(error: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(type(error), error, _user_frames(error.__traceback__)))
-    except BaseException as second:  # noqa: BLE001 - user code
-        frames = "".join(traceback.format_tb(_user_frames(error.__traceback__)))
-        return f"{frames}{type(error).__name__}: <its traceback cannot be shown: {type(second).__name__}>\n"
+    return "".join(traceback.format_exception(type(error), error, _user_frames(error)))
 
 
-def _user_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame on that is not ours."""
-    while frames is not None and frames.tb_frame.f_code.co_filename in _OWN_FILES:
-        frames = frames.tb_next
-    return frames
+def _frames(error: BaseException) -> str:
+    return "".join(traceback.format_tb(_user_frames(error)))
 
 
 def _pickled(error: BaseException) -> bytes:
-    """Return the pickled exception; empty if it cannot be pickled or not be read again: that is tried here, because
-    an exception with arguments of its own often cannot.
+    """Return the pickled exception; empty if it is too large or cannot be read again, which is tried here: an exception
+    with arguments of its own often cannot.
     """
-    try:
-        data: bytes = cloudpickle.dumps(error, protocol=5)
-        if len(data) <= EXCEPTION_BYTES and type(pickle.loads(data)) is type(error):
-            return data
-    except BaseException:  # noqa: BLE001, S110 - user code; the text tells the rest
-        pass
-    return b""
+    data: bytes = cloudpickle.dumps(error, protocol=5)
+    return data if len(data) <= EXCEPTION_BYTES and type(pickle.loads(data)) is type(error) else b""
+
+
+def _user_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback from the first frame on that is not ours."""
+    frames: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    while frames is not None and frames.tb_frame.f_code.co_filename in _OWN_FILES:
+        frames = frames.tb_next
+    return frames

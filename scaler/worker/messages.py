@@ -86,13 +86,15 @@ class ForgetEverything:
     """Another scheduler took over, which knows nothing of what is stored here."""
 
 
-# Between slot and processor.
+# Between slot, processor and nursery. A new processor has the address of the one before, so all these carry the
+# number of the one that is meant, which is never used again.
 
 
 @message
 class ProcessorUp:
     """A new processor waits for work."""
 
+    number: int
     processor: ActorRef
     progress: Progress
 
@@ -101,7 +103,7 @@ class ProcessorUp:
 class ProcessorDown:
     """The processor is dead; everything that it had sent before was handed on first."""
 
-    processor: ActorRef
+    number: int
     executing: int
     """the number of the task that was being executed, counted from 1 for each processor; 0: none"""
     reason: str
@@ -110,26 +112,33 @@ class ProcessorDown:
 
 @message
 class HandTasks:
+    number: int
     tasks: Sequence[RunTask]
 
 
 @message
 class HandObject:
+    number: int
     stored: StoredObject
 
 
 @message
+class DropObjects:
+    number: int
+    object_ids: Sequence[ObjectId]
+
+
+@message
 class KillProcessor:
+    number: int
     reason: str
-
-
-# Between processor and nursery.
 
 
 @message
 class StartProcess:
     """Start a processor process; its channel and progress page are handed over and closed here."""
 
+    number: int
     processor: ActorRef
     channel: int
     progress: int
@@ -137,15 +146,17 @@ class StartProcess:
 
 @message
 class KillProcess:
-    processor: ActorRef
+    number: int
 
 
 @message
 class ProcessStarted:
+    number: int
     pid: int
 
 
 @message
 class ProcessEnded:
+    number: int
     exit_code: int
     """negative: the number of the signal that ended it"""

@@ -18,6 +18,7 @@ import faulthandler
 import logging
 import os
 import pickle
+import select
 import signal
 import socket
 import sys
@@ -29,7 +30,7 @@ from time import perf_counter_ns, sleep
 from typing import Any
 
 from scaler.config import ClusterConfig
-from scaler.errors import ProtocolError
+from scaler.errors import DeserializeObjectError, ProtocolError
 from scaler.ids import ObjectId
 from scaler.process.logs import LineWriter, set_up_logging
 from scaler.serialization import (
@@ -129,15 +130,8 @@ class Processor:
 
     def _read_function(self, object_id: ObjectId) -> tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]:
         serializer, function = function_from_frames(self._objects[object_id])
-
-        def value(data: bytes) -> Any:
-            return from_frames(serializer, [data])
-
-        known = self._functions[object_id] = (
-            serializer,
-            function,
-            pickle.loads if type(serializer) is DefaultSerializer else value,
-        )
+        value = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
+        known = self._functions[object_id] = (serializer, function, value)
         return known
 
     def _stored(self, serializer: Serializer, object_id: ObjectId) -> Any:
@@ -157,6 +151,7 @@ class Processor:
     def _run_tasks(self, tasks: RunTasks) -> None:
         words, unsent, after_task = self._words, self._unsent, self._after_task
         number = self._number
+        last = number + len(tasks)
         for task in tasks:
             number += 1
             words[0] = number
@@ -169,7 +164,7 @@ class Processor:
             now_ns = perf_counter_ns()
             if len(unsent) == 1:
                 self._first_unsent_ns = now_ns
-                if self._is_flusher_asleep:
+                if self._is_flusher_asleep and number < last:
                     self._has_results.set()
             elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
                 self._send_results()
@@ -230,8 +225,28 @@ class Processor:
         os._exit(0)  # the agent is gone
 
 
+def _read_value(data: bytes) -> Any:
+    """What `from_frames` does for the default serializer, in half the time: the path of most arguments."""
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise DeserializeObjectError(f"an argument cannot be read here: {type(error).__name__}: {error}") from error
+
+
+def _read_own_value(serializer: Serializer, data: bytes) -> Any:
+    return from_frames(serializer, [data])
+
+
 def _nothing() -> None:
     pass
+
+
+def _follow_agent(channel: int) -> None:
+    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end."""
+    poll = select.poll()
+    poll.register(channel, 0)
+    poll.poll()
+    os._exit(1)
 
 
 def main(connection: socket.socket, progress_descriptor: int, config: ClusterConfig) -> None:
@@ -250,6 +265,8 @@ def main(connection: socket.socket, progress_descriptor: int, config: ClusterCon
             printed.flush()
             complained.flush()
 
+    if sys.platform != "linux":  # there the kernel sees to it
+        threading.Thread(target=_follow_agent, args=(connection.fileno(),), name="scaler-lifeline", daemon=True).start()
     connection.setblocking(True)
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)

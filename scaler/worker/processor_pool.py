@@ -9,7 +9,7 @@ A processor that dies after it was ready ends in good order: its supervisor star
 for a task that kills its processor is not the node's failure. One that never gets ready is a failure: back-off, and
 too many end the agent.
 
-Slots write to the processors (`HandTasks`, `HandObject`, `ForgetObjects`, `KillProcessor`); those send them what
+Slots write to the processors (`HandTasks`, `HandObject`, `DropObjects`, `KillProcessor`); those send them what
 became of it.
 
 Must never: block on a processor.
@@ -37,15 +37,15 @@ from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
     AGENT_TO_PROCESSOR,
     PROCESSOR_TO_AGENT,
+    Batch,
     InstructionKind,
     ObjectInstruction,
     ObjectResponse,
-    ProcessorsReady,
     RunResults,
 )
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.messages import (
-    ForgetObjects,
+    DropObjects,
     HandObject,
     HandTasks,
     KillProcess,
@@ -61,6 +61,10 @@ from scaler.worker.progress import Progress, new_progress_page
 
 logger = logging.getLogger(__name__)
 
+PROGRAM = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from scaler.worker import nursery; "
+    "nursery.main(int(sys.argv[1]), sys.argv[3])"
+)
 READY_SECONDS = 60.0
 """A processor that is not ready after so long is killed, and that counts as a failure."""
 GOODBYE_SECONDS = 5.0
@@ -117,17 +121,13 @@ class ProcessStarter(Actor):
 
     def __init__(self, shell: Shell, config: ClusterConfig) -> None:
         self._shell = shell
-        self._numbers = count(1)
-        self._by_number: dict[int, ActorRef] = {}
-        self._by_processor: dict[ActorRef, int] = {}
+        self._processors: dict[int, ActorRef] = {}
         self._reports = b""
         self._socket, theirs = socket.socketpair()
-        program = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from scaler.worker import nursery; "
-        program += "nursery.main(int(sys.argv[1]), sys.argv[3])"
         # The same interpreter with the same flags, and the modules that this process would find.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, *flags, "-c", program, str(theirs.fileno()), json.dumps(sys.path), config.to_json()],
+            [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path), config.to_json()],
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
@@ -147,22 +147,16 @@ class ProcessStarter(Actor):
         whole = len(data) - len(data) % REPORT.size
         self._reports = data[whole:]
         for kind, number, value in REPORT.iter_unpack(data[:whole]):
-            processor = self._by_number.get(number)
-            if processor is None:
-                continue  # its actor has ended already
             if kind == ENDED:
-                del self._by_number[number], self._by_processor[processor]
-                processor.send(ProcessEnded(value))
+                self._processors.pop(number).send(ProcessEnded(number, value))
             else:
-                processor.send(ProcessStarted(value))
+                self._processors[number].send(ProcessStarted(number, value))
 
     @handles(StartProcess)
     def _start(self, start: StartProcess) -> None:
-        number = next(self._numbers)
-        self._by_number[number] = start.processor
-        self._by_processor[start.processor] = number
+        self._processors[start.number] = start.processor
         try:
-            request = REQUEST.pack(START, number)
+            request = REQUEST.pack(START, start.number)
             socket.send_fds(self._socket, [request], [start.channel, start.progress])
         except ConnectionError:
             pass  # the end of the connection is about to be read
@@ -172,10 +166,9 @@ class ProcessStarter(Actor):
 
     @handles(KillProcess)
     def _kill(self, kill: KillProcess) -> None:
-        number = self._by_processor.get(kill.processor)
-        if number is not None:
+        if kill.number in self._processors:
             with contextlib.suppress(ConnectionError):
-                self._socket.sendall(REQUEST.pack(KILL, number))
+                self._socket.sendall(REQUEST.pack(KILL, kill.number))
 
     @handles(_NurseryLost)
     def _lost(self, _lost: _NurseryLost) -> None:
@@ -200,15 +193,14 @@ class _ReadyDue:
     pass
 
 
-@message
-class _ChannelClosed:
-    pass
+_numbers = count(1)
 
 
 class Processor(Actor):
     """Owns one processor process and the channel to it."""
 
     def __init__(self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str) -> None:
+        self._number = next(_numbers)
         self._shell = shell
         self._starter = starter
         self._slot = slot
@@ -225,7 +217,9 @@ class Processor(Actor):
 
     def on_start(self) -> None:
         self._shell.watch(self._channel.descriptor, self._read)
-        self._starter.send(StartProcess(self.actor_ref, self._their_channel.detach(), self._progress_page))
+        self._starter.send(
+            StartProcess(self._number, self.actor_ref, self._their_channel.detach(), self._progress_page)
+        )
         self.schedule(READY_SECONDS, _ReadyDue())
 
     # From the process
@@ -234,38 +228,33 @@ class Processor(Actor):
         try:
             for header, frames in self._channel.receive():
                 for batch in decode(PROCESSOR_TO_AGENT, header, frames):
-                    self.actor_ref.send(batch)
+                    self._take(batch)
         except (ChannelClosedError, ProtocolError) as error:
+            # It is dying, or of no use any more. That it died is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
-            self.actor_ref.send(_ChannelClosed())
+            self._starter.send(KillProcess(self._number))
 
-    @handles(ProcessorsReady)
-    def _ready(self, ready: ProcessorsReady) -> None:
-        if not self._is_ready:
+    def _take(self, batch: Batch[Any]) -> None:
+        if type(batch) is RunResults:
+            self._slot.send(batch)
+        elif not self._is_ready:
             self._is_ready = True
-            self._pid = ready[0].pid
             logger.info("worker %s: processor %d started", self._name, self._pid)
-            self._slot.send(ProcessorUp(self.actor_ref, self._progress))
-
-    @handles(RunResults)
-    def _results(self, results: RunResults) -> None:
-        self._slot.send(results)
-
-    @handles(_ChannelClosed)
-    def _channel_closed(self, _closed: _ChannelClosed) -> None:
-        """It is dying, or it has closed its end and is of no use any more. That it died is reported separately."""
-        self._starter.send(KillProcess(self.actor_ref))
+            self._slot.send(ProcessorUp(self._number, self.actor_ref, self._progress))
 
     # From the slot
 
     @handles(HandTasks)
     def _hand_tasks(self, hand: HandTasks) -> None:
-        self._send(hand.tasks)
+        if hand.number == self._number:
+            self._send(hand.tasks)
 
     @handles(HandObject)
     def _hand_object(self, hand: HandObject) -> None:
         stored = hand.stored
+        if hand.number != self._number:
+            return
         if stored.block is None:
             self._send([ObjectResponse(stored.object_id, 1, stored.frames)])
             return
@@ -273,14 +262,16 @@ class Processor(Actor):
         for header, _ in encode(AGENT_TO_PROCESSOR, [ObjectResponse(stored.object_id, 1, placeholders)]):
             self._sent(lambda header=header, block=stored.block: self._channel.send_block(header, block))
 
-    @handles(ForgetObjects)
-    def _forget_objects(self, forget: ForgetObjects) -> None:
-        self._send([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in forget.object_ids])
+    @handles(DropObjects)
+    def _drop_objects(self, drop: DropObjects) -> None:
+        if drop.number == self._number:
+            self._send([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in drop.object_ids])
 
     @handles(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:
-        logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
-        self._starter.send(KillProcess(self.actor_ref))
+        if kill.number == self._number:
+            logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
+            self._starter.send(KillProcess(self._number))
 
     def _send(self, items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
@@ -308,7 +299,8 @@ class Processor(Actor):
 
     @handles(ProcessStarted)
     def _started(self, started: ProcessStarted) -> None:
-        self._pid = started.pid
+        if started.number == self._number:
+            self._pid = started.pid
 
     @handles(_ReadyDue)
     def _ready_due(self, _due: _ReadyDue) -> None:
@@ -317,16 +309,18 @@ class Processor(Actor):
 
     @handles(ProcessEnded)
     def _ended(self, ended: ProcessEnded) -> None:
+        if ended.number != self._number:
+            return
         how = how_it_ended(ended.exit_code)
         logger.warning("worker %s: processor %d died: %s", self._name, self._pid, how)
-        self._over(f"died: process {self._pid}, {how}")
+        self._over(self._progress.executing, f"died: process {self._pid}, {how}")
         if not self._is_ready:
             raise ProcessorNotStartedError(
                 f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
             )
         self.stop_now()
 
-    def _over(self, reason: str) -> None:
+    def _over(self, executing: int, reason: str) -> None:
         """Tell the slot, after all that the process has written."""
         if self._is_over:
             return
@@ -335,14 +329,13 @@ class Processor(Actor):
             while messages := self._channel.receive():
                 for header, frames in messages:
                     for batch in decode(PROCESSOR_TO_AGENT, header, frames):
-                        if type(batch) is RunResults:
-                            self._slot.send(batch)
+                        self._take(batch)
         if self._is_ready:
-            self._slot.send(ProcessorDown(self.actor_ref, self._progress.executing, reason))
+            self._slot.send(ProcessorDown(self._number, executing, reason))
 
     def on_stop(self) -> None:
-        self._starter.send(KillProcess(self.actor_ref))
-        self._over("was ended with all others")
+        self._starter.send(KillProcess(self._number))
+        self._over(0, "was ended")  # by us: no task is to blame
         _close_watched(self._shell, self._channel.descriptor)
         self._channel.close()
 

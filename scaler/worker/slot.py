@@ -26,6 +26,7 @@ from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.message import message
 from scaler.wire.messages import RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
 from scaler.worker.messages import (
+    DropObjects,
     ForgetObjects,
     HandObject,
     HandTasks,
@@ -76,6 +77,7 @@ class _Held(NamedTuple):
 class _Work:
     """What exists only while there is a processor."""
 
+    number: int
     processor: ActorRef
     progress: Progress
     held: deque[_Held | None] = field(default_factory=deque)
@@ -122,7 +124,7 @@ class Slot(Actor):
         if held:
             work.cancelled |= held
             work.is_doomed = True
-            work.processor.send(KillProcessor("a task that it held was cancelled"))
+            work.processor.send(KillProcessor(work.number, "a task that it held was cancelled"))
 
     # From the object cache
 
@@ -133,7 +135,7 @@ class Slot(Actor):
         work = self._work
         if work is not None and object_id not in work.has:
             work.has.add(object_id)
-            work.processor.send(HandObject(found.stored))
+            work.processor.send(HandObject(work.number, found.stored))
         self._hand_out()
 
     @handles(ObjectLost)
@@ -151,17 +153,18 @@ class Slot(Actor):
     def _forget_objects(self, forget: ForgetObjects) -> None:
         for object_id in forget.object_ids:
             self._expected_us.pop(object_id, None)
-        if self._work is not None:
-            known = self._work.has.intersection(forget.object_ids)
+        work = self._work
+        if work is not None:
+            known = work.has.intersection(forget.object_ids)
             if known:
-                self._work.has -= known
-                self._work.processor.send(ForgetObjects(tuple(known)))
+                work.has -= known
+                work.processor.send(DropObjects(work.number, tuple(known)))
 
     # From the processor
 
     @handles(ProcessorUp)
     def _processor_up(self, up: ProcessorUp) -> None:
-        self._work = _Work(up.processor, up.progress)
+        self._work = _Work(up.number, up.processor, up.progress)
         self._awaited.clear()
         self._hand_out()
 
@@ -171,7 +174,9 @@ class Slot(Actor):
         if work is None:
             return
         if len(results) > len(work.held):
-            raise ValueError(f"the processor of {self.name} gave {len(results)} results for {len(work.held)} tasks")
+            work.is_doomed = True  # a task has written to the channel itself
+            work.processor.send(KillProcessor(work.number, "it gave more results than it had tasks"))
+            return
         work.results_seen += len(results)
         finished = RunResults()
         unstarted: list[RunTask] = []
@@ -206,7 +211,7 @@ class Slot(Actor):
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
         work = self._work
-        if work is None or work.processor is not down.processor:
+        if work is None or work.number != down.number:
             return
         self._work = None
         executing = down.executing - work.results_seen - 1
@@ -234,7 +239,7 @@ class Slot(Actor):
             return
         chunk = self._take_chunk(work)
         if chunk:
-            work.processor.send(HandTasks(chunk))
+            work.processor.send(HandTasks(work.number, chunk))
             if len(held) > 1 and not self._is_watching:
                 self._is_watching = True
                 self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))

@@ -1,0 +1,27 @@
+"""An actor that records what it is told, whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.actors.kit import Actor
+from scaler.actors.kit.actor import HandlerTable
+
+
+class _AnyTable(HandlerTable):
+    def __missing__(self, message_type: type) -> Any:
+        return lambda actor, message: actor.messages.append(message)
+
+
+class Recorder(Actor):
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def take(self, kind: type) -> list[Any]:
+        """Return the messages of a kind, and forget them."""
+        taken = [message for message in self.messages if type(message) is kind]
+        self.messages = [message for message in self.messages if type(message) is not kind]
+        return taken
+
+
+Recorder.handlers = _AnyTable(Recorder.handlers)

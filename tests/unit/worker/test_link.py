@@ -1,0 +1,338 @@
+"""Link: hello, welcome, loss, acknowledgements and the end; on a virtual clock, with a door that records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.config import ClusterConfig
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.wire.messages import (
+    DisconnectRequest,
+    DisconnectResponse,
+    DisconnectResponses,
+    HelloReplies,
+    HelloReply,
+    HelloRequest,
+    HelloRequests,
+    ObjectRequest,
+    ResultsReceived,
+    ResultsReceivedBatch,
+    RunCancel,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunTask,
+    RunTasks,
+    TaskStatus,
+    WorkerHeartbeat,
+    WorkerHeartbeatEcho,
+    WorkerHeartbeatEchos,
+    WorkerHello,
+)
+from scaler.worker.link import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS, Link
+from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
+
+
+class RecordingDoor:
+    def __init__(self) -> None:
+        self.connections = 0
+        self.is_open = False
+        self.said: list[Any] = []
+
+    def connect(self, link: ActorRef) -> None:
+        self.connections += 1
+        self.is_open = True
+
+    def hang_up(self) -> None:
+        self.is_open = False
+        self.said.clear()
+
+    def say(self, items: Sequence[Any]) -> None:
+        assert self.is_open or not items
+        self.said.extend(items)
+
+    def take(self) -> list[Any]:
+        said, self.said = self.said, []
+        return said
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = VirtualClock(1000.0)
+        self.dispatcher = Dispatcher(self.clock)
+        self.door = RecordingDoor()
+        self.slots = (Recorder(), Recorder())
+        self.objects = Recorder()
+        self.ends: list[int] = []
+        self.new_id = IdSource()
+        self.actor = Link(
+            self.door,
+            config=ClusterConfig("tcp://127.0.0.1:1", 2, death_timeout_seconds=30),
+            names=("a", "b"),
+            slots=tuple(self.dispatcher.spawn(slot) for slot in self.slots),
+            objects=self.dispatcher.spawn(self.objects),
+            end=self.ends.append,
+        )
+        self.link = self.dispatcher.spawn(self.actor)
+
+    def tell(self, *messages: Any) -> None:
+        for message in messages:
+            self.link.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, in steps that are shorter than any timer."""
+        end = self.clock() + seconds
+        while self.clock() < end:
+            self.clock.advance(min(0.05, end - self.clock()))
+            assert self.dispatcher.run()
+
+    def welcome(self, scheduler_id: bytes = SCHEDULER) -> None:
+        self.tell(HelloReplies([HelloReply(1, "", scheduler_id, 1, "0")]))
+
+    def up(self) -> Bench:
+        self.welcome()
+        self.door.take()
+        return self
+
+    def reconnect(self, scheduler_id: bytes = SCHEDULER) -> WorkerHello:
+        self.tell(LinkCut("cut"))
+        self.wait(BACK_OFF_MOST_SECONDS)
+        [hello] = self.door.take()
+        self.welcome(scheduler_id)
+        assert isinstance(hello, WorkerHello)
+        return hello
+
+    def task(self, worker: int = 0, attempt: int = 1) -> RunTask:
+        return RunTask(TaskId(self.new_id()), worker, attempt, FUNCTION, b"", b"")
+
+    def finish(self, *tasks: RunTask) -> list[RunResult]:
+        results = [RunResult(t.task_id, t.worker, t.attempt, TaskStatus.SUCCESS, b"", 0, ()) for t in tasks]
+        self.tell(RunResults(results))
+        return results
+
+    def acknowledge(self, total: int) -> None:
+        self.tell(ResultsReceivedBatch([ResultsReceived(total)]))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def held(*tasks: RunTask) -> bytes:
+    return b"".join(task.task_id + task.attempt.to_bytes(4, "little") for task in tasks)
+
+
+def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
+    [hello] = bench.door.take()
+    assert (hello.worker_names, hello.held) == ("a,b", b"")
+    bench.tell(FetchObject(FUNCTION))
+    bench.finish(bench.task())
+    bench.wait(4)
+    assert bench.door.take() == []
+
+
+def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.tell(HelloReplies([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
+    assert bench.ends == [1]
+    assert "versions differ: 1 here, 2 there" in caplog.text
+
+
+def test_tasks_go_to_the_slots_of_their_workers(bench: Bench) -> None:
+    bench.up()
+    tasks = [bench.task(0), bench.task(1), bench.task(0)]
+    bench.tell(RunTasks(tasks))
+    assert bench.slots[0].messages == [[tasks[0], tasks[2]]]
+    assert bench.slots[1].messages == [[tasks[1]]]
+
+
+def test_tasks_before_the_welcome_are_ignored(bench: Bench) -> None:
+    bench.tell(RunTasks([bench.task()]))
+    assert bench.slots[0].messages == []
+    assert bench.actor.ignored == 1
+
+
+def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(attempt=2)
+    newer = RunTask(task.task_id, 0, 3, FUNCTION, b"", b"")
+    older = RunTask(task.task_id, 0, 1, FUNCTION, b"", b"")
+    bench.tell(RunTasks([task, task, older, newer]))
+    assert bench.slots[0].messages == [[task, newer]]
+    bench.finish(task)
+    assert bench.reconnect().held == held(newer, task)
+
+
+def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
+    bench.up()
+    bench.tell(RunTasks([bench.task(worker=7)]))
+    [result] = bench.door.take()
+    assert (result.status, result.worker) == (TaskStatus.NOT_FOUND, 7)
+
+
+def test_results_are_said_again_first_until_they_are_acknowledged(bench: Bench) -> None:
+    bench.up()
+    tasks = [bench.task() for _ in range(3)]
+    bench.tell(RunTasks(tasks))
+    results = bench.finish(*tasks[:2])
+    assert bench.door.take() == results
+    bench.acknowledge(1)
+    bench.tell(FetchObject(FUNCTION))
+    assert bench.reconnect().held == held(tasks[2], tasks[1])
+    assert bench.door.take() == [results[1], ObjectRequest(FUNCTION)]
+    bench.acknowledge(1)  # counted from the start of each connection
+    assert bench.reconnect().held == held(tasks[2])
+
+
+@pytest.mark.parametrize("total", [5, 2**40])
+def test_acknowledgement_of_what_was_never_said_is_ignored(bench: Bench, total: int) -> None:
+    bench.up()
+    results = bench.finish(bench.task())
+    bench.acknowledge(total)
+    bench.reconnect()
+    assert bench.door.take() == results
+
+
+def test_an_older_acknowledgement_changes_nothing(bench: Bench) -> None:
+    bench.up()
+    results = bench.finish(bench.task(), bench.task(), bench.task())
+    bench.acknowledge(2)
+    bench.acknowledge(1)
+    bench.reconnect()
+    assert bench.door.take() == results[2:]
+
+
+def test_results_while_away_are_kept(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"))
+    results = bench.finish(bench.task())
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.door.take()
+    bench.welcome()
+    assert bench.door.take() == results
+
+
+def test_heartbeats_are_said_while_the_link_is_up(bench: Bench) -> None:
+    bench.up()
+    bench.wait(4.1)
+    assert [type(item) for item in bench.door.take()] == [WorkerHeartbeat, WorkerHeartbeat]
+
+
+def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> None:
+    bench.up()
+    for _ in range(5):
+        bench.wait(4)
+        bench.tell(WorkerHeartbeatEchos([WorkerHeartbeatEcho(0)]))
+    assert bench.door.connections == 1
+    bench.wait(max(SILENCE_SECONDS, 6) + 4)
+    assert bench.door.connections == 2
+
+
+def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
+    bench.up()
+    bench.tell(HelloRequests([HelloRequest("who are you?")]))
+    assert not bench.door.is_open
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    assert bench.door.connections == 2
+    assert len(bench.door.take()) == 1
+
+
+def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> None:
+    for _ in range(400):
+        bench.tell(HelloRequests([HelloRequest("who are you?")]))
+        bench.wait(0.05)
+    assert bench.door.connections < 20
+
+
+def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> None:
+    bench.up()
+    bench.reconnect()
+    assert bench.objects.take(ForgetEverything) == []
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.objects.take(ForgetEverything) == [ForgetEverything()]
+
+
+@pytest.mark.parametrize("was_up", [False, True])
+def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
+    if was_up:
+        bench.up()
+        bench.tell(LinkCut("cut"))
+    bench.wait(29)
+    assert bench.ends == []
+    bench.wait(1.1)
+    assert bench.ends == [0]
+
+
+def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"))
+    bench.wait(20)
+    bench.welcome()
+    for _ in range(10):
+        bench.wait(4)
+        bench.tell(WorkerHeartbeatEchos([WorkerHeartbeatEcho(0)]))
+    assert bench.ends == []
+
+
+def test_cancels_go_to_the_slot_that_has_the_task(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(worker=1)
+    bench.tell(RunTasks([task]))
+    bench.slots[1].messages.clear()
+    cancel = RunCancel(task.task_id, 1, 1)
+    bench.tell(RunCancels([cancel]))
+    assert bench.slots[1].messages == [[cancel]]
+
+
+def test_cancel_of_a_finished_task_is_answered_by_its_result_only(bench: Bench) -> None:
+    bench.up()
+    task = bench.task()
+    bench.tell(RunTasks([task]))
+    bench.finish(task)
+    bench.door.take()
+    bench.tell(RunCancels([RunCancel(task.task_id, 0, 1)]))
+    assert bench.door.take() == []
+
+
+def test_cancel_of_an_unknown_task_is_answered(bench: Bench) -> None:
+    bench.up()
+    bench.tell(RunCancels([RunCancel(TaskId(b"?" * 16), 0, 1)]))
+    [result] = bench.door.take()
+    assert result.status == TaskStatus.NOT_FOUND
+
+
+def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Leave("SIGTERM"))
+    assert bench.door.take() == [DisconnectRequest("SIGTERM")]
+    assert bench.ends == []
+    bench.tell(DisconnectResponses([DisconnectResponse("go")]))
+    assert bench.ends == [0]
+
+
+def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Leave("SIGTERM"))
+    bench.wait(GOODBYE_SECONDS + 0.1)
+    assert bench.ends == [0]
+
+
+def test_leaving_without_a_scheduler_needs_no_goodbye(bench: Bench) -> None:
+    bench.tell(Leave("SIGTERM"))
+    assert bench.ends == [0]
+
+
+def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
+    bench.up()
+    bench.tell(DisconnectResponses([DisconnectResponse("shutdown")]))
+    assert bench.ends == [0]

@@ -1,0 +1,116 @@
+"""ObjectCache: one request for each object however many wait, large objects in shared memory, and forgetting."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.ids import ObjectId
+from scaler.wire.messages import (
+    InstructionKind,
+    ObjectInstruction,
+    ObjectInstructions,
+    ObjectResponse,
+    ObjectResponses,
+)
+from scaler.worker.channel import INLINE_FRAMES_BYTES
+from scaler.worker.messages import FetchObject, ForgetEverything, ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.worker.object_cache import ObjectCache
+from tests.support.recorder import Recorder
+
+ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.dispatcher = Dispatcher(VirtualClock())
+        self.link, self.slots = Recorder(), (Recorder(), Recorder())
+        self.refs = tuple(self.dispatcher.spawn(slot) for slot in self.slots)
+        self.cache = self.dispatcher.spawn(ObjectCache(self.dispatcher.spawn(self.link), self.refs))
+
+    def tell(self, *messages: object) -> None:
+        for message in messages:
+            self.cache.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def need(self, object_id: ObjectId, slot: int = 0) -> None:
+        self.tell(NeedObject(object_id, self.refs[slot]))
+
+    def respond(self, object_id: ObjectId, *frames: bytes) -> None:
+        self.tell(ObjectResponses([ObjectResponse(object_id, bool(frames), [memoryview(f) for f in frames])]))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_object_is_fetched_once_for_all_who_wait(bench: Bench) -> None:
+    bench.need(ONE, 0)
+    bench.need(ONE, 1)
+    bench.need(ONE, 1)
+    assert bench.link.messages == [FetchObject(ONE)]
+    bench.respond(ONE, b"abc")
+    for slot in bench.slots:
+        [found] = slot.take(ObjectFound)
+        assert (found.stored.object_id, list(found.stored.frames), found.stored.block) == (ONE, [b"abc"], None)
+
+
+def test_stored_object_needs_no_second_fetch(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.link.messages.clear()
+    bench.need(ONE, 1)
+    assert bench.link.messages == []
+    assert len(bench.slots[1].take(ObjectFound)) == 1
+
+
+def test_large_object_lies_in_shared_memory(bench: Bench) -> None:
+    large = b"x" * INLINE_FRAMES_BYTES
+    bench.need(ONE)
+    bench.respond(ONE, b"head", large)
+    [found] = bench.slots[0].take(ObjectFound)
+    assert found.stored.frames == ()
+    assert [bytes(frame) for frame in found.stored.block.map()] == [b"head", large]
+
+
+def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:
+    bench.need(ONE, 0)
+    bench.need(ONE, 1)
+    bench.respond(ONE)
+    assert [slot.messages for slot in bench.slots] == [[ObjectLost(ONE)], [ObjectLost(ONE)]]
+    bench.link.messages.clear()
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_unexpected_response_is_counted_and_not_kept(bench: Bench) -> None:
+    bench.respond(ONE, b"abc")
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.tell(ObjectInstructions([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in (ONE, TWO)]))
+    assert [slot.take(ForgetObjects) for slot in bench.slots] == [[ForgetObjects([ONE])]] * 2
+    bench.link.messages.clear()
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_other_instructions_delete_nothing(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.tell(ObjectInstructions([ObjectInstruction(InstructionKind.CREATE, ONE, "", ())]))
+    assert bench.slots[0].take(ForgetObjects) == []
+
+
+def test_everything_is_forgotten_for_another_scheduler(bench: Bench) -> None:
+    for each in (ONE, TWO):
+        bench.need(each)
+        bench.respond(each, b"abc")
+    bench.tell(ForgetEverything())
+    assert bench.slots[1].take(ForgetObjects) == [ForgetObjects([ONE, TWO])]

@@ -1,0 +1,459 @@
+"""Processor: a real process, driven over its channel: results, every nasty kind of exception, objects, progress."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler.config import ClusterConfig, LoggingConfig
+from scaler.ids import IdSource, ObjectId, TaskId, content_id
+from scaler.serialization import (
+    INLINE_BYTES,
+    OBJECT,
+    VALUE,
+    DefaultSerializer,
+    Serializer,
+    argument_block,
+    from_frames,
+    function_to_frames,
+    to_frames,
+)
+from scaler.wire.codec import TaskFailure, decode, encode
+from scaler.wire.messages import (
+    AGENT_TO_PROCESSOR,
+    PROCESSOR_TO_AGENT,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectResponse,
+    ProcessorsReady,
+    RunResult,
+    RunTask,
+    TaskStatus,
+)
+from scaler.worker.channel import Channel, ChannelClosedError
+from scaler.worker.progress import Progress, new_progress_page
+
+DEFAULT = DefaultSerializer()
+PROGRAM = """
+import socket, sys
+from scaler.config import ClusterConfig
+from scaler.worker import processor
+processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), ClusterConfig.from_json(sys.argv[3]))
+"""
+
+
+class Driver:
+    """The agent's end of one processor process."""
+
+    def __init__(self, directory: Path) -> None:
+        ours, theirs = socket.socketpair()
+        page = new_progress_page()
+        self.log = directory / "log"
+        config = ClusterConfig("tcp://127.0.0.1:1", 1, logging=LoggingConfig((str(self.log),)))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(theirs.fileno()), str(page), config.to_json()],
+            pass_fds=(theirs.fileno(), page),
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+            stderr=subprocess.PIPE,
+        )
+        theirs.close()
+        ours.settimeout(None)
+        self.channel = Channel(ours)
+        self.progress = Progress(page)
+        os.close(page)
+        self.arrived: list[tuple[float, RunResult]] = []
+        self._new_id = IdSource()
+        [batch] = decode(PROCESSOR_TO_AGENT, *self.channel.receive()[0])
+        assert type(batch) is ProcessorsReady
+        assert batch[0].pid == self.process.pid
+
+    def close(self) -> None:
+        self.channel.close()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        self.process.wait(20)
+
+    def send(self, *items: Any) -> None:
+        for header, frames in encode(AGENT_TO_PROCESSOR, items):
+            self.channel.send(header, frames)
+
+    def store(self, frames: Sequence[Any]) -> ObjectId:
+        object_id = content_id(frames)
+        self.send(ObjectResponse(object_id, 1, frames))
+        return object_id
+
+    def function(self, function: Callable[..., Any], serializer: Serializer = DEFAULT) -> ObjectId:
+        return self.store(function_to_frames(serializer, function))
+
+    def task(self, function_id: ObjectId, *arguments: Any, **keywords: Any) -> RunTask:
+        """Return a task; an `ObjectReference` stands for its object."""
+        named = [("", value) for value in arguments] + list(keywords.items())
+        block = b"".join(
+            argument_block(OBJECT, value.object_id, name)
+            if isinstance(value, Reference)
+            else argument_block(VALUE, bytes(to_frames(DEFAULT, value)[0]), name)
+            for name, value in named
+        )
+        return RunTask(TaskId(self._new_id()), 0, 1, function_id, block, b"")
+
+    def results(self, count: int) -> list[RunResult]:
+        """Return the next results."""
+        results: list[RunResult] = []
+        while len(results) < count:
+            for message in self.channel.receive():
+                for batch in decode(PROCESSOR_TO_AGENT, *message):
+                    results += batch
+                    self.arrived += [(time.monotonic(), result) for result in batch]
+        return results
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> RunResult:
+        self.send(self.task(self.function(function), *arguments, **keywords))
+        [result] = self.results(1)
+        return result
+
+
+class Reference:
+    def __init__(self, object_id: ObjectId) -> None:
+        self.object_id = object_id
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    driver = Driver(tmp_path_factory.mktemp("processor"))
+    yield driver
+    driver.close()
+
+
+def value_of(result: RunResult) -> Any:
+    assert result.status == TaskStatus.SUCCESS, TaskFailure.decode(result.payload)
+    return from_frames(DEFAULT, result.frames or [result.payload])
+
+
+def failure_of(result: RunResult) -> TaskFailure:
+    assert result.status == TaskStatus.FAILED
+    return TaskFailure.decode(result.payload)
+
+
+def test_arguments_and_result_are_those_of_a_call(driver: Driver) -> None:
+    def call(*positional: Any, **keywords: Any) -> Any:
+        return positional, keywords
+
+    assert value_of(driver.call(call, 1, "two", three=[3], four=None)) == ((1, "two"), {"three": [3], "four": None})
+
+
+def test_result_goes_into_the_payload_while_it_is_small(driver: Driver) -> None:
+    result = driver.call(lambda: "small")
+    assert result.payload
+    assert not result.frames
+    result = driver.call(lambda: bytearray(INLINE_BYTES + 1))
+    assert not result.payload
+    assert value_of(result) == bytearray(INLINE_BYTES + 1)
+
+
+def test_large_result_comes_back(driver: Driver) -> None:
+    result = driver.call(lambda: [b"x" * 1_000_000, bytearray(2_000_000)])
+    assert value_of(result) == [b"x" * 1_000_000, bytearray(2_000_000)]
+
+
+def test_duration_is_that_of_the_call(driver: Driver) -> None:
+    result = driver.call(lambda: time.sleep(0.02))
+    assert 20_000 <= result.duration_us < 1_000_000
+
+
+def test_exception_travels_with_its_traceback(driver: Driver) -> None:
+    def inner() -> None:
+        raise LookupError("nothing here")
+
+    def outer() -> None:
+        inner()
+
+    failure = failure_of(driver.call(outer))
+    assert (failure.type_name, failure.text) == ("LookupError", "nothing here")
+    assert "in inner" in failure.traceback
+    assert "in outer" in failure.traceback
+    assert "scaler/worker" not in failure.traceback
+    assert str(pickle.loads(failure.exception)) == "nothing here"
+
+
+def test_cause_of_an_exception_is_shown(driver: Driver) -> None:
+    def fail() -> None:
+        try:
+            {}["x"]
+        except KeyError as error:
+            raise ValueError("outer") from error
+
+    assert "KeyError" in failure_of(driver.call(fail)).traceback
+
+
+def raise_unpicklable() -> None:
+    class UnpicklableError(Exception):
+        def __reduce__(self) -> Any:
+            raise TypeError("not me")
+
+    raise UnpicklableError("text")
+
+
+def raise_unreadable() -> None:
+    class NeedsTwoError(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__("needs two")
+
+    raise NeedsTwoError(1, 2)
+
+
+def raise_with_bad_text() -> None:
+    class BadError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    raise BadError
+
+
+def raise_with_surrogates() -> None:
+    raise ValueError("\udcff\0 tail")
+
+
+def raise_with_endless_text() -> None:
+    raise ValueError("x" * 10_000_000)
+
+
+def raise_chain() -> None:
+    error: BaseException = ValueError("first")
+    for index in range(3000):
+        following = ValueError(str(index))
+        following.__cause__ = error
+        error = following
+    raise error
+
+
+def raise_ring() -> None:
+    one, two = ValueError("one"), ValueError("two")
+    one.__context__, two.__context__ = two, one
+    raise one
+
+
+def recurse() -> None:
+    recurse()
+
+
+def raise_with_evil_getattr() -> None:
+    class EvilError(Exception):
+        def __getattribute__(self, name: str) -> Any:
+            raise SystemExit(name)
+
+    raise EvilError
+
+
+def raise_memory_error() -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("function", "type_name", "travels"),
+    [
+        (raise_unpicklable, "UnpicklableError", False),
+        (raise_unreadable, "NeedsTwoError", False),
+        (raise_with_bad_text, "BadError", True),
+        (raise_with_surrogates, "ValueError", True),
+        (raise_with_endless_text, "ValueError", False),
+        (raise_chain, "ValueError", True),
+        (raise_ring, "ValueError", True),
+        (recurse, "RecursionError", True),
+        (raise_memory_error, "MemoryError", True),
+        (raise_with_evil_getattr, "EvilError", False),
+        (lambda: sys.exit(3), "SystemExit", True),
+        (lambda: (_ for _ in ()).throw(KeyboardInterrupt), "KeyboardInterrupt", True),
+        (lambda: (_ for _ in ()).throw(BaseException("base")), "BaseException", True),
+        (lambda: (_ for _ in ()).throw(GeneratorExit), "GeneratorExit", True),
+    ],
+)
+def test_nasty_exceptions_fail_only_their_task(
+    driver: Driver, function: Callable[..., Any], type_name: str, travels: bool
+) -> None:
+    failure = failure_of(driver.call(function))
+    assert failure.type_name.endswith(type_name)
+    assert len(failure.text) < 100_000
+    assert bool(failure.exception) is travels
+    assert value_of(driver.call(lambda: 1)) == 1
+
+
+def test_result_that_cannot_be_pickled_fails_the_task(driver: Driver) -> None:
+    failure = failure_of(driver.call(lambda: (each for each in ())))
+    assert failure.type_name == "scaler.errors.SerializeObjectError"
+    assert "generator" in failure.text
+
+
+def test_function_that_cannot_be_read_fails_the_task_and_is_tried_again(driver: Driver) -> None:
+    function_id = driver.store([b"", b"not a pickle"])
+    for _ in range(2):
+        driver.send(driver.task(function_id))
+        [result] = driver.results(1)
+        assert failure_of(result).type_name == "scaler.errors.DeserializeObjectError"
+
+
+def test_argument_that_cannot_be_read_fails_the_task(driver: Driver) -> None:
+    task = driver.task(driver.function(len))
+    driver.send(RunTask(task.task_id, 0, 1, task.function_id, argument_block(VALUE, b"not a pickle"), b""))
+    assert failure_of(driver.results(1)[0]).type_name == "scaler.errors.DeserializeObjectError"
+    driver.send(RunTask(task.task_id, 0, 1, task.function_id, b"\xff\xff\xff", b""))
+    failure_of(driver.results(1)[0])
+
+
+def test_small_object_is_new_for_each_task(driver: Driver) -> None:
+    """What a task does to its argument is not seen by the next one."""
+    reference = Reference(driver.store(to_frames(DEFAULT, [1])))
+
+    def change(value: list[int]) -> list[int]:
+        value.append(2)
+        return value
+
+    assert [value_of(driver.call(change, reference)) for _ in range(2)] == [[1, 2]] * 2
+
+
+def test_large_object_is_read_once(driver: Driver) -> None:
+    reference = Reference(driver.store(to_frames(DEFAULT, list(range(100_000)))))
+    first, second = (value_of(driver.call(id, reference)) for _ in range(2))
+    assert first == second
+
+
+def test_deleted_object_is_gone(driver: Driver) -> None:
+    reference = Reference(driver.store(to_frames(DEFAULT, list(range(100_001)))))
+    driver.call(len, reference)
+    driver.send(ObjectInstruction(InstructionKind.DELETE, reference.object_id, "", ()))
+    assert failure_of(driver.call(len, reference)).type_name == "KeyError"
+
+
+def test_own_serializer_is_used_for_arguments_and_result(driver: Driver) -> None:
+    class Reversed(Serializer):
+        def serialize(self, obj: Any) -> bytes:
+            return bytes(cloudpickle.dumps(obj))[::-1]
+
+        def deserialize(self, payload: bytes) -> Any:
+            return pickle.loads(payload[::-1])
+
+    serializer = Reversed()
+    task = driver.task(driver.function(lambda number: number + 1, serializer))
+    block = argument_block(VALUE, serializer.serialize(41))
+    driver.send(RunTask(task.task_id, 0, 1, task.function_id, block, b""))
+    [result] = driver.results(1)
+    assert serializer.deserialize(result.payload) == 42
+
+
+def test_many_tasks_come_back_in_order(driver: Driver) -> None:
+    function_id = driver.function(lambda number: number)
+    tasks = [driver.task(function_id, number) for number in range(1000)]
+    driver.send(*tasks)
+    results = driver.results(1000)
+    assert [result.task_id for result in results] == [task.task_id for task in tasks]
+    assert [value_of(result) for result in results] == list(range(1000))
+
+
+@pytest.mark.parametrize("blocker", ["sleeps", "computes"])
+def test_finished_result_does_not_wait_for_a_running_task(driver: Driver, blocker: str) -> None:
+    def block() -> None:
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            if blocker == "sleeps":
+                time.sleep(0.1)
+
+    quick, slow = driver.function(int), driver.function(block)
+    driver.send(driver.task(quick), driver.task(slow))
+    driver.arrived.clear()
+    driver.results(2)
+    (first, _), (second, _) = driver.arrived
+    assert second - first > 0.3
+
+
+def test_withheld_tasks_are_answered_but_not_started(driver: Driver) -> None:
+    driver.call(lambda: 0)
+    started = driver.function(lambda: time.sleep(0.2))
+    marker = driver.log.with_name("marker")
+    never = driver.function(marker.touch)
+    driver.send(driver.task(started), driver.task(never), driver.task(never))
+    while not driver.progress.executing:
+        pass
+    executing = driver.progress.executing
+    driver.progress.withhold(executing, executing + 2)
+    results = driver.results(3)
+    assert [result.status for result in results] == [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.CANCELED]
+    assert not marker.exists()
+    assert value_of(driver.call(lambda: 5)) == 5  # the next ones have other numbers
+
+
+def test_progress_says_which_task_is_executed(driver: Driver) -> None:
+    driver.call(lambda: 0)
+    driver.send(*(driver.task(driver.function(lambda: time.sleep(0.05))) for _ in range(3)))
+    seen = set()
+    while driver.progress.executing == 0:
+        pass
+    while (now := driver.progress.executing) != 0:
+        seen.add(now)
+    driver.results(3)
+    assert len(seen) == 3
+    assert max(seen) - min(seen) == 2
+
+
+def test_what_a_task_prints_and_logs_goes_to_the_log(driver: Driver) -> None:
+    def speak() -> None:
+        import logging
+
+        print("printed text", end="")
+        print("complaint", file=sys.stderr)
+        logging.getLogger("user").warning("logged text")
+
+    driver.call(speak)
+    log = Path(f"{driver.log}.{driver.process.pid}").read_text()
+    assert "[INFO]" in log
+    for text in ("printed text", "complaint", "logged text"):
+        assert text in log
+
+
+def test_a_task_that_closes_its_streams_harms_nobody(driver: Driver) -> None:
+    driver.call(lambda: (sys.stdout.close(), None)[1])
+    assert value_of(driver.call(lambda: 1)) == 1
+
+
+def test_scheduler_of_the_task_is_in_the_environment(driver: Driver) -> None:
+    assert value_of(driver.call(lambda: os.environ["SCALER_ADDRESS"])) == "tcp://127.0.0.1:1"
+
+
+def test_an_idle_processor_uses_no_cpu(driver: Driver) -> None:
+    import psutil
+
+    driver.call(lambda: 0)
+    driver.call(lambda: time.sleep(0.1))
+    process = psutil.Process(driver.process.pid)
+    switches = process.num_ctx_switches().voluntary
+    driver.process.poll()
+    with pytest.raises(subprocess.TimeoutExpired):
+        driver.process.wait(0.5)
+    assert process.num_ctx_switches().voluntary - switches <= 12  # the flusher's last ticks
+
+
+def test_processor_ends_with_the_channel(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.close()
+    assert driver.process.returncode == 0
+
+
+def test_death_closes_the_channel(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.send(driver.task(driver.function(lambda: 7)), driver.task(driver.function(lambda: os._exit(3))))
+    try:
+        while True:
+            driver.results(10)
+    except ChannelClosedError:
+        pass
+    assert driver.progress.executing == 2
+    assert driver.process.wait(20) == 3
+    driver.close()

@@ -1,0 +1,337 @@
+"""Slot: order, how much the processor gets, objects, cancels, deaths, and taking back; on a virtual clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
+from scaler.worker.messages import (
+    DropObjects,
+    ForgetObjects,
+    HandObject,
+    HandTasks,
+    KillProcessor,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    ProcessorDown,
+    ProcessorUp,
+    StoredObject,
+)
+from scaler.worker.progress import Progress, new_progress_page
+from scaler.worker.slot import HELD_TASKS, SETTLE_SECONDS, STUCK_SECONDS, TAKEN_BACK, Slot
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+OTHER = ObjectId(b"g" * 16)
+
+
+class Bench:
+    """A slot between recorders."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.dispatcher = Dispatcher(self.clock)
+        self.link, self.objects, self.processor = Recorder(), Recorder(), Recorder()
+        self.slot = self.dispatcher.spawn(
+            Slot("w", self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.objects))
+        )
+        self.processor_ref = self.dispatcher.spawn(self.processor)
+        self.number = 0
+        self.new_id = IdSource()
+
+    def tell(self, message: object) -> None:
+        self.slot.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        assert self.dispatcher.run()
+
+    def processor_up(self) -> None:
+        self.number += 1
+        self.progress = Progress(new_progress_page())
+        self.tell(ProcessorUp(self.number, self.processor_ref, self.progress))
+
+    def with_function(self, *functions: ObjectId) -> Bench:
+        """A ready processor that has the functions."""
+        self.processor_up()
+        for function in functions or (FUNCTION,):
+            self.tell(ObjectFound(StoredObject(function, [b"x"], None)))
+        self.processor.messages.clear()
+        return self
+
+    def task(self, function: ObjectId = FUNCTION, object_ids: bytes = b"") -> RunTask:
+        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids)
+
+    def run(self, *tasks: RunTask) -> None:
+        self.tell(RunTasks(tasks))
+
+    def finish(self, *tasks: RunTask, microseconds: int = 0, status: TaskStatus = TaskStatus.SUCCESS) -> None:
+        self.tell(RunResults(RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks))
+
+    def cancel(self, *tasks: RunTask) -> None:
+        self.tell(RunCancels(RunCancel(t.task_id, 0, t.attempt) for t in tasks))
+
+    def die(self, executing: int) -> None:
+        self.tell(ProcessorDown(self.number, executing, "died: signal SIGKILL"))
+
+    def handed(self) -> list[RunTask]:
+        return [task for hand in self.processor.take(HandTasks) for task in hand.tasks]
+
+    def answers(self) -> list[tuple[bytes, TaskStatus]]:
+        return [(r.task_id, TaskStatus(r.status)) for results in self.link.take(RunResults) for r in results]
+
+    def know(self, microseconds: int = 0, function: ObjectId = FUNCTION) -> None:
+        """Let the slot see how long a function takes."""
+        task = self.task(function)
+        self.run(task)
+        assert self.handed() == [task]
+        self.finish(task, microseconds=microseconds)
+        self.answers()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench().with_function()
+
+
+def test_first_task_of_a_function_is_handed_alone(bench: Bench) -> None:
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:1]
+
+
+def test_short_tasks_are_handed_together_in_order(bench: Bench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(2000)]
+    bench.run(*tasks)
+    handed = bench.handed()
+    assert handed == tasks[: len(handed)]
+    assert len(handed) == HELD_TASKS
+
+
+def test_a_refill_comes_when_half_is_done(bench: Bench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(2000)]
+    bench.run(*tasks)
+    first = bench.handed()
+    bench.finish(*first[: HELD_TASKS // 2 - 1])
+    assert bench.handed() == []
+    bench.finish(first[HELD_TASKS // 2 - 1])
+    assert bench.handed() == tasks[HELD_TASKS : HELD_TASKS + HELD_TASKS // 2]
+
+
+def test_long_tasks_are_handed_one_by_one(bench: Bench) -> None:
+    bench.know(microseconds=50_000)
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:1]
+    bench.finish(tasks[0], microseconds=50_000)
+    assert bench.handed() == tasks[1:2]
+
+
+def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None:
+    bench = Bench().with_function(FUNCTION, OTHER)
+    bench.know(microseconds=50_000)
+    bench.know(microseconds=1, function=OTHER)
+    long, short = bench.task(), bench.task(OTHER)
+    bench.run(long, short)
+    assert bench.handed() == [long]
+
+
+def test_results_go_to_the_link(bench: Bench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.finish(task)
+    assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
+
+
+def test_tasks_wait_for_a_processor() -> None:
+    bench = Bench()
+    task = bench.task()
+    bench.run(task)
+    assert bench.objects.messages == []
+    bench.processor_up()
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot)]
+
+
+def test_object_goes_to_the_processor_before_the_task() -> None:
+    bench = Bench()
+    bench.processor_up()
+    task = bench.task()
+    bench.run(task, bench.task())
+    assert len(bench.objects.take(NeedObject)) == 1
+    stored = StoredObject(FUNCTION, [b"x"], None)
+    bench.tell(ObjectFound(stored))
+    assert bench.processor.messages == [HandObject(1, stored), HandTasks(1, [task])]
+
+
+def test_a_task_with_missing_objects_fails_and_others_go_on(bench: Bench) -> None:
+    lost = ObjectId(b"o" * 16)
+    broken, whole = bench.task(object_ids=lost), bench.task()
+    bench.run(broken, whole)
+    assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
+    bench.tell(ObjectLost(lost))
+    assert bench.answers() == [(broken.task_id, TaskStatus.MISSING_OBJECTS)]
+    assert bench.handed() == [whole]
+
+
+def test_deleted_objects_are_dropped_and_asked_for_again(bench: Bench) -> None:
+    bench.tell(ForgetObjects([FUNCTION, OTHER]))
+    assert bench.processor.take(DropObjects) == [DropObjects(1, (FUNCTION,))]
+    bench.run(bench.task())
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot)]
+
+
+def test_queued_task_is_cancelled_at_once(bench: Bench) -> None:
+    first, second = bench.task(), bench.task()
+    bench.run(first, second)
+    bench.cancel(second)
+    assert bench.answers() == [(second.task_id, TaskStatus.CANCELED)]
+    assert bench.processor.take(KillProcessor) == []
+
+
+def test_cancel_of_a_held_task_kills_and_the_others_run_again(bench: Bench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    bench.handed()
+    bench.cancel(tasks[1])
+    assert len(bench.processor.take(KillProcessor)) == 1
+    assert bench.answers() == []
+    bench.die(executing=2)
+    assert bench.answers() == [(tasks[1].task_id, TaskStatus.CANCELED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [tasks[0], tasks[2]]
+
+
+def test_a_result_that_was_read_stands_against_a_cancel(bench: Bench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.cancel(task)
+    bench.finish(task)
+    bench.die(executing=0)
+    assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
+
+
+def test_nothing_is_handed_to_a_killed_processor(bench: Bench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.handed()
+    bench.cancel(task)
+    bench.run(bench.task())
+    assert bench.handed() == []
+
+
+def test_unknown_cancel_is_ignored(bench: Bench) -> None:
+    bench.cancel(bench.task())
+    assert bench.answers() == []
+
+
+def test_only_the_executing_task_is_marked_by_a_death(bench: Bench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(4)]
+    bench.run(*tasks)
+    bench.handed()
+    bench.finish(tasks[0])
+    bench.answers()
+    bench.die(executing=4)  # the first one was number 1; tasks[1] had finished, and its result was lost
+    assert bench.answers() == [(tasks[2].task_id, TaskStatus.PROCESSOR_DIED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [tasks[1], tasks[3]]
+
+
+def test_a_death_between_tasks_marks_nobody(bench: Bench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.handed()
+    bench.die(executing=0)
+    assert bench.answers() == []
+    bench.with_function()
+    assert bench.handed() == []  # cleared by with_function
+    bench.finish(task)
+    assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
+
+
+def test_news_of_an_older_processor_is_ignored(bench: Bench) -> None:
+    bench.processor_up()
+    bench.tell(ProcessorDown(1, 1, "died"))
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    task = bench.task()
+    bench.run(task)
+    assert bench.handed() == [task]
+
+
+def test_more_results_than_tasks_kill_the_processor(bench: Bench) -> None:
+    bench.finish(bench.task())
+    assert len(bench.processor.take(KillProcessor)) == 1
+    assert bench.answers() == []
+
+
+def stuck_bench(bench: Bench) -> list[RunTask]:
+    """Three tasks that looked short are held, and the first one runs for long."""
+    bench.know()
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks
+    bench.progress.words[0] = 2  # number 1 was the one that taught the slot
+    return tasks
+
+
+def test_tasks_behind_a_long_one_are_taken_back(bench: Bench) -> None:
+    tasks = stuck_bench(bench)
+    bench.wait(STUCK_SECONDS)
+    assert list(bench.progress.words[1:3]) == [2, 4]
+    bench.wait(SETTLE_SECONDS)
+    bench.cancel(tasks[1])
+    assert bench.answers() == [(tasks[1].task_id, TaskStatus.CANCELED)]
+    assert bench.processor.take(KillProcessor) == []
+    bench.finish(tasks[0], microseconds=20_000)
+    assert bench.answers() == [(tasks[0].task_id, TaskStatus.SUCCESS)]
+    # What the processor says of the tasks that it did not start is no news, and the one that is left is handed again.
+    bench.finish(tasks[1], tasks[2], status=TAKEN_BACK)
+    assert bench.answers() == []
+    assert bench.handed() == [tasks[2]]
+
+
+def test_a_task_that_started_in_the_meantime_is_not_taken_back(bench: Bench) -> None:
+    tasks = stuck_bench(bench)
+    bench.wait(STUCK_SECONDS)
+    bench.progress.words[0] = 3  # it did not see the new words in time
+    bench.wait(SETTLE_SECONDS)
+    bench.finish(tasks[0], tasks[1])
+    bench.finish(tasks[2], status=TAKEN_BACK)
+    assert [task_id for task_id, _ in bench.answers()] == [tasks[0].task_id, tasks[1].task_id]
+    assert bench.handed() == [tasks[2]]
+
+
+def test_progress_keeps_tasks_where_they_are(bench: Bench) -> None:
+    tasks = stuck_bench(bench)
+    bench.finish(tasks[0])
+    bench.wait(STUCK_SECONDS)
+    assert list(bench.progress.words[1:3]) == [0, 0]
+
+
+def test_no_timer_is_set_for_a_single_task(bench: Bench) -> None:
+    bench.run(bench.task())
+    assert bench.dispatcher.next_deadline() is None
+
+
+def test_order_is_kept_when_tasks_come_back_twice(bench: Bench) -> None:
+    tasks = stuck_bench(bench)
+    late = bench.task()
+    bench.run(late)
+    bench.handed()
+    bench.wait(STUCK_SECONDS)
+    bench.wait(SETTLE_SECONDS)
+    bench.die(executing=2)
+    assert bench.answers() == [(tasks[0].task_id, TaskStatus.PROCESSOR_DIED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [tasks[1], tasks[2], late]

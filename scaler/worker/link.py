@@ -24,11 +24,11 @@ from typing import Any, Protocol
 
 import cloudpickle
 
-from scaler import __version__
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.config import ClusterConfig
 from scaler.ids import NO_ID, ObjectId, TaskId, random_id
 from scaler.message import message
+from scaler.version import __version__
 from scaler.wire.messages import (
     PROTOCOL_VERSION,
     DisconnectRequest,

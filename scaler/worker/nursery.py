@@ -4,7 +4,7 @@ The agent writes to it (start, kill); it answers (started, ended). It has import
 one is there within milliseconds. When the agent goes, however it goes, the nursery sees the end of their connection,
 kills all processors with everything they have started, and ends.
 
-Must never: run user code, use ZeroMQ, or start a thread.
+Must never: run user code, open a ZeroMQ context, or start a thread.
 """
 
 from __future__ import annotations

@@ -160,14 +160,21 @@ class Link:
         self._inbox.put(_Request(partial(self._work.request, object_id, receiver), receiver))
 
     def clear(self) -> None:
+        """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
-        self._inbox.put(partial(self._work.clear, CancelledError))
+        reply: Future[None] = Future()
+        self._inbox.put(_Request(partial(self._clear, reply), _Asker(reply)))
+        reply.result()
+
+    def _clear(self, reply: Future[None]) -> None:
+        self._work.clear(CancelledError)
+        reply.set_result(None)
 
     def shut_down(self) -> Future[None]:
         """Ask the scheduler to end; the future has its answer."""
         self.check_open()
         reply: Future[None] = Future()
-        self._inbox.put(_Request(partial(self._work.shut_down, reply), _ShutdownReceiver(reply)))
+        self._inbox.put(_Request(partial(self._work.shut_down, reply), _Asker(reply)))
         return reply
 
     def close(self, wait_seconds: float | None = None) -> None:
@@ -376,7 +383,7 @@ class _Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Receiver | _ShutdownReceiver) -> None:
+    def __init__(self, command: Command, receiver: Receiver | _Asker) -> None:
         self.command = command
         self.receiver = receiver
 
@@ -384,8 +391,8 @@ class _Request:
         self.command()
 
 
-class _ShutdownReceiver:
-    """Hears that a shutdown cannot be asked for any more."""
+class _Asker:
+    """Hears that it is too late to ask."""
 
     def __init__(self, reply: Future[None]) -> None:
         self._reply = reply

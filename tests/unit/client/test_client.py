@@ -384,6 +384,7 @@ class TestObjects:
         future = client.submit(abs, 1)
         scheduler.wait_for(Task)
         client.clear()
+        assert future.cancelled()
         with pytest.raises(CancelledError):
             future.result(10)
         with pytest.raises(MissingObjects, match="cleared"):

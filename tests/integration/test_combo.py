@@ -16,6 +16,7 @@ from scaler import Client, Cluster, ConfigError, Scheduler, SchedulerClusterComb
 from tests.support.processes import (
     REPOSITORY,
     alive,
+    children,
     descendants,
     free_address,
     names,
@@ -55,10 +56,10 @@ def test_two_combos_at_once_do_not_meet() -> None:
 
 def test_a_busy_address_is_a_clear_error_and_leaves_nothing_behind() -> None:
     with SchedulerClusterCombo(1) as combo:
-        before = set(descendants())
+        before = children()
         with pytest.raises(StartError, match="in use"):
             SchedulerClusterCombo(1, address=combo.get_address())
-        assert set(descendants()) == before
+        assert children() == before
 
 
 def test_bad_settings_are_refused_before_anything_starts() -> None:
@@ -80,10 +81,10 @@ def test_a_client_without_an_address_brings_its_own_cluster_and_takes_it_away() 
 def test_a_client_takes_its_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with SchedulerClusterCombo(1) as combo:
         monkeypatch.setenv("SCALER_ADDRESS", combo.get_address())
-        before = set(descendants())
+        before = children()
         with Client() as client:
             assert client.submit(pow, 2, 3).result(30) == 8
-            assert set(descendants()) == before
+            assert children() == before
 
 
 SCRIPT = """
@@ -195,13 +196,13 @@ assert before == (list(logging.getLogger().handlers), logging.getLogger().level)
 def test_two_hundred_cycles_leave_no_process_port_descriptor_or_thread_behind() -> None:
     with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
         client.submit(pow, 2, 2).result(30)  # what the first use of a library opens for good
-    threads, descriptors, children = threading.active_count(), open_descriptors(), set(descendants())
+    threads, descriptors, processes = threading.active_count(), open_descriptors(), set(descendants())
     addresses = []
     for _ in range(CYCLES):
         with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
             assert client.submit(pow, 2, 2).result(30) == 4
             addresses.append(combo.get_address())
-    wait_until(lambda: set(descendants()) == children, "no process is left")
+    wait_until(lambda: set(descendants()) == processes, "no process is left")
     assert threading.active_count() == threads
     assert open_descriptors() == descriptors
     listening = {c.laddr.port for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN}

@@ -59,6 +59,11 @@ def descendants(pid: int | None = None) -> list[int]:
         return []
 
 
+def children() -> set[int]:
+    """Return the ids of the living processes that this one has started itself: schedulers and agents."""
+    return {child.pid for child in psutil.Process().children() if alive(child.pid)}
+
+
 class Command:
     """One of our commands, as a user runs it, with what it printed."""
 

@@ -1,8 +1,8 @@
 """Schedulers and clusters as child processes: for a program that brings its own, and for the cluster inside a client.
 
-A child is a fresh interpreter that runs `scaler.cli.child`; it never imports the program that started it, so a script needs no
-`__main__` guard. Its settings arrive on its standard input, which stays open as its lifeline: when it ends, the parent is gone,
-and the child goes too. It reports on a pipe of its own that it is ready, or why not.
+A child is a fresh interpreter that runs `scaler.cli.child`; it never imports the program that started it, so a script
+needs no `__main__` guard. Its settings arrive on its standard input, which stays open as its lifeline: when that ends,
+the parent is gone, and the child goes too. It reports on a pipe of its own that it is ready, or why not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _ChildProcess:
         self._report, child_end = os.pipe()
         try:
             # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
                 [sys.executable, "-c", _BOOT, self._title, str(child_end)],
                 bufsize=0,
                 stdin=subprocess.PIPE,
@@ -67,7 +67,8 @@ class _ChildProcess:
         self._say(json.dumps(sys.path))
 
     def _say(self, line: str) -> None:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died: `wait_ready` tells how
             self._process.stdin.write(line.encode() + b"\n")
 
@@ -186,7 +187,7 @@ class Scheduler(_ChildProcess):
         crash_limit: int = 3,
         protected: bool = True,
         event_loop: str = "builtin",
-        logging_paths: Sequence[str] = ("/dev/stdout",),
+        logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
     ) -> None:
@@ -200,7 +201,7 @@ class Scheduler(_ChildProcess):
             crash_limit=crash_limit,
             protected=protected,
             event_loop=event_loop,
-            logging=LoggingConfig(tuple(logging_paths), logging_level, logging_config_file),
+            logging=LoggingConfig(_paths(logging_paths), logging_level, logging_config_file),
         )
         self._address = address
 
@@ -246,7 +247,7 @@ class Cluster(_ChildProcess):
         heartbeat_interval_seconds: float = 2,
         death_timeout_seconds: float = 300,
         event_loop: str = "builtin",
-        logging_paths: Sequence[str] = ("/dev/stdout",),
+        logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
     ) -> None:
@@ -259,7 +260,7 @@ class Cluster(_ChildProcess):
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             death_timeout_seconds=death_timeout_seconds,
             event_loop=event_loop,
-            logging=LoggingConfig(tuple(logging_paths), logging_level, logging_config_file),
+            logging=LoggingConfig(_paths(logging_paths), logging_level, logging_config_file),
         )
 
     def start(self) -> None:
@@ -275,6 +276,10 @@ class Cluster(_ChildProcess):
     def connect_to(self, address: str) -> None:
         """Let a launched process go on, to the scheduler at `address`."""
         self.configure(dataclasses.replace(self._config, address=address))
+
+
+def _paths(paths: str | Sequence[str]) -> tuple[str, ...]:
+    return (paths,) if isinstance(paths, str) else tuple(paths)
 
 
 def usable_cores() -> int:
@@ -321,7 +326,7 @@ class SchedulerClusterCombo:
         crash_limit: int = 3,
         protected: bool = True,
         event_loop: str = "builtin",
-        logging_paths: Sequence[str] = ("/dev/stdout",),
+        logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
     ) -> None:
@@ -372,7 +377,7 @@ class SchedulerClusterCombo:
         self._cluster.shutdown()
         self._scheduler.shutdown()
 
-    def __enter__(self) -> SchedulerClusterCombo:
+    def __enter__(self) -> SchedulerClusterCombo:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -380,7 +385,7 @@ class SchedulerClusterCombo:
 
 
 def start_local_cluster() -> SchedulerClusterCombo:
-    """Return a cluster with a worker per core for one client: quiet, and what its tasks print goes to standard error."""
+    """Return a quiet cluster with a worker per core, for one client; what its tasks print goes to standard error."""
     return SchedulerClusterCombo(
         n_workers=usable_cores(), logging_paths=("/dev/stderr",), logging_level="WARNING", event_loop=best_event_loop()
     )

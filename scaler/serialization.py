@@ -1,10 +1,10 @@
 """From objects to bytes and back: what clients and processors do, and nobody else.
 
-A value is either small, then it is one byte string inside the message, or it is a list of frames: the pickle first, then the
-buffers that pickle protocol 5 keeps out of band, so that large arrays are never copied into a pickle.
+A value is either small, then it is one byte string inside the message, or it is a list of frames: the pickle first,
+then the buffers that pickle protocol 5 keeps out of band, so that large arrays are never copied into a pickle.
 
-A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its bytes or
-the id of the object that holds it (layout in `protocol/README.md`).
+A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its
+bytes or the id of the object that holds it (layout in `protocol/README.md`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUT_OF_BAND_BYTES = 64 * 1024
 _PLAIN_TYPES = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
-_REFERS_TO_A_GLOBAL = b"\x93"  # the opcode STACK_GLOBAL
+_PLAIN_DEPTH = 3
 
 
 class Serializer(abc.ABC):
@@ -68,20 +68,21 @@ class DefaultSerializer(Serializer):
 def _plain(obj: Any) -> bytes | None:
     """Return the pickle of a value that refers to no class or function, or None if it may be something else.
 
-    For those the plain pickler and cloudpickle agree; for anything that names a global they may not, because cloudpickle
-    carries what lives in `__main__` by value.
+    For those the plain pickler and cloudpickle agree; for anything that names a global they may not, because
+    cloudpickle carries what lives in `__main__` by value.
     """
+    return pickle.dumps(obj, 5) if _is_plain(obj, _PLAIN_DEPTH) else None
+
+
+def _is_plain(obj: Any, depth: int) -> bool:
     kind = type(obj)
     if kind in _PLAIN_TYPES:
-        return pickle.dumps(obj, 5)
-    if kind in _PLAIN_CONTAINERS and len(obj) <= _PLAIN_CONTAINER_LENGTH:
-        try:
-            data = pickle.dumps(obj, 5)
-        except Exception:  # only cloudpickle knows whether it can be done at all
-            return None
-        if len(data) <= INLINE_BYTES and _REFERS_TO_A_GLOBAL not in data:
-            return data
-    return None
+        return True
+    if kind not in _PLAIN_CONTAINERS or len(obj) > _PLAIN_CONTAINER_LENGTH or depth == 0:
+        return False
+    if kind is dict and not all(_is_plain(value, depth - 1) for value in obj.values()):
+        return False
+    return all(_is_plain(item, depth - 1) for item in obj)
 
 
 class _OutOfBandBytes:
@@ -177,8 +178,8 @@ def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
     """Return what the pickle of `function` depends on, or None if that is not known. Equal answers mean equal pickles.
 
-    Known is whatever is pickled by its name, and functions that are pickled by value (those of `__main__`, lambdas, inner
-    functions) and look at nothing that can change: no closure, no default, no global but modules and builtins.
+    Known is whatever is pickled by its name, and functions that are pickled by value (those of `__main__`, lambdas,
+    inner functions) and look at nothing that can change: no closure, no default, no global but modules and builtins.
     """
     if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
         return None  # a bound method or a partial carries an object with it

@@ -45,6 +45,9 @@ from scaler.wire.messages import (
 
 logger = logging.getLogger(__name__)
 
+MOST_WORKERS = 65_535
+"""A worker's number travels as 16 bits."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -109,6 +112,10 @@ class Acceptor(Actor):
         hello = arrived.hello
         if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, "cluster"):
             return
+        names = tuple(hello.worker_names.split(","))
+        if len(names) > MOST_WORKERS:
+            self._refuse(arrived.connection, SCHEDULER_TO_AGENT, f"an agent has at most {MOST_WORKERS} workers")
+            return
         held = hello.held if len(hello.held) % HELD_RUN.size == 0 else b""
         session = self._directory.sessions.get(hello.node_id)
         resumes = session is not None and not session.is_stopped()
@@ -117,7 +124,7 @@ class Acceptor(Actor):
             self._reply(arrived.connection)
             session = self.spawn(
                 AgentSession(
-                    tuple(hello.worker_names.split(",")),
+                    names,
                     arrived.connection,
                     self._services(),
                     timeout_seconds=self._limits.worker_timeout_seconds,
@@ -162,10 +169,13 @@ class Acceptor(Actor):
             f"the scheduler (scaler {self._package_version}) speaks protocol {PROTOCOL_VERSION}: "
             f"install the same version of scaler on both sides"
         )
+        self._refuse(connection, outgoing, reason)
+        return True
+
+    def _refuse(self, connection: Connection, outgoing: Direction, reason: str) -> None:
         logger.warning("refused: %s", reason)
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
         self._outbox.put_to_stranger(connection, outgoing, reply)
-        return True
 
     # Sessions
 

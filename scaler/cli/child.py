@@ -6,6 +6,7 @@ descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -23,8 +24,9 @@ def main() -> None:
     title, report_descriptor = sys.argv[1], int(sys.argv[2])
 
     def report(word: str, value: Any) -> None:
-        os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
-        os.close(report_descriptor)
+        with contextlib.suppress(OSError):  # reported before, or nobody waits for it any more
+            os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
+            os.close(report_descriptor)
 
     run = {"scaler_scheduler": _run_scheduler, "scaler_cluster": _run_cluster}[title]
     try:
@@ -36,10 +38,11 @@ def main() -> None:
 
 def _settings() -> str:
     """Return the line with the settings; ends the process if the parent has nothing to say any more."""
-    line = sys.stdin.buffer.raw.readline()  # type: ignore[attr-defined]
+    with os.fdopen(LIFELINE, "rb", buffering=0, closefd=False) as lifeline:
+        line = lifeline.readline()
     if not line:
         sys.exit(0)
-    return str(line, "utf-8")
+    return line.decode()
 
 
 def _run_scheduler(report: Callable[[str, Any], None]) -> int:

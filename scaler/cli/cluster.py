@@ -20,6 +20,7 @@ examples:
 
 
 def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
     parser = argparse.ArgumentParser(
         "scaler_cluster",
         description="Run workers on this machine: they take tasks from the scheduler at ADDRESS, one at a time each. "

@@ -31,6 +31,7 @@ def truth(text: str) -> bool:
 
 
 def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
     parser = argparse.ArgumentParser(
         "scaler_scheduler",
         description="Run a scheduler: clients send it tasks, and it hands them to the workers of clusters.",
@@ -82,7 +83,9 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="BOOL",
         help="refuse clients that ask the scheduler to shut down",
     )
-    add("--no-protected", dest="protected", action="store_false", default=argparse.SUPPRESS, help="the same as -p False")
+    add(
+        "--no-protected", dest="protected", action="store_false", default=argparse.SUPPRESS, help="the same as -p False"
+    )
     add_logging_options(parser, ("-lc", "--logging-config-file"))
     return parser
 

@@ -1,7 +1,7 @@
 """The scheduler's edge: bytes from the socket become batches for actors, and what actors said becomes bytes.
 
-Reads the directory to know whom a connection belongs to; sends to sessions, and hellos to the acceptor. Everything from the wire
-is untrusted: whatever cannot be read is counted, its peer is told to say hello again, and nothing else happens.
+Reads the directory to know whom a connection belongs to; sends to sessions, and hellos to the acceptor. All that comes
+from the wire is untrusted: what cannot be read is counted, its peer is told to say hello again, and nothing more.
 
 Must never: let an exception of a peer's making reach the loop, or keep state about tasks.
 """

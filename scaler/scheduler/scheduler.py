@@ -28,8 +28,8 @@ PROBE_SECONDS = 0.05
 """How long after a connection was lost the socket is asked which one: it needs a moment to know itself."""
 
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds a tenth of the time goes into
-collections that find nothing."""
+"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds much time is spent
+on collections that find nothing."""
 
 
 def who_listens_at(address: str) -> str:
@@ -40,7 +40,8 @@ def who_listens_at(address: str) -> str:
         return "choose another path, or end the scheduler that listens there"
     try:
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and str(connection.laddr.port) == port and connection.pid:
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr and str(connection.laddr[1]) == port
+            if listens and connection.pid:
                 name = psutil.Process(connection.pid).name()
                 return f"process {connection.pid} ({name}) listens there; end it or choose another port"
     except psutil.Error:
@@ -84,9 +85,7 @@ class SchedulerProcess:
             the exit code for the process.
         """
         shell, config = self._shell, self._config
-        tree = SchedulerTree(
-            shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon
-        )
+        tree = SchedulerTree(shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon)
         edge = SchedulerEdge(self._router, tree)
         shell.watch(self._router.descriptor)
         shell.watch(self._router.monitor_descriptor, lambda: self._connection_lost(edge))

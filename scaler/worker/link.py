@@ -30,6 +30,7 @@ from scaler.ids import NO_ID, ObjectId, TaskId, random_id
 from scaler.message import message
 from scaler.version import __version__
 from scaler.wire.messages import (
+    HELD_RUN,
     PROTOCOL_VERSION,
     DisconnectRequest,
     DisconnectResponses,
@@ -153,8 +154,8 @@ class Link(Actor):
         self._door.say([self._hello()])
 
     def _hello(self) -> WorkerHello:
-        held = [(task.task_id, task.attempt) for task in self._open.values()]
-        held += [(result.task_id, result.attempt) for result in self._unacknowledged]
+        held = [(task.task_id, task.attempt, task.worker) for task in self._open.values()]
+        held += [(result.task_id, result.attempt, result.worker) for result in self._unacknowledged]
         return WorkerHello(
             PROTOCOL_VERSION,
             __version__,
@@ -162,7 +163,7 @@ class Link(Actor):
             cloudpickle.__version__,
             self._node_id,
             ",".join(self._names),
-            b"".join(task_id + attempt.to_bytes(4, "little") for task_id, attempt in held),
+            b"".join(HELD_RUN.pack(*run) for run in held),
         )
 
     def _lose(self, reason: str) -> None:

@@ -1,7 +1,7 @@
 """What one task costs in the scheduler: all actors, the codec and the edge, without sockets.
 
-A stand-in for the socket hands the edge messages of one client and one agent with two workers, as they are under a map of no-op
-tasks, and takes what it sends. Only the time inside the scheduler's turns counts.
+A stand-in for the socket hands the edge messages of one client and one agent with two workers, as they are under a map
+of no-op tasks, and takes what it sends. Only the time inside the scheduler's turns counts.
 
     python tests/benchmarks/scheduler_core.py              microseconds per task, best of several
     python tests/benchmarks/scheduler_core.py --profile    where they are spent, by module

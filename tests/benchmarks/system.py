@@ -104,7 +104,9 @@ def shares(system: System) -> Iterator[tuple[str, str, str]]:
 def growth(system: System) -> Iterator[tuple[str, str, str]]:
     costs = {}
     for count in (10_000, 1_000_000):
-        costs[count] = best(lambda count=count: system.check_map(count), system.repeats if count < 100_000 else 1) / count
+        costs[count] = (
+            best(lambda count=count: system.check_map(count), system.repeats if count < 100_000 else 1) / count
+        )
         yield f"cost per task, map of {count:,}", f"{costs[count] * 1e6:.1f} us", ""
     yield "cost at 1,000,000 / cost at 10,000", f"{costs[1_000_000] / costs[10_000]:.2f}", "< 1.2"
 
@@ -129,7 +131,11 @@ def latency(system: System) -> Iterator[tuple[str, str, str]]:
 def large(system: System) -> Iterator[tuple[str, str, str]]:
     client, data = system.client, os.urandom(100_000_000)
     yield "argument of 100 MB", f"{best(lambda: client.submit(length, data).result(), system.repeats):.3f} s", ""
-    yield "argument and result of 100 MB", f"{best(lambda: client.submit(noop, data).result(), system.repeats):.3f} s", ""
+    yield (
+        "argument and result of 100 MB",
+        f"{best(lambda: client.submit(noop, data).result(), system.repeats):.3f} s",
+        "",
+    )
 
     def share() -> None:
         reference = client.send_object(data)

@@ -42,9 +42,9 @@ def touch_and_wait(folder: str, seconds: float) -> int:
 
 def append_and_maybe_die(path: str, deaths: int) -> int:
     """Die in the first `deaths` attempts; return the number of the attempt."""
-    with open(path, "a") as file:
+    with Path(path).open("a") as file:
         file.write("x")
-    attempt = os.path.getsize(path)
+    attempt = Path(path).stat().st_size
     if attempt <= deaths:
         kill_self()
     return attempt

@@ -16,10 +16,7 @@ from tests.support.processes import alive, command, descendants, free_address, s
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_a_command_ends_cleanly_on_a_signal(module: str, number: signal.Signals) -> None:
     with scheduler() as (address, running):
-        if module == "scheduler":
-            subject = running
-        else:
-            subject = None
+        subject = running if module == "scheduler" else None
         with command("cluster", address, "-n", "2") as cluster:
             cluster.wait_for("processor")
             below = descendants(cluster.pid)

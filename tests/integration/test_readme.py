@@ -23,6 +23,7 @@ def run(program: str | Path, *arguments: str, folder: Path, seconds: float = 100
         capture_output=True,
         text=True,
         timeout=seconds,
+        check=False,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )

@@ -15,7 +15,13 @@ from typing import Any
 import pytest
 
 from scaler import Client, DefaultSerializer, SchedulerClusterCombo, Serializer
-from scaler.errors import DeserializeObjectError, DisconnectedError, MissingObjects, SerializeObjectError, TaskFailedError
+from scaler.errors import (
+    DeserializeObjectError,
+    DisconnectedError,
+    MissingObjects,
+    SerializeObjectError,
+    TaskFailedError,
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +58,11 @@ def test_missing_and_unknown_arguments_are_refused_before_anything_is_sent(clien
     def exact(a: int, *, b: int) -> int:
         return a + b
 
-    for call in (lambda: client.submit(exact, 1), lambda: client.submit(exact, 1, b=1, c=2), lambda: client.submit(exact, 1, 2)):
+    for call in (
+        lambda: client.submit(exact, 1),
+        lambda: client.submit(exact, 1, b=1, c=2),
+        lambda: client.submit(exact, 1, 2),
+    ):
         with pytest.raises(TypeError):
             call()
     assert client.submit(exact, 1, b=2).result(30) == 3
@@ -151,28 +161,27 @@ def test_an_exception_keeps_its_type_and_shows_where_it_was_raised(client: Clien
 
 def test_results_and_arguments_that_cannot_be_pickled_fail_only_their_task(client: Client) -> None:
     with pytest.raises(SerializeObjectError):
-        client.submit(threading.Lock)  # noqa: B018 - the lock is the result
-        client.submit(lambda: threading.Lock()).result(30)
+        client.submit(threading.Lock).result(30)
     with pytest.raises(SerializeObjectError, match="lock"):
         client.submit(add, threading.Lock())
+    lock = threading.Lock()
     with pytest.raises(SerializeObjectError):
-        lock = threading.Lock()
         client.submit(lambda: lock)
     assert client.submit(add, 1, 1).result(30) == 2
 
 
 def test_an_exception_that_cannot_be_pickled_arrives_as_text(client: Client) -> None:
     def fail_badly() -> None:
-        class Odd(Exception):
+        class OddError(Exception):
             def __init__(self) -> None:
                 super().__init__("odd one")
                 self.lock = threading.Lock()
 
-        raise Odd
+        raise OddError
 
     with pytest.raises(TaskFailedError, match="odd one") as caught:
         client.submit(fail_badly).result(30)
-    assert "Odd" in str(caught.value)
+    assert "OddError" in str(caught.value)
     assert "fail_badly" in str(caught.value.__cause__) or "fail_badly" in str(caught.value)
 
 
@@ -259,7 +268,9 @@ def test_a_custom_serializer_is_used_for_arguments_and_results(address: str) -> 
 
 def test_futures_work_with_the_standard_library(client: Client) -> None:
     futures = [client.submit(add, i, i) for i in range(20)]
-    assert sorted(f.result() for f in concurrent.futures.as_completed(futures, timeout=30)) == [2 * i for i in range(20)]
+    assert sorted(f.result() for f in concurrent.futures.as_completed(futures, timeout=30)) == [
+        2 * i for i in range(20)
+    ]
     done, not_done = concurrent.futures.wait([client.submit(add, 1, 1), client.submit(time.sleep, 0.1)], timeout=30)
     assert (len(done), len(not_done)) == (2, 0)
 
@@ -313,7 +324,12 @@ def test_disconnect_cancels_what_is_open_and_the_scheduler_goes_on(address: str)
     client.disconnect()
     with pytest.raises(concurrent.futures.CancelledError):
         future.result(5)
-    for use in (lambda: client.submit(add, 1, 1), lambda: client.map(add, [(1, 1)]), lambda: client.send_object(1), client.clear):
+    for use in (
+        lambda: client.submit(add, 1, 1),
+        lambda: client.map(add, [(1, 1)]),
+        lambda: client.send_object(1),
+        client.clear,
+    ):
         with pytest.raises(DisconnectedError, match="disconnect"):
             use()
     with Client(address) as other:

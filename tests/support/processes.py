@@ -163,7 +163,7 @@ def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) 
 
 def open_descriptors() -> int:
     """Return how many descriptors this process has open."""
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def names(processes: Sequence[int]) -> list[str]:

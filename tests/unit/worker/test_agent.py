@@ -16,6 +16,7 @@ import pytest
 from scaler.config import ClusterConfig
 from scaler.ids import ObjectId
 from scaler.wire.messages import (
+    HELD_RUN,
     DisconnectResponse,
     HelloReply,
     HelloRequest,
@@ -203,7 +204,7 @@ def test_tasks_go_on_without_a_scheduler_and_results_reach_the_next(
     with FakeScheduler(address) as following:
         following.until(lambda: following.hellos)
         held = following.hellos[0].held
-        assert {held[i : i + 16] for i in range(0, len(held), 20)} == {finished.task_id, running.task_id}
+        assert {task_id for task_id, _, _ in HELD_RUN.iter_unpack(held)} == {finished.task_id, running.task_id}
         following.until(lambda: following.results)
         assert following.results[0].task_id == finished.task_id
         # The object was forgotten with its scheduler, so this one only ends well if it had started before.

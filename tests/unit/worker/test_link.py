@@ -11,6 +11,7 @@ from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.wire.messages import (
+    HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
     DisconnectResponses,
@@ -130,7 +131,7 @@ def bench() -> Bench:
 
 
 def held(*tasks: RunTask) -> bytes:
-    return b"".join(task.task_id + task.attempt.to_bytes(4, "little") for task in tasks)
+    return b"".join(HELD_RUN.pack(task.task_id, task.attempt, task.worker) for task in tasks)
 
 
 def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:

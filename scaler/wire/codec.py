@@ -10,6 +10,7 @@ pycapnp looks the name up in a slower way, which made up half of the cost of rea
 
 from __future__ import annotations
 
+import struct
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
@@ -28,6 +29,7 @@ MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together: more are split, and a message that claims more is refused."""
 
 _SPARE_WORDS = 64
+_SEGMENT_TABLE = struct.Struct("<II")
 
 
 def schema_directory() -> Path:
@@ -60,8 +62,8 @@ class TaskFailure(NamedTuple):
     @classmethod
     def decode(cls, payload: bytes) -> TaskFailure:
         try:
-            with _read(_SCHEMAS["common"].TaskFailure, payload) as failure:
-                return cls(failure.typeName, failure.text, failure.traceback, bytes(failure.exception))
+            failure = _read(_SCHEMAS["common"].TaskFailure, payload)
+            return cls(failure.typeName, failure.text, failure.traceback, bytes(failure.exception))
         except Exception as error:
             raise ProtocolError(f"not a task failure: {_first_line(error)}") from error
 
@@ -187,7 +189,7 @@ class _ItemCodec:
             for name, (kind, numbers) in column_kinds(batch.item).items()
         ]
 
-    def write(self, builder: Any, items: list[Any], frames: list[Any]) -> None:
+    def write(self, builder: Any, items: Sequence[Any], frames: list[Any]) -> None:
         write = builder._set  # noqa: SLF001 - see the module's docstring
         write("count", len(items))
         for get, name, _, column, has_frames in self._fields:
@@ -225,16 +227,32 @@ def _take(frames: Iterator[Any], length: int) -> tuple[Any, ...]:
     return taken
 
 
-def _read(struct: Any, data: bytes) -> Any:
+def _read(schema: Any, data: bytes) -> Any:
     """Open a message. No part of it may be looked at more than twice, as a malicious one could ask for."""
-    return struct.from_bytes(data, traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
+    return schema.from_segments(_segments(data), traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
+
+
+def _segments(data: bytes) -> list[bytes]:
+    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves."""
+    more, size = _SEGMENT_TABLE.unpack_from(data)
+    if more == 0:
+        return [data[8 : 8 + 8 * size]]
+    if more >= len(data) // 4:
+        raise ProtocolError(f"a message of {len(data)} bytes with {more + 1} segments")
+    sizes = struct.unpack_from(f"<{more + 1}I", data, 4)
+    start = (8 + 4 * more + 7) // 8 * 8
+    segments = []
+    for words in sizes:
+        segments.append(data[start : start + 8 * words])
+        start += 8 * words
+    return segments
 
 
 class _DirectionCodec:
     def __init__(self, direction: Direction) -> None:
         self.number = direction.number
-        self.struct = getattr(_SCHEMAS[direction.schema], direction.name)
-        fields, union = self.struct.schema.fields, self.struct.Batch.schema.fields
+        self.schema = getattr(_SCHEMAS[direction.schema], direction.name)
+        fields, union = self.schema.schema.fields, self.schema.Batch.schema.fields
         self.direction_field = fields["direction"]
         self.batches_field = fields["batches"]
         self.by_item: dict[type, _ItemCodec] = {}
@@ -256,21 +274,23 @@ _SCHEMAS = _load_schemas()
 _CODECS = {direction.name: _DirectionCodec(direction) for direction in DIRECTIONS}
 
 
-def encode(direction: Direction, items: Sequence[Any]) -> Iterator[tuple[bytes, list[Any]]]:
+def encode(direction: Direction, items: Sequence[Any]) -> list[tuple[bytes, list[Any]]]:
     """Write items as messages, in their order; runs of one type become one batch of columns.
 
-    Yields:
+    Returns:
         the header frame and the payload frames of each message: one, unless there are very many items.
     """
-    for start in range(0, len(items), MESSAGE_ITEMS):
-        yield _encode(_CODECS[direction.name], items[start : start + MESSAGE_ITEMS])
+    codec = _CODECS[direction.name]
+    if len(items) <= MESSAGE_ITEMS:
+        return [_encode(codec, items)] if items else []
+    return [_encode(codec, items[start : start + MESSAGE_ITEMS]) for start in range(0, len(items), MESSAGE_ITEMS)]
 
 
 def _encode(codec: _DirectionCodec, items: Sequence[Any]) -> tuple[bytes, list[Any]]:
-    runs = [(kind, list(run)) for kind, run in groupby(items, type)]
+    runs = [(type(items[0]), items)] if len(items) == 1 else [(kind, list(run)) for kind, run in groupby(items, type)]
     frames: list[Any] = []
-    message = codec.struct.new_message()
-    message.direction = codec.number
+    message = codec.schema.new_message()
+    message._set("direction", codec.number)  # noqa: SLF001 - see the module's docstring
     batches = message.init("batches", len(runs))
     for index, (kind, run) in enumerate(runs):
         item_codec = codec.by_item[kind]
@@ -291,8 +311,7 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
     codec = _CODECS[direction.name]
     supply = iter(frames)
     try:
-        with _read(codec.struct, header) as message:
-            batches = _decode(codec, message, supply)
+        batches = _decode(codec, _read(codec.schema, header), supply)
     except ProtocolError:
         raise
     except Exception as error:

@@ -71,10 +71,10 @@ class Inbox(Generic[T]):
         self._is_asleep = True
         return not self._queue  # asked after the assignment: who puts an item now sees it and wakes the thread
 
-    def wake_up(self) -> None:
-        """Say that the thread is awake."""
+    def wake_up(self, was_roused: bool) -> None:
+        """Say that the thread is awake; `was_roused` if the descriptor was readable."""
         self._is_asleep = False
-        with contextlib.suppress(BlockingIOError):
+        if was_roused:
             self._receiver.recv(4096)
 
     def end(self) -> None:

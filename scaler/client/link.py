@@ -213,8 +213,7 @@ class Link:
         try:
             self._open()
             while self._ending is None:
-                self._sleep()
-                self._receive()
+                self._listen()
                 self._obey()
                 self._look_at_the_clock(time.monotonic())
                 self._send()
@@ -235,24 +234,32 @@ class Link:
             self._socket.close(GOODBYE_SECONDS if self._is_welcome else 0)
         self._context.term()
 
-    def _sleep(self) -> None:
-        """Wait until there is something to do."""
-        message = self._next_message()  # also arms ZeroMQ's descriptor, which tells each thing only once
-        if message is not None:
-            self._handle(message)
+    def _listen(self) -> None:
+        """Handle what the scheduler has said; if that is nothing, wait until there is something to do."""
+        if self._receive():  # a look that finds nothing arms ZeroMQ's descriptor, which tells each thing only once
             return
         may_sleep = self._inbox.fall_asleep() and self._ending is None
         seconds = self._patience.seconds_to_next(time.monotonic()) if may_sleep else 0.0
-        self._poller.poll(math.ceil(min(seconds, POLL_MOST_SECONDS) * 1000))
-        self._inbox.wake_up()
-
-    def _receive(self) -> None:
+        ready = {fd for fd, _ in self._poller.poll(math.ceil(min(seconds, POLL_MOST_SECONDS) * 1000))}
+        self._inbox.wake_up(self._inbox.descriptor in ready)
+        if self._socket is None:
+            return
         # Asked first and acted upon last: what arrived before the cut still counts.
-        was_cut = self._socket is not None and self._socket.was_cut()
-        while (message := self._next_message()) is not None:
-            self._handle(message)
+        was_cut = self._socket.monitor_descriptor in ready and self._socket.was_cut()
+        if was_cut or self._socket.descriptor in ready:
+            self._receive()
         if was_cut:
             self._lose("it was cut")
+
+    def _receive(self) -> bool:
+        """Handle what has arrived. Returns whether there was anything."""
+        message = self._next_message()
+        if message is None:
+            return False
+        while message is not None:
+            self._handle(message)
+            message = self._next_message()
+        return True
 
     def _next_message(self) -> tuple[bytes, list[memoryview]] | None:
         return None if self._socket is None else self._socket.receive()

@@ -26,7 +26,7 @@ class Edge(Protocol):
     """The sockets of a process."""
 
     def receive(self) -> bool:
-        """Deliver what has arrived to actors. Returns whether there was anything."""
+        """Deliver what has arrived to actors. Returns whether there may be more, because it stopped at its own limit."""
 
     def flush(self) -> bool:
         """Send what actors have said. Returns whether there was anything."""
@@ -113,10 +113,10 @@ class Shell:
         if edge is None:
             return
         for _ in range(TURNS_PER_WAKE):
-            received = edge.receive()
+            may_be_more = edge.receive()
             idle = dispatcher.run()
             sent = edge.flush()
-            if idle and not received and not sent:
+            if idle and not sent and not may_be_more:
                 break
         else:
             if not self._again:

@@ -61,10 +61,10 @@ class SchedulerEdge:
 
     def receive(self) -> bool:
         receive, peers = self._router.receive, self._directory.peers
-        for count in range(MESSAGES_PER_RECEIVE):
+        for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
-                return count > 0
+                return False
             connection, header, frames = message
             peer = peers.get(connection)
             if peer is None:

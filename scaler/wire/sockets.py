@@ -21,6 +21,10 @@ from scaler.serialization import OUT_OF_BAND_BYTES
 Message: TypeAlias = tuple[bytes, list[memoryview]]
 """The header frame and the payload frames."""
 
+# As plain numbers: pyzmq's own are enumerations, and combining or comparing those costs more than the calls they are for.
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+_RCVMORE, _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.RCVMORE), int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
+
 HEARTBEAT_MS = 5_000
 HEARTBEAT_TIMEOUT_MS = 20_000
 RECONNECT_MS = 50
@@ -61,7 +65,7 @@ class _CutMonitor:
     def was_cut(self) -> bool:
         """Return whether a connection was lost since the last call."""
         cut = False
-        while _integer(self._monitor, zmq.EVENTS) & zmq.POLLIN:
+        while _integer(self._monitor, _EVENTS) & _POLLIN:
             event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
             cut = cut or event["event"] == zmq.EVENT_DISCONNECTED
         return cut
@@ -69,6 +73,9 @@ class _CutMonitor:
     def close(self) -> None:
         self._watched.disable_monitor()
         self._monitor.close()
+
+
+_send_part = zmq.backend.Socket.send  # without the options of other socket types, looked at for each part
 
 
 def _integer(socket: zmq.Socket[bytes], option: int) -> int:
@@ -79,8 +86,8 @@ def _send(socket: zmq.Socket[bytes], parts: Sequence[Any]) -> None:
     last = len(parts) - 1
     for index, part in enumerate(parts):
         size = part.nbytes if isinstance(part, memoryview) else len(part)
-        flags = zmq.NOBLOCK if index == last else zmq.NOBLOCK | zmq.SNDMORE
-        socket.send(part, flags, copy=size < OUT_OF_BAND_BYTES)
+        flags = _NOBLOCK if index == last else _NOBLOCK_SNDMORE
+        _send_part(socket, part, flags, size < OUT_OF_BAND_BYTES)
 
 
 def _as_parts(frames: Sequence[Any]) -> list[Any]:
@@ -89,8 +96,8 @@ def _as_parts(frames: Sequence[Any]) -> list[Any]:
 
 def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
     frames = []
-    while _integer(socket, zmq.RCVMORE):
-        frames.append(socket.recv(zmq.NOBLOCK, copy=False).buffer)
+    while _integer(socket, _RCVMORE):
+        frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
     return frames
 
 
@@ -121,10 +128,10 @@ class RouterSocket:
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""
         socket = self._socket
-        if not _integer(socket, zmq.EVENTS) & zmq.POLLIN:
+        if not _integer(socket, _EVENTS) & _POLLIN:
             return None
-        connection = Connection(socket.recv(zmq.NOBLOCK))
-        header = socket.recv(zmq.NOBLOCK) if _integer(socket, zmq.RCVMORE) else b""
+        connection = Connection(socket.recv(_NOBLOCK))
+        header = socket.recv(_NOBLOCK)  # behind the connection there is always a frame, though it may be empty
         return connection, header, _receive_payload(socket)
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -166,9 +173,9 @@ class DealerSocket:
     def receive(self) -> Message | None:
         """Return header and payload frames of the next message, or None if there is none."""
         socket = self._socket
-        if not _integer(socket, zmq.EVENTS) & zmq.POLLIN:
+        if not _integer(socket, _EVENTS) & _POLLIN:
             return None
-        return socket.recv(zmq.NOBLOCK), _receive_payload(socket)
+        return socket.recv(_NOBLOCK), _receive_payload(socket)
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message; it waits in the socket until there is a connection."""

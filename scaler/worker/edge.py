@@ -80,10 +80,10 @@ class Edge:
         line = self._line
         if line is None:
             return False
-        for n_received in range(RECEIVED_MOST):
+        for _ in range(RECEIVED_MOST):
             received = line.socket.receive()
             if received is None:
-                return n_received > 0
+                return False
             try:
                 batches = decode(SCHEDULER_TO_AGENT, *received)
             except ProtocolError as error:

@@ -29,7 +29,7 @@ def test_a_burst_rouses_once_and_only_a_sleeper() -> None:
         inbox.put(item)
     assert is_roused(inbox)
     assert len(inbox._receiver.recv(100)) == 1
-    inbox.wake_up()
+    inbox.wake_up(was_roused=False)
     inbox.end()
 
 
@@ -58,7 +58,7 @@ def test_no_item_is_lost_between_many_threads_and_the_end() -> None:
             thread.start()
         while len(taken) < 150:
             inbox.fall_asleep()
-            inbox.wake_up()
+            inbox.wake_up(is_roused(inbox))
             while (item := inbox.take()) is not None:
                 taken.append(item)
         inbox.end()

@@ -26,7 +26,7 @@ class Edge(Protocol):
     """The sockets of a process."""
 
     def receive(self) -> bool:
-        """Deliver what has arrived to actors. Returns whether there may be more, because it stopped at its own limit."""
+        """Deliver what has arrived to actors. Returns whether there may be more: it stops at a limit of its own."""
 
     def flush(self) -> bool:
         """Send what actors have said. Returns whether there was anything."""

@@ -21,7 +21,7 @@ from scaler.serialization import OUT_OF_BAND_BYTES
 Message: TypeAlias = tuple[bytes, list[memoryview]]
 """The header frame and the payload frames."""
 
-# As plain numbers: pyzmq's own are enumerations, and combining or comparing those costs more than the calls they are for.
+# As plain numbers: pyzmq's own are enumerations, and to combine those costs more than the calls they are for.
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 _RCVMORE, _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.RCVMORE), int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 

@@ -249,7 +249,8 @@ def plain_block(arguments: Sequence[Any]) -> bytes | None:
     """
     block = b""
     for argument in arguments:
-        if type(argument) not in _PLAIN_TYPES:
+        kind = type(argument)
+        if kind not in _PLAIN_TYPES or ((kind is bytes or kind is str) and len(argument) > INLINE_BYTES):
             return None
         data = pickle.dumps(argument, 5)
         block += _ARGUMENT.pack(VALUE, 0, len(data)) + data

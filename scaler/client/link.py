@@ -4,9 +4,9 @@
     futures, maps <-----------------------  link thread <----------------------------  scheduler
 
 Written to by the client, futures, maps and references (any thread, by appending to a queue) and by the scheduler;
-hands answers to the futures and maps. A connection that was cut, that the scheduler does not know, or on which it
-stays silent is replaced by a new one; then everything that is open is said again, because nobody knows what was lost
-on the way.
+hands answers to the futures and maps. A connection that was cut, that the scheduler does not know, on which it stays
+silent or says what cannot be read is replaced by a new one; then everything that is open is said again, because nobody
+knows what was lost on the way.
 
 Must never: run the user's code, block on anything but its own descriptors, or leave a future without an end.
 """
@@ -269,7 +269,7 @@ class Link:
             batches: list[Batch[Any]] = decode(SCHEDULER_TO_CLIENT, *message)
         except ProtocolError as error:
             self.bad_message_count += 1
-            LOGGER.debug("ignored what is no message of a scheduler: %s", error)
+            self._lose(f"what came is no message of a scheduler: {error}")  # nobody knows which answers were in it
             return
         self._on_heard(batches)
         for batch in batches:

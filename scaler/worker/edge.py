@@ -1,7 +1,7 @@
 """Edge: the agent's socket. It belongs to the shell's thread; the link decides when there is a new one.
 
 The shell calls `receive` and `flush`. What arrives goes to the link as batches; what the link says leaves in one
-message for each turn of the shell.
+message for each turn of the shell. A connection on which something came that is no message is closed, and the link told.
 
 Must never: keep state of the protocol, or let bytes from outside raise.
 """
@@ -87,9 +87,12 @@ class Edge:
             try:
                 batches = decode(SCHEDULER_TO_AGENT, *received)
             except ProtocolError as error:
+                # Nobody knows which tasks were in it: the next hello says what is here, and the rest comes again.
                 self.undecodable += 1
-                logger.debug("%s", error)
-                continue
+                logger.debug("what came is no message of a scheduler: %s", error)
+                self.hang_up()
+                line.link.send(LinkCut("what came is no message of a scheduler"))
+                return False
             for batch in batches:
                 line.link.send(batch)
         return True

@@ -213,13 +213,48 @@ class TestTimeout:
 
 class TestHostileInput:
     @pytest.mark.parametrize("header", [b"", b"garbage", b"\0" * 64, b"\xff" * 1000])
-    def test_garbage_is_counted_and_ignored(self, new_client: Callable[..., Client], header: bytes) -> None:
+    def test_garbage_is_counted_and_answered_with_a_new_connection(
+        self, new_client: Callable[..., Client], header: bytes
+    ) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             assert client.submit(abs, -1).result(10) == 1
             scheduler.say_bytes(header, [b"frame"])
+            scheduler.wait_for(ClientHello, 2)
+            assert len(set(scheduler.connections)) == 2
             assert client.submit(abs, -2).result(10) == 2
             assert client._link.bad_message_count == 1
+
+    def test_a_task_whose_result_cannot_be_read_is_said_again(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task)
+            scheduler.say_bytes(b"the result, spoiled")
+            again = scheduler.wait_for(Task, 2)
+            assert again[0] == again[1]
+            scheduler.run(again[1])
+            assert future.result(10) == 1
+
+    def test_what_comes_after_garbage_on_its_connection_is_not_heard(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            future = client.submit(abs, -1)
+            (task,) = scheduler.wait_for(Task)
+            scheduler.answers_hellos = False
+            scheduler.say_bytes(b"garbage")
+            scheduler.run(task)
+            scheduler.wait_for(ClientHello, 2)
+            assert not future.done()
+
+    def test_garbage_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            new_client(scheduler.address, heartbeat_interval_seconds=2)
+            started = time.monotonic()
+            for count in range(1, 5):
+                scheduler.wait_for(ClientHello, count)
+                scheduler.say_bytes(b"garbage")
+            assert time.monotonic() - started > 0.1
 
     def test_results_of_unknown_tasks_are_ignored_and_large_ones_deleted(
         self, new_client: Callable[..., Client]

@@ -159,11 +159,12 @@ def test_deleted_object_is_asked_for_again(scheduler: FakeScheduler, start: Call
 
 def test_garbage_from_the_scheduler_stops_nothing(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     start(scheduler.address)
-    scheduler.until(lambda: scheduler.hellos)
-    for garbage in (b"", b"garbage", bytes(1000), os.urandom(500)):
+    for count, garbage in enumerate((b"", b"garbage", bytes(1000), os.urandom(500)), 1):
+        scheduler.until(lambda count=count: len(scheduler.hellos) == count)
         scheduler.send_bytes(garbage)
+    scheduler.until(lambda: len(scheduler.hellos) == 5)
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
-    assert len(scheduler.hellos) == 1
+    assert len(scheduler.hellos) == 5
 
 
 def test_heartbeats_go_on_during_a_task(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from scaler.process.shell import Shell
-from scaler.wire.messages import HelloReplies, ObjectRequest, WorkerHeartbeat, WorkerHello
+from scaler.wire.messages import DisconnectResponse, HelloReplies, ObjectRequest, WorkerHeartbeat, WorkerHello
 from scaler.worker.edge import Edge
+from scaler.worker.messages import LinkCut
 from tests.support.fake_scheduler_for_agents import FakeScheduler
 from tests.support.recorder import Recorder
 
@@ -84,13 +85,20 @@ def test_new_connection_has_a_new_identity_and_drops_what_was_not_sent(bench: Be
     assert bench.scheduler.heartbeats == []
 
 
-def test_bytes_that_are_no_message_are_counted(bench: Bench) -> None:
+def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Bench) -> None:
     bench.greet()
     bench.link.messages.clear()
     bench.scheduler.send_bytes(b"garbage")
+    bench.scheduler.send([DisconnectResponse("heard by nobody")])
+    bench.edge.say([WorkerHeartbeat(1)])
     bench.until_heard()
     assert bench.edge.undecodable == 1
-    assert bench.link.messages == []
+    assert [type(message) for message in bench.link.messages] == [LinkCut]
+    assert not bench.edge.receive()
+    assert not bench.edge.flush()
+    bench.link.messages.clear()
+    bench.greet()
+    assert [type(message) for message in bench.link.messages] == [HelloReplies]
 
 
 def test_without_a_connection_nothing_happens(bench: Bench) -> None:

@@ -1,7 +1,7 @@
 """Edge: the agent's socket. It belongs to the shell's thread; the link decides when there is a new one.
 
 The shell calls `receive` and `flush`. What arrives goes to the link as batches; what the link says leaves in one
-message for each turn of the shell. A connection on which something came that is no message is closed, and the link told.
+message for each turn of the shell. After something that is no message, the edge hangs up and tells the link.
 
 Must never: keep state of the protocol, or let bytes from outside raise.
 """

@@ -15,8 +15,10 @@ import pytest
 
 from scaler.config import ClusterConfig
 from scaler.ids import ObjectId
+from scaler.wire.codec import encode
 from scaler.wire.messages import (
     HELD_RUN,
+    SCHEDULER_TO_AGENT,
     DisconnectResponse,
     HelloReply,
     HelloRequest,
@@ -27,6 +29,8 @@ from scaler.wire.messages import (
 )
 from tests.support.fake_scheduler_for_agents import FakeScheduler, failure_of, start_agent, value_of
 from tests.support.processes import alive, free_address
+
+pytestmark = pytest.mark.processes
 
 
 class Agent:
@@ -165,6 +169,29 @@ def test_garbage_from_the_scheduler_stops_nothing(scheduler: FakeScheduler, star
     scheduler.until(lambda: len(scheduler.hellos) == 5)
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
     assert len(scheduler.hellos) == 5
+
+
+def test_task_in_a_message_that_cannot_be_read_is_not_among_the_held_ones(
+    scheduler: FakeScheduler, start: Callable[..., Agent], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+
+    def wait_for_gate() -> None:
+        while not gate.exists():
+            time.sleep(0.001)
+
+    start(scheduler.address)
+    scheduler.until(lambda: scheduler.hellos)
+    task = scheduler.task(scheduler.function(wait_for_gate))
+    scheduler.send([task])
+    scheduler.until(lambda: task.function_id in scheduler.requests)
+    [(header, _frames)] = encode(SCHEDULER_TO_AGENT, [scheduler.task(task.function_id)])
+    scheduler.send_bytes(header[: len(header) // 2])
+    scheduler.until(lambda: len(scheduler.hellos) == 2)
+    assert list(HELD_RUN.iter_unpack(scheduler.hellos[1].held)) == [(task.task_id, task.attempt, task.worker)]
+    gate.touch()
+    scheduler.until(lambda: scheduler.results)
+    assert [result.task_id for result in scheduler.results] == [task.task_id]
 
 
 def test_heartbeats_go_on_during_a_task(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:

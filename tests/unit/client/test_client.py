@@ -497,6 +497,7 @@ class TestEnd:
         with pytest.raises(DisconnectedError):
             client.submit(abs, 1)
 
+    @pytest.mark.processes
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_a_forked_copy_is_refused_and_harmless(self, client: Client, scheduler: FakeScheduler) -> None:

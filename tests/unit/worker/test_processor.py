@@ -43,6 +43,8 @@ from scaler.wire.messages import (
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.progress import Progress, new_progress_page
 
+pytestmark = pytest.mark.processes
+
 DEFAULT = DefaultSerializer()
 PROGRAM = """
 import socket, sys

@@ -28,6 +28,8 @@ from scaler.worker.slot import Slot
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
 
+pytestmark = pytest.mark.processes
+
 
 class Node:
     """Slots and their processors in this process's own shell, between recorders; it is its own `Edge`."""

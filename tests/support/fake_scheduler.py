@@ -103,6 +103,8 @@ class FakeScheduler:
             self._is_closing = True
             os.write(self._wake_sender, b"\0")
             self._thread.join()
+            os.close(self._wake_receiver)
+            os.close(self._wake_sender)
 
     def say(self, *items: Any) -> None:
         """Send items to the newest connection."""
@@ -168,8 +170,6 @@ class FakeScheduler:
                     os.read(self._wake_receiver, 4096)
         self._socket.close()
         self._context.term()
-        os.close(self._wake_receiver)
-        os.close(self._wake_sender)
 
     def _hear(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
         self.message_count += 1

@@ -26,7 +26,8 @@ class Inbox(Generic[T]):
     def __init__(self, refuse: Callable[[T], None]) -> None:
         self._refuse = refuse
         self._queue: deque[T] = deque()
-        self._is_asleep = False
+        self.is_asleep = False
+        """whether the thread sleeps, or has ended"""
         self._has_ended = False
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
@@ -38,14 +39,14 @@ class Inbox(Generic[T]):
 
     def put(self, item: T) -> None:
         self._queue.append(item)
-        if self._is_asleep:
+        if self.is_asleep:
             self.rouse()
 
     def rouse(self) -> None:
         """Wake the thread up."""
-        self._is_asleep = False
+        self.is_asleep = False
         if self._has_ended:  # asked after the assignment, so that it stays asleep for ever
-            self._is_asleep = True
+            self.is_asleep = True
             self._refuse_all()
             return
         # BlockingIOError: it has reasons enough to wake up. Else: it has ended just now, after a look at the queue.
@@ -68,19 +69,19 @@ class Inbox(Generic[T]):
 
     def fall_asleep(self) -> bool:
         """Say that the thread is going to sleep. Returns false if it may not, because there is an item."""
-        self._is_asleep = True
+        self.is_asleep = True
         return not self._queue  # asked after the assignment: who puts an item now sees it and wakes the thread
 
     def wake_up(self, was_roused: bool) -> None:
         """Say that the thread is awake; `was_roused` if the descriptor was readable."""
-        self._is_asleep = False
+        self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)
 
     def end(self) -> None:
         """Refuse what is there, and what ever comes."""
         self._has_ended = True
-        self._is_asleep = True
+        self.is_asleep = True
         self._refuse_all()
         self._sender.close()
         self._receiver.close()
@@ -88,4 +89,4 @@ class Inbox(Generic[T]):
     def leave_to_parent(self) -> None:
         """This is the copy in a forked process: wake nobody, refuse everything."""
         self._queue.clear()
-        self._has_ended = self._is_asleep = True
+        self._has_ended = self.is_asleep = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import time
 from collections.abc import Callable
@@ -20,6 +21,11 @@ from scaler.config import ConfigError
 
 TURNS_PER_WAKE = 64
 """How often a turn is repeated before signals and other descriptors get a chance."""
+
+
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds much time is spent
+on collections that find nothing."""
 
 
 class Edge(Protocol):
@@ -72,9 +78,14 @@ class Shell:
         """
         self._edge = edge
         self.loop.call_soon(self.turn)
+        thresholds = gc.get_threshold()
+        gc.freeze()
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
         try:
             self.loop.run_forever()
         finally:
+            gc.set_threshold(*thresholds)
+            gc.unfreeze()
             self.dispatcher.close()
             self.loop.close()
         return self.exit_code
@@ -112,8 +123,10 @@ class Shell:
         edge, dispatcher = self._edge, self.dispatcher
         if edge is None:
             return
-        for _ in range(TURNS_PER_WAKE):
+        for count in range(TURNS_PER_WAKE):
             may_be_more = edge.receive()
+            if count and not may_be_more and not dispatcher.has_mail:
+                break
             idle = dispatcher.run()
             sent = edge.flush()
             if idle and not sent and not may_be_more:

@@ -5,7 +5,6 @@ Started by `scaler.cli.scheduler` and, as a child process, by `scaler.cluster`.
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -26,10 +25,6 @@ logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 0.05
 """How long after a connection was lost the socket is asked which one: it needs a moment to know itself."""
-
-GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds much time is spent
-on collections that find nothing."""
 
 
 def who_listens_at(address: str) -> str:
@@ -93,8 +88,6 @@ class SchedulerProcess:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
-        gc.freeze()
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
         if on_started is not None:
             on_started(self.address)
         try:

@@ -177,6 +177,10 @@ class DealerSocket:
             return None
         return socket.recv(_NOBLOCK), _receive_payload(socket)
 
+    def has_message(self) -> bool:
+        """Return whether a message waits."""
+        return bool(_integer(self._socket, _EVENTS) & _POLLIN)
+
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message; it waits in the socket until there is a connection."""
         _send(self._socket, [header, *_as_parts(frames)])

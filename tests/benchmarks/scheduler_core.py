@@ -23,8 +23,8 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.kit import Dispatcher
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
+from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.scheduler.edge import SchedulerEdge
-from scaler.scheduler.scheduler import GARBAGE_THRESHOLDS
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
     AGENT_TO_SCHEDULER,

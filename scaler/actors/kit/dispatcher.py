@@ -194,6 +194,11 @@ class Dispatcher:
         self.messages_handled += budget - left
         return self._refuse_if_closed() or not (ready or urgent or posted)
 
+    @property
+    def has_mail(self) -> bool:
+        """Whether there is anything for `run` to do, timers apart."""
+        return bool(self._ready or self._urgent or self._posted)
+
     def _take_posted(self) -> None:
         """Put into mailboxes what other threads have posted until now; what they go on posting is for the next time."""
         posted = self._posted

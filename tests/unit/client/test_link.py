@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ from scaler.wire.messages import (
     TaskResult,
 )
 from tests.support.fake_scheduler import FakeScheduler
+from tests.support.processes import wait_until
 
 NOBODY = "tcp://127.0.0.1:1"
 
@@ -273,6 +274,52 @@ class TestThread:
         packed = ArgumentPacker(DefaultSerializer()).pack((-1,), {})
         task = Task(TaskId(IdSource()()), function.instruction.object_id, packed.block, b"")
         return task, sink, function.instruction, (), ()
+
+    def test_a_lone_submit_wakes_nobody(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            roused = []
+            inbox = client._link._inbox
+            monkeypatch.setattr(inbox, "rouse", lambda: roused.append(1))
+            for i in range(50):
+                wait_until(lambda: inbox.is_asleep, "the link sleeps")
+                assert client.submit(abs, -i).result(10) == i
+            assert not roused
+
+    def test_lone_submits_of_many_threads_do_not_get_into_each_others_way(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+
+            def work(start: int) -> bool:
+                return all(client.submit(abs, -i).result(10) == i for i in range(start, start + 200))
+
+            with ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(work, range(0, 4000, 1000)))
+
+    def test_a_lone_submit_that_is_interrupted_loses_nothing(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            link = client._link
+            wait_until(lambda: link._inbox.is_asleep, "the link sleeps")
+            send = link._send
+
+            def interrupted() -> None:
+                monkeypatch.setattr(link, "_send", send)
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(link, "_send", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                client.submit(abs, -2)
+            assert client.submit(abs, -3).result(10) == 3
+            wait_until(lambda: not link._work.is_waiting(), "the interrupted task was said again and has ended")
 
     def test_a_burst_takes_few_wake_ups(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:

@@ -23,7 +23,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev ## all tests
 	@$(BIN)/python -m pytest $(ARGS)
 
-fast: $(VENV)/.dev ## the tests that start no processes of scaler's, in less than 30 seconds
+fast: $(VENV)/.dev ## the tests without real processes, in less than 30 seconds
 	@$(BIN)/python -m pytest -m 'not processes' $(wildcard tests/unit tests/property tests/architecture) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, types and layers, as CI checks them

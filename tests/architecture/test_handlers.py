@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -44,6 +45,7 @@ def trees(*folders: Path) -> Iterator[ast.AST]:
     return (ast.parse(path.read_text()) for folder in folders for path in sorted(folder.rglob("*.py")))
 
 
+@functools.cache
 def made_in(*folders: Path) -> set[str]:
     """The names that are called, or handed on as what makes something."""
     names = set()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 CHECKOUT = Path(__file__).parents[2]
 COMMANDS = ("scaler_scheduler", "scaler_cluster", "scaler_worker")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

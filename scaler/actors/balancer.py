@@ -2,11 +2,11 @@
 
 Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
 proxies. It places once per turn, after all mail of the turn is in. First come, first served; tasks that are tried
-again go first.
+again go first. It alone learns how long the tasks of a function take, from all workers.
 
-When it fails it forgets everything, and everybody says again what waits and who is free. An assignment that is on its
-way at that moment may reach its worker although the task has said "ready" anew: the task then stops the older of the
-two runs. So a task may be started twice then, but ends once.
+When it fails it forgets everything, and everybody says again what waits and who has how much; how long tasks take, the
+new one learns anew. An assignment that is on its way at that moment may reach its worker although the task has said
+"ready" anew: the task then stops the older of the two runs. So a task may be started twice then, but ends once.
 
 Must never: know why a task is ready or what it does; decide by anything but `policy`.
 """
@@ -30,8 +30,8 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import Places
-from scaler.ids import TaskId
+from scaler.actors.policy import Durations, Places
+from scaler.ids import ObjectId, TaskId
 
 _PLACE = PlaceReadyTasks()
 _FORGOTTEN = WorkerForgotten()
@@ -45,6 +45,7 @@ class Balancer(Actor):
         self._ready: OrderedDict[TaskId, TaskReady] = OrderedDict()
         self._again: OrderedDict[TaskId, TaskReady] = OrderedDict()
         self._places: Places[ActorRef] = Places()
+        self._durations = Durations()
         self._will_place = False
 
     def on_start(self) -> None:
@@ -76,7 +77,7 @@ class Balancer(Actor):
     def _worker_joined(self, joined: WorkerJoined) -> None:
         if joined.worker in self._places:
             return  # it joined while it was asked: what is on its way to it is counted here, and not in its own load
-        self._places.join(joined.worker, joined.window, joined.load)
+        self._places.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us)
         self._place_soon()
 
     @handles(WorkerLeft)
@@ -94,7 +95,9 @@ class Balancer(Actor):
 
     @handles(PlacesFreed)
     def _places_freed(self, freed: PlacesFreed) -> None:
-        self._places.free(freed.worker, freed.count, freed.window)
+        for function_id, (total_us, count) in freed.measured.items():
+            self._durations.learn(function_id, total_us, count)
+        self._places.free(freed.worker, freed.count, freed.expected_us)
         if self._ready or self._again:
             self._place_soon()
 
@@ -107,13 +110,21 @@ class Balancer(Actor):
     def _place(self, _place: PlaceReadyTasks) -> None:
         self._will_place = False
         take = self._places.take
+        function_id: ObjectId | None = None
+        expected_us = 0
         for queue in (self._again, self._ready):
             while queue:
-                worker = take()
+                task_id, ready = queue.popitem(last=False)
+                spec = ready.spec
+                if spec.function_id != function_id:
+                    function_id = spec.function_id
+                    expected_us = self._durations.expected_us(function_id)
+                worker = take(expected_us)
                 if worker is None:
+                    queue[task_id] = ready
+                    queue.move_to_end(task_id, last=False)
                     return
-                _, task = queue.popitem(last=False)
-                worker.send(AssignTask(task.task, task.spec, task.attempt))
+                worker.send(AssignTask(ready.task, spec, ready.attempt, expected_us))
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

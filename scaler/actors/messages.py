@@ -45,11 +45,12 @@ class TaskNotWaiting:
 
 @message
 class AssignTask:
-    """balancer -> worker proxy: have this task run."""
+    """balancer -> worker proxy: have this task run; give back so much work when it has ended."""
 
     task: ActorRef
     spec: Task
     attempt: int
+    expected_us: int
 
 
 @message
@@ -100,11 +101,12 @@ class PlaceReadyTasks:
 
 @message
 class WorkerJoined:
-    """worker proxy -> balancer: I take tasks, so many at a time, and have so many."""
+    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work."""
 
     worker: ActorRef
-    window: int
-    load: int
+    queue_size: int
+    tasks: int
+    expected_us: int
 
 
 @message
@@ -128,11 +130,14 @@ class WorkerFailed:
 
 @message
 class PlacesFreed:
-    """worker proxy -> balancer: so many of my tasks ended; from now on I take so many at a time."""
+    """worker proxy -> balancer: so many of my tasks ended, of so much work as you counted. `measured`: how long those
+    took that ran to their end, by function: total of microseconds, and number.
+    """
 
     worker: ActorRef
     count: int
-    window: int
+    expected_us: int
+    measured: dict[ObjectId, tuple[int, int]]
 
 
 @message

@@ -1,69 +1,92 @@
-"""Where tasks go: pure functions and one plain data structure, without messages, so that they can be tested by
-themselves.
+"""Where tasks go: plain data structures without messages, so that they can be tested by themselves.
 
-Two decisions are made here: how many tasks a worker is given at a time (`window`), and which worker gets the next one
-(`Places`).
+Two things are known here: how long tasks of a function take (`Durations`), and what each worker has ahead, which says
+who has room and who gets the next task (`Places`).
+
+Work is counted in whole microseconds, as the wire has it: what is added when a task is assigned is taken off again when
+it ends, and with whole numbers the sum is then exactly what it was.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Generic, TypeVar
+
+from scaler.ids import ObjectId
 
 W = TypeVar("W")
 
-WORK_AHEAD_SECONDS = 0.05
-"""How much work a worker is given ahead. It hides the way from the scheduler and back, which is about a thousandth of
-a second when idle and some hundredths under full load; what is given ahead cannot be given to another worker at
-once."""
+WORK_AHEAD_US = 50_000
+"""A worker that has so much work gets no more. It hides the way from the scheduler and back, which is about a
+thousandth of a second when idle and some hundredths under full load; what is given ahead cannot be given to another
+worker at once."""
 
-UNKNOWN_WINDOW = 1
-"""The window of a worker whose tasks' duration is not known yet."""
+FUNCTIONS_REMEMBERED = 1024
+"""The functions whose durations are known; the ones that were heard of last."""
 
 
-def window(mean_seconds: float | None, queue_size: int) -> int:
-    """Return how many tasks a worker takes at a time, the running one included.
+def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
+    """Return the mean after `batch_count` more values of `batch_total` together; recent ones weigh most.
 
-    One while tasks are long, so that nothing waits behind a long task while another worker is free; more and more as
-    they get shorter, so that the worker never waits for the next one.
-
-    Args:
-        mean_seconds: mean duration of its recent tasks; None if unknown.
-        queue_size: the most that the user allows.
+    It rises fast and falls slowly: to take a long task for a short one costs its length, since others then wait behind
+    it; to take a short one for a long one costs a way to the scheduler and back.
     """
-    if mean_seconds is None:
-        return min(UNKNOWN_WINDOW, queue_size)
-    if mean_seconds * queue_size <= WORK_AHEAD_SECONDS:
-        return queue_size
-    return max(1, min(queue_size, round(WORK_AHEAD_SECONDS / mean_seconds)))
-
-
-def moving_mean(mean_seconds: float | None, batch_seconds: float, batch_count: int) -> float:
-    """Return the mean duration after `batch_count` more tasks took `batch_seconds` together; recent ones weigh most."""
-    batch_mean = batch_seconds / batch_count
-    if mean_seconds is None:
+    batch_mean = batch_total / batch_count
+    if mean is None:
         return batch_mean
-    weight = min(0.5, 0.1 * batch_count)
-    return mean_seconds + weight * (batch_mean - mean_seconds)
+    weight = 0.5 if batch_mean > mean else min(0.5, 0.1 * batch_count)
+    return mean + weight * (batch_mean - mean)
+
+
+class Durations:
+    """How long tasks take, by function. Every operation takes constant time."""
+
+    def __init__(self) -> None:
+        self._means_us: OrderedDict[ObjectId, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._means_us)
+
+    def learn(self, function_id: ObjectId, total_us: int, count: int) -> None:
+        """`count` tasks of a function, at least one, took `total_us` together."""
+        means_us = self._means_us
+        means_us[function_id] = moving_mean(means_us.get(function_id), total_us, count)
+        means_us.move_to_end(function_id)
+        if len(means_us) > FUNCTIONS_REMEMBERED:
+            means_us.popitem(last=False)
+
+    def expected_us(self, function_id: ObjectId) -> int:
+        """Return how much work one more task of a function is.
+
+        If that is not known, it fills a worker: many tasks that may be long are spread one by one.
+        """
+        mean_us = self._means_us.get(function_id)
+        return WORK_AHEAD_US if mean_us is None else round(mean_us)
 
 
 class _Load:
-    __slots__ = ("load", "window")
+    __slots__ = ("queue_size", "tasks", "work_us")
 
-    def __init__(self, load: int, window_size: int) -> None:
-        self.load = load
-        self.window = window_size
+    def __init__(self, queue_size: int, tasks: int, work_us: int) -> None:
+        self.queue_size = queue_size
+        self.tasks = tasks
+        self.work_us = work_us
 
 
 class Places(Generic[W]):
-    """Workers and their free places. Every operation takes constant time, however many workers there are.
+    """Workers and what they have. Every operation takes constant time, however many workers there are.
 
-    `_levels[n]` holds the workers that have n tasks and a free place.
+    A worker has room when it has no task; else, while it has less than `WORK_AHEAD_US` of work and fewer tasks than its
+    queue may have. `_levels[n]` holds the workers that have n tasks, and room.
     """
 
     def __init__(self) -> None:
         self._workers: dict[W, _Load] = {}
-        self._levels: list[dict[W, None]] = [{}]
+        self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
+        """no level below has a worker"""
+        self._with_room = 0
+        """how many workers there are in all levels"""
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -71,54 +94,63 @@ class Places(Generic[W]):
     def __contains__(self, worker: W) -> bool:
         return worker in self._workers
 
-    def join(self, worker: W, window_size: int, load: int = 0) -> None:
+    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0) -> None:
         """Add a worker, or set it anew."""
         self.leave(worker)
-        self._workers[worker] = _Load(load, window_size)
-        self._put(worker)
+        load = self._workers[worker] = _Load(queue_size, tasks, work_us)
+        self._put(worker, load)
 
     def leave(self, worker: W) -> None:
         """Remove a worker, if it is there."""
-        state = self._workers.pop(worker, None)
-        if state is not None:
-            self._take_out(worker, state.load)
+        load = self._workers.pop(worker, None)
+        if load is not None:
+            self._take_out(worker, load)
 
-    def free(self, worker: W, count: int, window_size: int) -> None:
-        """`count` tasks of a worker have ended."""
-        state = self._workers.get(worker)
-        if state is None:
+    def free(self, worker: W, tasks: int, work_us: int) -> None:
+        """Tasks of a worker have ended, which counted as so much work when they were taken."""
+        load = self._workers.get(worker)
+        if load is None:
             return
-        self._take_out(worker, state.load)
-        state.load = max(0, state.load - count)
-        state.window = window_size
-        self._put(worker)
+        self._take_out(worker, load)
+        load.tasks = max(0, load.tasks - tasks)
+        load.work_us = max(0, load.work_us - work_us)
+        self._put(worker, load)
 
-    def take(self) -> W | None:
-        """Give a task to the worker with the fewest. Returns the worker, or None if nobody has a free place."""
-        levels = self._levels
-        while not levels[self._lowest]:
-            if self._lowest + 1 == len(levels):
-                return None
-            self._lowest += 1
-        worker, _ = levels[self._lowest].popitem()
-        self._workers[worker].load += 1
-        self._put(worker)
+    def take(self, work_us: int) -> W | None:
+        """Give a task of so much work to the worker with the fewest tasks. Returns it, or None if nobody has room."""
+        if not self._with_room:
+            return None
+        levels, level = self._levels, self._lowest
+        while not levels[level]:
+            level += 1
+        self._lowest = level
+        worker, load = levels[level].popitem()
+        level += 1
+        load.tasks = level
+        load.work_us += work_us
+        if load.work_us < WORK_AHEAD_US and level < load.queue_size:
+            if level == len(levels):
+                levels.append({})
+            levels[level][worker] = load
+        else:
+            self._with_room -= 1
         return worker
 
-    def load(self, worker: W) -> int:
-        """Return how many tasks the worker has."""
-        return self._workers[worker].load
+    def load(self, worker: W) -> tuple[int, int]:
+        """Return how many tasks the worker has, and how much work they are."""
+        load = self._workers[worker]
+        return load.tasks, load.work_us
 
-    def _put(self, worker: W) -> None:
-        state = self._workers[worker]
-        level = state.load
-        if level >= state.window:
+    def _put(self, worker: W, load: _Load) -> None:
+        level = load.tasks
+        if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size):
             return
         while len(self._levels) <= level:
             self._levels.append({})
-        self._levels[level][worker] = None
+        self._levels[level][worker] = load
         self._lowest = min(self._lowest, level)
+        self._with_room += 1
 
-    def _take_out(self, worker: W, level: int) -> None:
-        if level < len(self._levels):
-            self._levels[level].pop(worker, None)
+    def _take_out(self, worker: W, load: _Load) -> None:
+        if load.tasks < len(self._levels) and self._levels[load.tasks].pop(worker, None) is not None:
+            self._with_room -= 1

@@ -23,28 +23,31 @@ from scaler.actors.messages import (
     WorkerLeft,
 )
 from scaler.actors.outbox import Outbox
-from scaler.actors.policy import moving_mean, window
-from scaler.ids import Connection, TaskId
+from scaler.ids import Connection, ObjectId, TaskId
 from scaler.wire.messages import HELD_RUN, RunCancel, RunResults, RunTask, Task, TaskStatus
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """Only these runs say how long tasks take: one that was dropped from the queue took no time at all."""
 
+Measured = dict[ObjectId, tuple[int, int]]
+
 
 class Run:
     """One attempt of a task at this worker."""
 
-    __slots__ = ("attempt", "canceled", "refused", "spec", "task")
+    __slots__ = ("attempt", "canceled", "expected_us", "places", "spec", "task")
 
-    def __init__(self, task: ActorRef, spec: Task, attempt: int) -> None:
+    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int) -> None:
         self.task = task
         self.spec = spec
         self.attempt = attempt
+        self.expected_us = expected_us
+        """the work that it counts for at the balancer, and that is given back when it ends"""
+        self.places = 1
+        """the tasks that it counts for: one, and later attempts of the task that came here meanwhile. They keep their
+        places until this one has ended, or the balancer would send the task here again at once, for ever"""
         self.canceled = False
         """the worker has been told to stop it; said again when the agent comes back, for it may not have heard"""
-        self.refused = 0
-        """later attempts of the task that came here meanwhile; each keeps a place until this one has ended, or the
-        balancer would send the task here again at once, for ever"""
 
 
 class WorkerProxy(Actor):
@@ -60,22 +63,19 @@ class WorkerProxy(Actor):
         self._balancer = balancer
         self._queue_size = queue_size
         self._runs: dict[TaskId, Run] = {}
-        self._mean_seconds: float | None = None
         self._leaving = False
 
     def on_start(self) -> None:
         self._join()
 
     def _join(self) -> None:
-        self._balancer.send(WorkerJoined(self.actor_ref, self._window(), self.load))
-
-    def _window(self) -> int:
-        return window(self._mean_seconds, self._queue_size)
+        self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load))
 
     @property
-    def load(self) -> int:
-        """How many places are taken."""
-        return sum(1 + run.refused for run in self._runs.values())
+    def load(self) -> tuple[int, int]:
+        """How many places are taken, and by how much work."""
+        runs = self._runs.values()
+        return sum(run.places for run in runs), sum(run.expected_us for run in runs)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
@@ -89,7 +89,7 @@ class WorkerProxy(Actor):
         if self._leaving or task_id in self._runs or assign.task.is_stopped():
             self._refuse(assign)
             return
-        self._runs[task_id] = Run(assign.task, spec, attempt)
+        self._runs[task_id] = Run(assign.task, spec, attempt, assign.expected_us)
         self._outbox.put(self._connection, self._order(spec, attempt))
         assign.task.send(TaskAssigned(self._actor_ref, attempt))
 
@@ -101,9 +101,10 @@ class WorkerProxy(Actor):
         assign.task.send(RunLost(assign.attempt, self.name, was_running=False))
         run = self._runs.get(assign.spec.task_id)
         if run is not None:
-            run.refused += 1
+            run.places += 1
+            run.expected_us += assign.expected_us
         else:
-            self._balancer.send(PlacesFreed(self.actor_ref, 1, self._window()))
+            self._balancer.send(PlacesFreed(self.actor_ref, 1, assign.expected_us, {}))
 
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:
@@ -115,21 +116,27 @@ class WorkerProxy(Actor):
     @handles(RunResults)
     def _finished(self, results: RunResults) -> None:
         runs = self._runs
-        freed = ended = duration_us = 0
+        freed = expected_us = ended = duration_us = 0
+        function_id: ObjectId | None = None
+        measured: Measured = {}
         for result in results:
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
                 continue  # sent twice, or of an attempt that was given up
             del runs[result.task_id]
-            freed += 1 + run.refused
+            freed += run.places
+            expected_us += run.expected_us
             if result.status in _OWN_END:
+                if run.spec.function_id != function_id:
+                    _add(measured, function_id, duration_us, ended)
+                    function_id = run.spec.function_id
+                    ended = duration_us = 0
                 ended += 1
                 duration_us += result.duration_us
             run.task.send(result)
-        if ended:
-            self._mean_seconds = moving_mean(self._mean_seconds, duration_us / 1e6, ended)
         if freed:
-            self._balancer.send(PlacesFreed(self.actor_ref, freed, self._window()))
+            _add(measured, function_id, duration_us, ended)
+            self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
@@ -175,3 +182,10 @@ class WorkerProxy(Actor):
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the worker."""
         return {"tasks": len(self._runs)}
+
+
+def _add(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:
+    """Count a row of runs of one function."""
+    if function_id is not None:
+        total_us, number = measured.get(function_id, (0, 0))
+        measured[function_id] = (total_us + duration_us, number + count)

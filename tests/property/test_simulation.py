@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
-from scaler.ids import TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages import RunTask, TaskStatus
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
@@ -93,7 +93,8 @@ class Story:
     # What may happen
 
     def arrive(self) -> None:
-        self.clients.append(self.simulation.client())
+        function_id = ObjectId(self.random.choice((b"one", b"two", b"three")).ljust(16, b"-"))
+        self.clients.append(self.simulation.client(function_id=function_id))
 
     def join(self) -> None:
         self.agents.append(self.simulation.agent(self.random.randint(1, 3), self.execute))

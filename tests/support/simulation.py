@@ -22,6 +22,7 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.balancer import Balancer
 from scaler.actors.client_session import ClientSession
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
+from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
@@ -327,12 +328,18 @@ class Simulation:
         balancer: Balancer | None = self.actor(BALANCER)
         if balancer is None or self.actor(ACCEPTOR) is None:
             return
-        loads = {ref: state.load for ref, state in balancer._places._workers.items()}
-        assert loads == {proxy.actor_ref: proxy.load for proxy in self.proxies()}
-        free = [proxy for proxy in self.proxies() if proxy.load < balancer._places._workers[proxy.actor_ref].window]
-        assert not (free and _queued(balancer)), "tasks wait although workers are free"
+        places, most = balancer._places, self.limits.per_worker_queue_size
+        assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in self.proxies()}
+        queued = _queued(balancer)
         for proxy in self.proxies():
-            assert len(proxy._runs) <= self.limits.per_worker_queue_size, f"{proxy.name} has too many tasks"
+            tasks, work_us = proxy.load
+            assert tasks <= most, f"{proxy.name} has too many tasks"
+            has_room = tasks == 0 or (tasks < most and work_us < WORK_AHEAD_US)
+            assert not (has_room and queued), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
+            runs = list(proxy._runs.values())
+            if tasks == len(runs) > 1:
+                ahead_us = sum(run.expected_us for run in runs[:-1])
+                assert ahead_us < WORK_AHEAD_US, f"{proxy.name} had {ahead_us} us of work and got one more task"
 
     def _check_store(self, tasks: dict[ActorRef, TaskActor]) -> None:
         table = self.tree.objects
@@ -360,7 +367,7 @@ class Simulation:
         """
         assert self.sessions(ClientSession) == []
         assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
-        assert [proxy.load for proxy in self.proxies() if proxy.load] == []
+        assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         table = self.tree.objects
         assert (table.objects, table.owned, table.users) == ({}, {}, {})
 

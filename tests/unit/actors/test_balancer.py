@@ -19,13 +19,18 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
+from scaler.actors.policy import WORK_AHEAD_US
+from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import Task
+from scaler.wire.messages import RunTask, Task
 from tests.support.bench import Bench, Recorder
+from tests.support.simulation import Outcome, SimulatedClient, Simulation
+
+SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
 
 
 class Scene:
-    """A balancer, one task and one worker."""
+    """A balancer, one task and one worker; tasks are those of a short function, if nothing else is said."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -35,18 +40,29 @@ class Scene:
         self.actor = Balancer(acceptor_ref)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
+        self.learn(SHORT, 2)
 
-    def ready(self, *numbers: int, attempt: int = 1, again: bool = False, task: ActorRef | None = None) -> None:
+    def ready(
+        self,
+        *numbers: int,
+        attempt: int = 1,
+        again: bool = False,
+        task: ActorRef | None = None,
+        function_id: ObjectId = SHORT,
+    ) -> None:
         for number in numbers:
-            spec = Task(TaskId(bytes([number]) * 16), ObjectId(b"f" * 16), b"", b"")
+            spec = Task(TaskId(bytes([number]) * 16), function_id, b"", b"")
             self.balancer.send(TaskReady(task or self.task_ref, spec, attempt, again))
         self.bench.run()
 
-    def join(self, window: int = 1, load: int = 0) -> None:
-        self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, window, load))
+    def join(self, queue_size: int = 1, tasks: int = 0, expected_us: int = 0) -> None:
+        self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us))
 
-    def free(self, count: int, window: int) -> None:
-        self.bench.tell(self.balancer, PlacesFreed(self.worker_ref, count, window))
+    def free(self, count: int, expected_us: int, measured: dict[ObjectId, tuple[int, int]] | None = None) -> None:
+        self.bench.tell(self.balancer, PlacesFreed(self.worker_ref, count, expected_us, measured or {}))
+
+    def learn(self, function_id: ObjectId, us: int) -> None:
+        self.free(0, 0, {function_id: (us, 1)})
 
     def placed(self, worker: Recorder | None = None) -> list[int]:
         mail = (worker or self.worker).take()
@@ -64,7 +80,7 @@ def test_it_starts_by_asking_everybody(scene: Scene) -> None:
 
 def test_first_come_first_served(scene: Scene) -> None:
     scene.ready(3, 1, 2)
-    scene.join(window=2)
+    scene.join(queue_size=2)
     assert scene.placed() == [3, 1]
     scene.free(1, 2)
     assert scene.placed() == [2]
@@ -80,42 +96,42 @@ def test_a_task_that_comes_to_a_free_worker_is_placed_at_once(scene: Scene) -> N
 def test_tasks_that_are_tried_again_go_first_and_keep_their_order(scene: Scene) -> None:
     scene.ready(1, 2)
     scene.ready(7, 8, attempt=2, again=True)
-    scene.join(window=4)
+    scene.join(queue_size=4)
     assert scene.placed() == [7, 8, 1, 2]
 
 
 def test_tasks_that_say_ready_anew_when_asked_keep_their_order(scene: Scene) -> None:
     scene.ready(1, 2, 3)
     scene.ready(1, 2, 3, attempt=2)
-    scene.join(window=9)
+    scene.join(queue_size=9)
     assert scene.placed() == [1, 2, 3]
 
 
 def test_a_task_tried_again_that_is_asked_waits_once(scene: Scene) -> None:
     scene.ready(1, attempt=2, again=True)
     scene.ready(1, attempt=3)
-    scene.join(window=9)
+    scene.join(queue_size=9)
     assert scene.placed() == [1]
 
 
 def test_tasks_are_spread_over_the_workers(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
-    scene.join(window=3)
-    bench.tell(scene.balancer, WorkerJoined(other_ref, 3, 0))
+    scene.join(queue_size=3)
+    bench.tell(scene.balancer, WorkerJoined(other_ref, 3, 0, 0))
     scene.ready(1, 2, 3, 4)
     assert (len(scene.placed()), len(scene.placed(other))) == (2, 2)
 
 
 def test_a_worker_that_joins_with_tasks_gets_only_what_it_has_places_for(scene: Scene) -> None:
     scene.ready(1, 2, 3)
-    scene.join(window=3, load=2)
+    scene.join(queue_size=3, tasks=2)
     assert scene.placed() == [1]
 
 
 def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -> None:
     scene.ready(1, 2)
-    scene.join(window=1)
-    scene.join(window=1)  # said before the assignment reached it
+    scene.join(queue_size=1)
+    scene.join(queue_size=1)  # said before the assignment reached it
     assert scene.placed() == [1]
 
 
@@ -144,7 +160,7 @@ def test_a_task_cannot_withdraw_another_one_of_the_same_id(scene: Scene, bench: 
 
 
 def test_a_worker_that_leaves_gets_nothing_after_the_answer(scene: Scene) -> None:
-    scene.join(window=5)
+    scene.join(queue_size=5)
     scene.ready(1)
     scene.bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
     scene.ready(2)
@@ -159,3 +175,113 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     scene.bench.tell(scene.balancer, WorkerFailed(scene.worker_ref))
     assert scene.acceptor.take() == [BalancerRestarted()]
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
+
+
+# Work
+
+
+def test_tasks_of_an_unknown_function_are_given_one_by_one(scene: Scene) -> None:
+    scene.join(queue_size=1000)
+    scene.ready(1, 2, 3, function_id=OTHER)
+    assert scene.placed() == [1]
+    scene.free(1, WORK_AHEAD_US)  # it was cancelled, so nothing is known still
+    assert scene.placed() == [2]
+
+
+def test_tasks_are_given_ahead_by_what_their_function_took_last(scene: Scene) -> None:
+    scene.join(queue_size=1000)
+    scene.ready(*range(1, 10), function_id=OTHER)
+    assert scene.placed() == [1]
+    scene.free(1, WORK_AHEAD_US, {OTHER: (WORK_AHEAD_US // 4, 1)})
+    assert scene.placed() == [2, 3, 4, 5]
+
+
+def test_an_assignment_says_how_much_work_it_counts_for(scene: Scene) -> None:
+    scene.join(queue_size=1000)
+    scene.ready(1)
+    scene.ready(2, function_id=OTHER)
+    assert [assign.expected_us for assign in scene.worker.take()] == [2, WORK_AHEAD_US]
+
+
+def test_a_task_that_finds_no_room_stays_the_first(scene: Scene) -> None:
+    scene.join(queue_size=1000)
+    scene.ready(1, 2, function_id=OTHER)
+    scene.ready(3)
+    assert scene.placed() == [1]
+    scene.ready(4, 5, attempt=2, again=True)
+    scene.free(1, WORK_AHEAD_US)
+    assert scene.placed() == [4, 5, 2]
+    scene.free(3, WORK_AHEAD_US + 4)
+    assert scene.placed() == [3]
+
+
+def test_a_worker_that_joins_with_work_gets_no_more_than_it_has_room_for(scene: Scene) -> None:
+    scene.learn(OTHER, WORK_AHEAD_US // 5)
+    scene.ready(*range(1, 10), function_id=OTHER)
+    scene.join(queue_size=1000, tasks=2, expected_us=WORK_AHEAD_US // 2)
+    assert scene.placed() == [1, 2, 3]
+
+
+def by_payload(run: RunTask) -> Outcome:
+    """Run as long as the payload says."""
+    return Outcome(seconds=float(run.payload))
+
+
+def submit(client: SimulatedClient, lengths: list[float]) -> None:
+    for seconds in lengths:
+        client.submit(payload=str(seconds).encode())
+
+
+def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(simulation: Simulation) -> None:
+    agent = simulation.agent(2, by_payload)
+    client, other = simulation.client(), simulation.client(function_id=OTHER)
+    client.submit(1000, payload=b"0.0001")
+    simulation.run()
+    assert len(agent.queued) == 2
+    simulation.advance(0.0001)
+    assert len(agent.queued) > 500  # no sooner is the duration known than they are given ahead
+    simulation.advance(1.0)
+    assert client.open == {}
+    submit(other, [1.0, 0.1, 0.1] * 6)
+    simulation.advance(3.6 * 1.1)
+    assert other.open == {}
+
+
+def test_a_function_that_takes_longer_than_before_is_given_one_by_one_soon_and_ahead_again_later(
+    simulation: Simulation,
+) -> None:
+    agent, client = simulation.agent(2, by_payload), simulation.client()
+    submit(client, [0.01] * 100)
+    simulation.advance(1.0)
+    assert client.open == {}
+    submit(client, [1.0] * 16)
+    simulation.run()
+    assert len(agent.queued) == 10  # 50 ms for each worker, as it was
+    simulation.advance(5.0)
+    assert len(agent.queued) == 2  # while four tasks wait
+    simulation.advance(3.0)
+    assert client.open == {}
+    submit(client, [0.01] * 200)
+    simulation.run()
+    assert len(agent.queued) == 2
+    simulation.advance(0.8)
+    assert len(agent.queued) > 4
+    simulation.advance(0.3)
+    assert client.open == {}
+
+
+def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
+    simulation = Simulation()
+    agent, client = simulation.agent(2, by_payload), simulation.client()
+    submit(client, [0.01] * 40)
+    simulation.advance(0.015)
+    assert len(agent.queued) == 10
+    simulation.fail(simulation.tree.supervisor.children[BALANCER])
+    simulation.run()
+    assert simulation.actor(BALANCER)._durations.expected_us(client.function_id) == WORK_AHEAD_US
+    assert len(agent.queued) == 10  # what was given ahead is counted as it was
+    simulation.advance(0.01)
+    assert len(agent.queued) == 10
+    simulation.advance(0.25)
+    assert client.open == {}
+    assert len(agent.started) == 40

@@ -1,75 +1,103 @@
-"""How many tasks a worker is given ahead, and which worker gets the next one."""
+"""How long tasks are expected to take, who has room, and which worker gets the next task."""
 
 from __future__ import annotations
 
 import pytest
 
-from scaler.actors.policy import UNKNOWN_WINDOW, Places, moving_mean, window
+from scaler.actors.policy import FUNCTIONS_REMEMBERED, WORK_AHEAD_US, Durations, Places, moving_mean
+from scaler.ids import ObjectId
 
 
-def test_a_worker_whose_tasks_are_unknown_gets_one_at_a_time() -> None:
-    assert window(None, 1000) == UNKNOWN_WINDOW == 1
+def function(number: int) -> ObjectId:
+    return ObjectId(number.to_bytes(16, "big"))
 
 
-def test_a_worker_with_long_tasks_gets_one_at_a_time() -> None:
-    assert window(10.0, 1000) == 1
+def test_a_task_of_an_unknown_function_fills_a_worker() -> None:
+    assert Durations().expected_us(function(1)) == WORK_AHEAD_US
 
 
-def test_the_shorter_the_tasks_the_more_a_worker_gets_ahead() -> None:
-    sizes = [window(seconds, 1000) for seconds in (1.0, 0.02, 0.005, 0.001, 0.0001)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] == 1
-    assert sizes[-1] == 500
+def test_each_function_has_a_duration_of_its_own() -> None:
+    durations = Durations()
+    durations.learn(function(1), 30, 10)
+    durations.learn(function(2), 2_000_000, 1)
+    assert [durations.expected_us(function(n)) for n in (1, 2, 3)] == [3, 2_000_000, WORK_AHEAD_US]
 
 
-@pytest.mark.parametrize("seconds", [None, 0.0, 1e-9, 0.01, 3600.0])
-def test_the_window_never_exceeds_what_the_user_allows(seconds: float | None) -> None:
-    assert window(seconds, 1) == 1
-    assert 1 <= window(seconds, 7) <= 7
+def test_a_task_may_take_no_time_at_all() -> None:
+    durations = Durations()
+    durations.learn(function(1), 0, 10)
+    assert durations.expected_us(function(1)) == 0
 
 
-def test_tasks_that_take_no_time_fill_the_queue() -> None:
-    assert window(0.0, 1000) == 1000
+def test_the_functions_that_were_heard_of_last_are_remembered() -> None:
+    durations = Durations()
+    for number in range(FUNCTIONS_REMEMBERED):
+        durations.learn(function(number), 7, 1)
+    durations.learn(function(0), 7, 1)
+    durations.learn(function(FUNCTIONS_REMEMBERED), 7, 1)
+    assert len(durations) == FUNCTIONS_REMEMBERED
+    assert [durations.expected_us(function(n)) for n in (0, 1, 2)] == [7, WORK_AHEAD_US, 7]
 
 
 def test_the_first_mean_is_that_of_the_first_batch() -> None:
     assert moving_mean(None, 6.0, 3) == 2.0
 
 
+def test_a_mean_rises_fast_and_falls_slowly() -> None:
+    assert moving_mean(1.0, 3.0, 1) == pytest.approx(2.0)
+    assert moving_mean(2.0, 1.0, 1) == pytest.approx(1.9)
+
+
 def test_recent_tasks_weigh_most_but_never_all() -> None:
-    assert moving_mean(1.0, 2.0, 1) == pytest.approx(1.1)
-    assert moving_mean(1.0, 2000.0, 1000) == pytest.approx(1.5)
+    assert moving_mean(3.0, 1000.0, 1000) == pytest.approx(2.0)
+    assert moving_mean(1.0, 3000.0, 1000) == pytest.approx(2.0)
 
 
-def test_nobody_has_a_place_when_there_is_nobody() -> None:
-    assert Places().take() is None
+def test_nobody_has_room_when_there_is_nobody() -> None:
+    assert Places().take(0) is None
 
 
 def test_the_worker_with_the_fewest_tasks_gets_the_next_one() -> None:
     places: Places[str] = Places()
-    places.join("busy", 10, load=5)
-    places.join("idle", 10, load=1)
-    assert [places.take() for _ in range(4)] == ["idle"] * 4
-    assert {places.take(), places.take()} == {"busy", "idle"}
+    places.join("busy", 10, tasks=5)
+    places.join("idle", 10, tasks=1)
+    assert [places.take(1) for _ in range(4)] == ["idle"] * 4
+    assert {places.take(1), places.take(1)} == {"busy", "idle"}
 
 
-def test_a_full_worker_gets_nothing_until_a_place_is_freed() -> None:
+def test_the_queue_limits_the_number_of_tasks_however_short_they_are() -> None:
+    places: Places[str] = Places()
+    places.join("worker", 2)
+    assert [places.take(0) for _ in range(3)] == ["worker", "worker", None]
+    places.free("worker", 1, 0)
+    assert places.take(0) == "worker"
+
+
+def test_a_worker_has_room_while_it_has_less_than_the_work_ahead() -> None:
+    places: Places[str] = Places()
+    places.join("worker", 1000)
+    half = WORK_AHEAD_US // 2
+    assert [places.take(half) for _ in range(3)] == ["worker", "worker", None]
+    places.free("worker", 1, half)
+    assert places.take(10 * half) == "worker"  # whatever it takes: there was room
+    places.free("worker", 1, half)
+    assert places.take(1) is None
+    assert places.load("worker") == (1, 10 * half)
+
+
+def test_an_idle_worker_takes_a_task_of_any_length() -> None:
     places: Places[str] = Places()
     places.join("worker", 1)
-    assert places.take() == "worker"
-    assert places.take() is None
-    places.free("worker", 1, 1)
-    assert places.take() == "worker"
+    assert places.take(3600 * 1_000_000) == "worker"
+    assert places.take(1) is None
 
 
-def test_a_window_that_grows_opens_places_and_one_that_shrinks_closes_them() -> None:
+def test_a_worker_that_joins_with_work_has_that_much_less_room() -> None:
     places: Places[str] = Places()
-    places.join("worker", 2, load=2)
-    places.free("worker", 0, 3)
-    assert places.take() == "worker"
+    places.join("worker", 1000, tasks=2, work_us=WORK_AHEAD_US)
+    assert places.take(1) is None
     places.free("worker", 1, 1)
-    assert places.load("worker") == 2
-    assert places.take() is None
+    assert places.take(1) == "worker"
 
 
 def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None:
@@ -78,7 +106,7 @@ def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None
     places.leave("worker")
     places.leave("worker")
     places.free("worker", 1, 5)
-    assert places.take() is None
+    assert places.take(1) is None
     assert len(places) == 0
     assert "worker" not in places
 
@@ -86,6 +114,6 @@ def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None
 def test_a_worker_that_joins_again_is_counted_anew() -> None:
     places: Places[str] = Places()
     places.join("worker", 2)
-    places.take()
-    places.join("worker", 2, load=0)
-    assert [places.take(), places.take(), places.take()] == ["worker", "worker", None]
+    places.take(WORK_AHEAD_US)
+    places.join("worker", 2)
+    assert [places.take(1), places.take(1), places.take(1)] == ["worker", "worker", None]

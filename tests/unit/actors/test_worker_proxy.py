@@ -28,6 +28,7 @@ from tests.support.bench import Bench, Recorder, RecordingOutbox
 
 LINK, NEW_LINK = Connection(b"link"), Connection(b"new link")
 INDEX = 3
+SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
 
 
 def task_id(number: int) -> TaskId:
@@ -35,7 +36,7 @@ def task_id(number: int) -> TaskId:
 
 
 def order(number: int, attempt: int = 1) -> RunTask:
-    return RunTask(task_id(number), INDEX, attempt, ObjectId(b"f" * 16), b"arguments", b"")
+    return RunTask(task_id(number), INDEX, attempt, SHORT, b"arguments", b"")
 
 
 class Scene:
@@ -58,10 +59,10 @@ class Scene:
     def tell(self, *messages: Any) -> None:
         self.bench.tell(self.proxy, *messages)
 
-    def assign(self, *numbers: int, attempt: int = 1) -> None:
+    def assign(self, *numbers: int, attempt: int = 1, expected_us: int = 7, function_id: ObjectId = SHORT) -> None:
         for number in numbers:
-            spec = Task(task_id(number), ObjectId(b"f" * 16), b"arguments", b"")
-            self.tell(AssignTask(self.refs[number], spec, attempt))
+            spec = Task(task_id(number), function_id, b"arguments", b"")
+            self.tell(AssignTask(self.refs[number], spec, attempt, expected_us))
 
     def finish(
         self, *numbers: int, attempt: int = 1, status: TaskStatus = TaskStatus.SUCCESS, duration_us: int = 0
@@ -83,7 +84,7 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 1, 0)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0)]
 
 
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
@@ -98,7 +99,7 @@ def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
     scene.forget()
     scene.finish(0, duration_us=1000)
     assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 50)]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (1000, 1)})]
     assert scene.actor.statistics() == {"tasks": 0}
 
 
@@ -114,12 +115,26 @@ def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 4)]
 
 
-def test_dropped_tasks_do_not_make_the_others_look_short(scene: Scene) -> None:
-    scene.assign(0, 1)
-    scene.finish(0, duration_us=10_000_000)
+def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: Scene) -> None:
+    scene.assign(0, expected_us=10)
+    scene.assign(1, expected_us=300, function_id=OTHER)
+    scene.assign(2, expected_us=50)
     scene.forget()
-    scene.finish(1, status=TaskStatus.CANCELED)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 1)]
+    ends = [(0, TaskStatus.SUCCESS, 20), (1, TaskStatus.FAILED, 400), (2, TaskStatus.SUCCESS, 30)]
+    scene.tell(RunResults(RunResult(task_id(n), INDEX, 1, status, b"", us, ()) for n, status, us in ends))
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 3, 360, {SHORT: (50, 2), OTHER: (400, 1)})]
+
+
+@pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.PROCESSOR_DIED, TaskStatus.MISSING_OBJECTS])
+def test_tasks_that_did_not_run_to_their_end_say_nothing_about_durations(scene: Scene, status: TaskStatus) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    results = [
+        RunResult(task_id(0), INDEX, 1, status, b"", 0, ()),
+        RunResult(task_id(1), INDEX, 1, TaskStatus.SUCCESS, b"", 1000, ()),
+    ]
+    scene.tell(RunResults(results))
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 14, {SHORT: (1000, 1)})]
 
 
 def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None:
@@ -132,14 +147,14 @@ def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None
 def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_place_till_then(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
-    scene.assign(0, attempt=2)
+    scene.assign(0, attempt=2, expected_us=20)
     assert scene.outbox.said_to(LINK) == []
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 2), RunLost(2, "alpha", was_running=False)]
     assert scene.balancer.take() == []
-    assert scene.actor.load == 2
+    assert scene.actor.load == (2, 27)
     scene.finish(0, status=TaskStatus.CANCELED)
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 1)]
-    assert scene.actor.load == 0
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 27, {})]
+    assert scene.actor.load == (0, 0)
 
 
 def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
@@ -147,7 +162,7 @@ def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
     scene.forget()
     scene.assign(0)
     assert scene.outbox.said_to(LINK) == []
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 1)]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
 
 
 def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scene: Scene) -> None:
@@ -178,11 +193,11 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
     assert scene.proxy.is_stopped()
 
 
-def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has(scene: Scene) -> None:
+def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_work_they_are(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 1, 2)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14)]
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
     scene.tell(BalancerRestarted())

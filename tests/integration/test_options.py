@@ -1,0 +1,155 @@
+"""Each option of the commands has an effect that can be seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scaler import Client, ProcessorDiedError
+from tests.support.processes import REPOSITORY, command, scheduler, wait_until
+
+
+def io_threads(pid: int) -> int:
+    """Return how many of ZeroMQ's I/O threads a process has."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum((task / "comm").read_text().startswith("ZMQbg/IO") for task in tasks)
+
+
+def touch_and_sleep(path: str, seconds: float) -> int:
+    Path(path, str(os.getpid())).touch()
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def test_io_threads() -> None:
+    with (
+        scheduler(None, "--io-threads", "3") as (address, running),
+        command("cluster", address, "-n", "1", "-it", "2") as cluster,
+        Client(address) as client,
+    ):
+        assert client.submit(pow, 2, 3).result(30) == 8
+        assert io_threads(running.pid) == 3
+        assert io_threads(cluster.pid) == 2
+
+
+def test_client_timeout_frees_the_worker_of_a_client_that_hangs(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from scaler import Client\n"
+        "def work(path):\n"
+        "    Path(path).touch()\n"
+        "    time.sleep(1000)\n"
+        "Client(sys.argv[1]).submit(work, sys.argv[2]).result()\n"
+    )
+    with scheduler(None, "-ct", "2") as (address, running), command("cluster", address, "-n", "1"):
+        hanging = subprocess.Popen([sys.executable, "-c", program, address, str(tmp_path / "runs")], cwd=REPOSITORY)
+        try:
+            wait_until((tmp_path / "runs").exists, "the task runs")
+            hanging.send_signal(signal.SIGSTOP)
+            with Client(address) as client:
+                assert client.submit(pow, 2, 3).result(30) == 8
+            running.wait_for("is gone")
+        finally:
+            hanging.kill()
+            hanging.wait()
+
+
+def test_worker_timeout_moves_the_tasks_of_an_agent_that_hangs(tmp_path: Path) -> None:
+    with (
+        scheduler(None, "-wt", "2") as (address, running),
+        command("cluster", address, "-n", "1", "-hi", "0.2") as first,
+        Client(address) as client,
+    ):
+        future = client.submit(touch_and_sleep, str(tmp_path), 0.5)
+        wait_until(lambda: list(tmp_path.iterdir()), "the task runs")
+        first.signal(signal.SIGSTOP)
+        with command("cluster", address, "-n", "1", "-hi", "0.2"):
+            pid = future.result(60)
+        running.wait_for("is gone")
+        assert len(list(tmp_path.iterdir())) == 2
+        assert (tmp_path / str(pid)).exists()
+        first.signal(signal.SIGCONT)
+
+
+def test_heartbeats_are_sent_as_often_as_asked_for() -> None:
+    with scheduler(None, "-wt", "1") as (address, running), command("cluster", address, "-n", "1", "-hi", "5"):
+        running.wait_for("is gone")  # five seconds without a sign are too long for this scheduler
+    with (
+        scheduler(None, "-wt", "1") as (address, running),
+        command("cluster", address, "-n", "1", "-hi", "0.2"),
+        Client(address) as client,
+    ):
+        assert client.submit(time.sleep, 2.5).result(30) is None
+        assert "is gone" not in running.output
+
+
+def test_crash_limit() -> None:
+    with (
+        scheduler(None, "--crash-limit", "1") as (address, _),
+        command("cluster", address, "-n", "1"),
+        Client(address) as client,
+        pytest.raises(ProcessorDiedError, match="attempt 1 of 1"),
+    ):
+        client.submit(os._exit, 3).result(30)
+
+
+def test_per_worker_queue_size_bounds_what_a_worker_has(tmp_path: Path) -> None:
+    """With places for two, a worker that is killed while it has a full queue loses at most two tasks."""
+    with (
+        scheduler(None, "-qs", "2", "-ll", "DEBUG") as (address, _),
+        command("cluster", address, "-n", "1") as first,
+        Client(address) as client,
+    ):
+        client.map(pow, [(i, 2) for i in range(500)])  # the worker is known for short tasks now
+        futures = [client.submit(pow, i, 2) for i in range(500)]
+        os.kill(first.pid, signal.SIGSTOP)
+        done_then = sum(future.done() for future in futures)
+        with command("cluster", address, "-n", "1"):
+            wait_until(lambda: sum(future.done() for future in futures) >= 498, "all but the two are done")
+        assert done_then <= 500
+        os.kill(first.pid, signal.SIGCONT)
+
+
+def test_logging_level_and_configuration_file(tmp_path: Path) -> None:
+    log, config = tmp_path / "own.log", tmp_path / "logging.ini"
+    config.write_text(
+        "[loggers]\nkeys=root\n[handlers]\nkeys=file\n[formatters]\nkeys=own\n"
+        "[logger_root]\nlevel=INFO\nhandlers=file\n"
+        f"[handler_file]\nclass=FileHandler\nformatter=own\nargs=({str(log)!r},)\n"
+        "[formatter_own]\nformat=OWN %(message)s\n"
+    )
+    with command("scheduler", "tcp://127.0.0.1:*", "-lc", str(config)) as running:
+        wait_until(lambda: log.exists() and "OWN scheduler: event loop" in log.read_text(), "lines of the scheduler")
+        log.unlink()
+        assert running.output == ""
+    with scheduler() as (address, loud):
+        with command("cluster", address, "-n", "1", "--logging-config-file", str(config)):
+            wait_until(lambda: log.exists() and "OWN" in log.read_text(), "lines in the format of the file")
+        with command("cluster", address, "-n", "1", "-ll", "ERROR") as quiet:
+            wait_until(lambda: loud.output.count("connected") >= 2, "the quiet one is connected as well")
+            assert "[INFO]" not in quiet.output
+
+
+def test_a_scheduler_with_full_queues_uses_no_processor_time() -> None:
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "2"),
+        Client(address) as client,
+    ):
+        futures = [client.submit(time.sleep, 100) for _ in range(5000)]
+        wait_until(lambda: all(future.running() for future in futures), "all are submitted")
+        client.submit(time.sleep, 0)
+        process = psutil.Process(running.pid)
+        wait_until(lambda: _is_idle(process), "the scheduler comes to rest with 5000 tasks waiting", 20)
+
+
+def _is_idle(process: psutil.Process) -> bool:
+    return bool(process.cpu_percent(interval=1.0) < 3.0)

@@ -12,7 +12,14 @@ T = TypeVar("T")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults, and examples as they were typed."""
+    """Shows defaults, where there are any, and examples as they were typed."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, ()) or (action.help and "(default" in action.help):
+            return action.help
+        if isinstance(action.default, list):
+            return f"{action.help} (default: {' '.join(action.default)})"
+        return super()._get_help_string(action)
 
 
 def add_logging_options(parser: argparse.ArgumentParser, config_file_flags: tuple[str, ...]) -> None:

@@ -44,6 +44,12 @@ def who_listens_at(address: str) -> str:
     return hint
 
 
+def is_open_to_others(address: str) -> bool:
+    """Return whether other machines may be able to reach the address."""
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    return address.startswith("tcp://") and host not in ("localhost", "::1") and not host.startswith("127.")
+
+
 class SchedulerProcess:
     """A scheduler, from bind to close.
 
@@ -88,6 +94,8 @@ class SchedulerProcess:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
+        if is_open_to_others(self.address):
+            logger.warning("scheduler: whoever can reach %s can run code on the workers", self.address)
         if on_started is not None:
             on_started(self.address)
         try:

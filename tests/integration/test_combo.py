@@ -155,15 +155,16 @@ def test_ctrl_c_during_a_map_ends_the_program_and_everything_below_it() -> None:
         cwd=REPOSITORY,
     )
     assert process.stdout is not None
-    assert process.stderr is not None
-    while process.stdout.readline() != "go\n":
-        pass
-    below = descendants(process.pid)
-    wait_until(
-        lambda: sum(psutil.Process(pid).status() == psutil.STATUS_SLEEPING for pid in below) == len(below), "all wait"
-    )
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    with process:
+        try:
+            while process.stdout.readline() != "go\n":
+                pass
+            below = descendants(process.pid)
+            wait_until(lambda: all(psutil.Process(pid).status() == psutil.STATUS_SLEEPING for pid in below), "all wait")
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode in (-signal.SIGINT, 1, 130)
     assert "KeyboardInterrupt" in errors
     wait_until(lambda: not [pid for pid in below if alive(pid)], f"all have ended of {names(below)}")

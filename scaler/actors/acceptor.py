@@ -25,7 +25,7 @@ from scaler.actors.messages import (
     ShutdownAsked,
     StopAgent,
 )
-from scaler.actors.outbox import Directory, Outbox
+from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.session import Services
 from scaler.ids import ClientId, Connection, SchedulerId
 from scaler.wire.messages import (
@@ -89,9 +89,10 @@ class Acceptor(Actor):
     @handles(ClientArrived)
     def _client_arrived(self, arrived: ClientArrived) -> None:
         hello = arrived.hello
-        if self._refused(arrived.connection, SCHEDULER_TO_CLIENT, hello, "client"):
+        key = ("client", hello.client_id)
+        if self._refused(arrived.connection, SCHEDULER_TO_CLIENT, hello, key):
             return
-        session = self._directory.sessions.get(hello.client_id)
+        session = self._directory.sessions.get(key)
         if session is None or session.is_stopped():
             session = self.spawn(
                 ClientSession(
@@ -105,19 +106,21 @@ class Acceptor(Actor):
             logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
         else:
             session.send(Resumed(arrived.connection, b""))
-        self._welcome(arrived.connection, hello.client_id, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+        self._reply(arrived.connection)
+        self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
 
     @handles(AgentArrived)
     def _agent_arrived(self, arrived: AgentArrived) -> None:
         hello = arrived.hello
-        if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, "cluster"):
+        key = ("cluster", hello.node_id)
+        if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, key):
             return
         names = tuple(hello.worker_names.split(","))
         if len(names) > MOST_WORKERS:
             self._refuse(arrived.connection, SCHEDULER_TO_AGENT, f"an agent has at most {MOST_WORKERS} workers")
             return
         held = hello.held if len(hello.held) % HELD_RUN.size == 0 else b""
-        session = self._directory.sessions.get(hello.node_id)
+        session = self._directory.sessions.get(key)
         resumes = session is not None and not session.is_stopped()
         if session is None or not resumes:
             # Bound before it starts, so that its first words to the agent follow the welcome.
@@ -136,41 +139,55 @@ class Acceptor(Actor):
         else:
             self._reply(arrived.connection)
             session.send(Resumed(arrived.connection, held))
-        self._bind(arrived.connection, hello.node_id, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+        self._bind(arrived.connection, key, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 
     def _services(self) -> Services:
         return Services(self.actor_ref, self._balancer, self._object_store, self._outbox)
-
-    def _welcome(
-        self, connection: Connection, peer_id: bytes, session: ActorRef, incoming: Direction, outgoing: Direction
-    ) -> None:
-        self._reply(connection)
-        self._bind(connection, peer_id, session, incoming, outgoing)
 
     def _reply(self, connection: Connection) -> None:
         self._outbox.put(connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
 
     def _bind(
-        self, connection: Connection, peer_id: bytes, session: ActorRef, incoming: Direction, outgoing: Direction
+        self, connection: Connection, key: PeerKey, session: ActorRef, incoming: Direction, outgoing: Direction
     ) -> None:
         for old in [c for c, peer in self._directory.peers.items() if peer.session is session]:
             self._directory.unbind(old)
-        self._directory.sessions[peer_id] = session
+        self._directory.sessions[key] = session
         self._directory.bind(connection, session, incoming, outgoing)
 
     def _refused(
-        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, kind: str
+        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
     ) -> bool:
-        """Refuse a peer that speaks another protocol. Returns whether it was refused."""
+        """Refuse a peer that cannot work with the scheduler or with the other peers. Returns whether it was refused."""
+        reason = self._wrong_protocol(hello, key) or self._wrong_python(hello, key)
+        if reason:
+            self._refuse(connection, outgoing, reason)
+        return bool(reason)
+
+    def _wrong_protocol(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
         if hello.protocol_version == PROTOCOL_VERSION:
-            return False
-        reason = (
-            f"this {kind} (scaler {hello.package_version}) speaks protocol {hello.protocol_version}, "
+            return ""
+        return (
+            f"this {key[0]} (scaler {hello.package_version}) speaks protocol {hello.protocol_version}, "
             f"the scheduler (scaler {self._package_version}) speaks protocol {PROTOCOL_VERSION}: "
             f"install the same version of scaler on both sides"
         )
-        self._refuse(connection, outgoing, reason)
-        return True
+
+    def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
+        """Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash."""
+        own = ".".join(hello.python_version.split(".")[:2])
+        if not hello.cloudpickle_version or "." not in own:
+            return ""  # it does not pickle
+        pythons = self._directory.pythons
+        others = {python: kind for (kind, peer_id), python in pythons.items() if (kind, peer_id) != key}
+        if others and own not in others:
+            python, kind = next(iter(others.items()))
+            return (
+                f"this {key[0]} runs Python {own}, a {kind} that is connected runs Python {python}: functions cannot "
+                f"travel between them; run both with the same minor version of Python"
+            )
+        pythons[key] = own
+        return ""
 
     def _refuse(self, connection: Connection, outgoing: Direction, reason: str) -> None:
         logger.warning("refused: %s", reason)
@@ -195,8 +212,9 @@ class Acceptor(Actor):
         directory = self._directory
         for connection in [c for c, peer in directory.peers.items() if peer.session is session]:
             directory.unbind(connection)
-        for peer_id in [i for i, known in directory.sessions.items() if known is session]:
-            del directory.sessions[peer_id]
+        for key in [key for key, known in directory.sessions.items() if known is session]:
+            del directory.sessions[key]
+            directory.pythons.pop(key, None)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:

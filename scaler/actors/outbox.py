@@ -9,11 +9,14 @@ restarted finds its peers here.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from scaler.actors.kit import ActorRef
 from scaler.ids import Connection
 from scaler.wire.messages import Direction
+
+PeerKey: TypeAlias = tuple[str, bytes]
+"""What kind of peer, and the id that its hello shows."""
 
 
 class Peer:
@@ -30,11 +33,13 @@ class Peer:
 
 
 class Directory:
-    """Connection -> peer, and peer id -> session."""
+    """Connection -> peer, and key of the peer -> session."""
 
     def __init__(self) -> None:
         self.peers: dict[Connection, Peer] = {}
-        self.sessions: dict[bytes, ActorRef] = {}
+        self.sessions: dict[PeerKey, ActorRef] = {}
+        self.pythons: dict[PeerKey, str] = {}
+        """the Python of those peers whose functions and results are pickled, such as 3.11"""
         self.departed: dict[Connection, Direction] = {}
         """connections that were unbound since the last flush: their last words still go out"""
 

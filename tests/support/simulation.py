@@ -396,6 +396,7 @@ class SimulatedPeer:
         self.is_welcome = False
         self.hangs = False
         self.protocol_version = PROTOCOL_VERSION
+        self.python_version = "3.11.7"
         self.comes_back = True
         """whether it says hello again when asked"""
         self.heard: list[Any] = []
@@ -506,7 +507,7 @@ class SimulatedClient(SimulatedPeer):
         self.fetched: dict[ObjectId, bytes | None] = {}
 
     def hello(self) -> ClientHello:
-        return ClientHello(self.protocol_version, "9.9.9", "3.11.7", "3.1.1", self.client_id)
+        return ClientHello(self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
@@ -626,7 +627,9 @@ class SimulatedAgent(SimulatedPeer):
 
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.node_id[-1]}-{index}" for index in range(len(self.slots)))
-        return WorkerHello(self.protocol_version, "9.9.9", "3.11.7", "3.1.1", self.node_id, names, self._held())
+        return WorkerHello(
+            self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.node_id, names, self._held()
+        )
 
     def _held(self) -> bytes:
         runs = [run for slot in self.slots for run in slot.queue]

@@ -7,6 +7,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
+from scaler.ids import NodeId
 from scaler.wire.messages import (
     PROTOCOL_VERSION,
     ClientShutdownResponse,
@@ -111,3 +112,34 @@ def test_an_acceptor_that_fails_is_restarted_and_knows_its_peers() -> None:
     client.connect()
     simulation.run()
     assert len(simulation.sessions(ClientSession)) == 1
+
+
+def test_another_python_is_refused_while_peers_with_this_one_are_there(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent()
+    agent.die()
+    simulation.advance(70.0)
+    agent.is_gone, agent.python_version = False, "3.12.1"
+    agent.connect()
+    simulation.run()
+    reply = agent.said(HelloReply)[-1]
+    assert reply.accepted == 0
+    assert reply.reason == (
+        "this cluster runs Python 3.12, a client that is connected runs Python 3.11: functions cannot travel between "
+        "them; run both with the same minor version of Python"
+    )
+    client.leave()
+    simulation.run()
+    assert simulation.tree.directory.pythons == {}
+    agent.connect()
+    simulation.run()
+    assert agent.said(HelloReply)[-1].accepted == 1
+
+
+def test_a_client_and_an_agent_with_the_same_id_are_two_peers(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent()
+    agent.node_id = NodeId(client.client_id)
+    agent.connect()
+    simulation.run()
+    assert len(simulation.sessions(ClientSession)) == 1
+    assert len(simulation.sessions(AgentSession)) == 2

@@ -133,8 +133,9 @@ def test_logging_level_and_configuration_file(tmp_path: Path) -> None:
     with scheduler() as (address, loud):
         with command("cluster", address, "-n", "1", "--logging-config-file", str(config)):
             wait_until(lambda: log.exists() and "OWN" in log.read_text(), "lines in the format of the file")
+            wait_until(lambda: loud.output.count(" connected (") == 1, "it is connected before it is killed")
         with command("cluster", address, "-n", "1", "-ll", "ERROR") as quiet:
-            wait_until(lambda: loud.output.count("connected") >= 2, "the quiet one is connected as well")
+            wait_until(lambda: loud.output.count(" connected (") == 2, "the quiet one is connected as well")
             assert "[INFO]" not in quiet.output
 
 

@@ -101,21 +101,30 @@ def test_crash_limit() -> None:
         client.submit(os._exit, 3).result(30)
 
 
-def test_per_worker_queue_size_bounds_what_a_worker_has(tmp_path: Path) -> None:
-    """With places for two, a worker that is killed while it has a full queue loses at most two tasks."""
+def wait_for_file(path: str) -> bool:
+    """Return at once without a path, else when the file exists."""
+    while path and not Path(path).exists():
+        time.sleep(0.01)
+    return bool(path)
+
+
+def test_per_worker_queue_size_bounds_what_waits_behind_a_task_that_hangs(tmp_path: Path) -> None:
+    """With two places, one task waits behind the one that hangs; all others are done by a worker that joins."""
+    release = tmp_path / "release"
     with (
-        scheduler(None, "-qs", "2", "-ll", "DEBUG") as (address, _),
-        command("cluster", address, "-n", "1") as first,
+        scheduler(None, "-qs", "2") as (address, _),
+        command("cluster", address, "-n", "1"),
         Client(address) as client,
     ):
-        client.map(pow, [(i, 2) for i in range(500)])  # the worker is known for short tasks now
-        futures = [client.submit(pow, i, 2) for i in range(500)]
-        os.kill(first.pid, signal.SIGSTOP)
-        done_then = sum(future.done() for future in futures)
+        client.map(wait_for_file, [("",)] * 500)  # now it is known as a short one
+        hanging = client.submit(wait_for_file, str(release))
+        futures = [client.submit(wait_for_file, "") for _ in range(500)]
         with command("cluster", address, "-n", "1"):
-            wait_until(lambda: sum(future.done() for future in futures) >= 498, "all but the two are done")
-        assert done_then <= 500
-        os.kill(first.pid, signal.SIGCONT)
+            wait_until(lambda: sum(future.done() for future in futures) >= 499, "all are done but the one behind it")
+            assert not hanging.done()
+            release.touch()
+            assert hanging.result(30)
+            assert not any(future.result(30) for future in futures)
 
 
 def test_logging_level_and_configuration_file(tmp_path: Path) -> None:

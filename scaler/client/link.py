@@ -285,7 +285,6 @@ class Link:
         if was_cut:
             self._lose("it was cut")
         elif self._is_doubtful:
-            self._is_doubtful = False
             self._lose("a submit was interrupted")
 
     def _receive(self) -> bool:
@@ -358,6 +357,7 @@ class Link:
         LOGGER.debug("lost the connection to %s: %s", self._address, reason)
         self._socket.close()
         self._socket, self._is_welcome = None, False
+        self._is_doubtful = False
         self._poller = select.poll()
         self._poller.register(self._inbox.descriptor, select.POLLIN)
         self._patience.lost(time.monotonic())

@@ -24,6 +24,7 @@ import capnp
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.wire.messages import DIRECTIONS, Batch, Direction
+from scaler.wire.stencils import ITEMS_MOST, ColumnKind, ItemKind, Stencils
 
 MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together: more are split, and a message that claims more is refused."""
@@ -260,6 +261,15 @@ class _DirectionCodec:
         for batch in direction.batches:
             name = union_name(batch.item)
             self.by_item[batch.item] = self.by_name[name] = _ItemCodec(batch, union[name])
+        self.stencils = Stencils(list(map(_item_kind, direction.batches)), lambda items: _encode(self, items)[0])
+
+
+def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
+    columns = [
+        ColumnKind(name, kind, _COLUMNS[kind].default, None if numbers is None else len(numbers) - 1)
+        for name, (kind, numbers) in column_kinds(batch.item).items()
+    ]
+    return ItemKind(batch.item, batch, columns)
 
 
 def _load_schemas() -> dict[str, Any]:
@@ -281,6 +291,10 @@ def encode(direction: Direction, items: Sequence[Any]) -> list[tuple[bytes, list
         the header frame and the payload frames of each message: one, unless there are very many items.
     """
     codec = _CODECS[direction.name]
+    if 0 < len(items) <= ITEMS_MOST:
+        header = codec.stencils.write(items)
+        if header is not None:
+            return [(header, [])]
     if len(items) <= MESSAGE_ITEMS:
         return [_encode(codec, items)] if items else []
     return [_encode(codec, items[start : start + MESSAGE_ITEMS]) for start in range(0, len(items), MESSAGE_ITEMS)]
@@ -309,6 +323,10 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
         ProtocolError: if this is not a message of that direction.
     """
     codec = _CODECS[direction.name]
+    if not frames:
+        known = codec.stencils.read(header)
+        if known is not None:
+            return known
     supply = iter(frames)
     try:
         batches = _decode(codec, _read(codec.schema, header), supply)
@@ -318,6 +336,8 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
         raise ProtocolError(f"not a {direction.name} message: {_first_line(error)}") from error
     if next(supply, None) is not None:
         raise ProtocolError("more payload frames than announced")
+    if not frames:
+        codec.stencils.learn(batches)
     return batches
 
 

@@ -54,6 +54,7 @@ struct Task {
   functionId @2 :Data;         # id column: the objects that hold the functions
   payload @3 :List(Data);      # the block of arguments, see README.md
   objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
+  priority @5 :List(UInt32);   # how deep the task is nested: 0 if no other task submitted it; deeper ones go first
 }
 
 struct TaskCancel {

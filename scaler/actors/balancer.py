@@ -1,8 +1,9 @@
 """Balancer: the queue of ready tasks, and which worker gets the next one.
 
 Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
-proxies. It places once per turn, after all mail of the turn is in. First come, first served; tasks that are tried
-again go first. It alone learns how long the tasks of a function take, from all workers.
+proxies. It places once per turn, after all mail of the turn is in. In which order is the business of `ReadyQueue`:
+the deepest first, and first come, first served. It alone learns how long the tasks of a function take, from all
+workers.
 
 When it fails it forgets everything, and everybody says again what waits and who has how much; how long tasks take, the
 new one learns anew. An assignment that is on its way at that moment may reach its worker although the task has said
@@ -12,8 +13,6 @@ Must never: know why a task is ready or what it does; decide by anything but `po
 """
 
 from __future__ import annotations
-
-from collections import OrderedDict
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages import (
@@ -31,7 +30,8 @@ from scaler.actors.messages import (
     WorkerLeft,
 )
 from scaler.actors.policy import Durations, Places
-from scaler.ids import ObjectId, TaskId
+from scaler.actors.ready_queue import ReadyQueue
+from scaler.ids import ObjectId
 
 _PLACE = PlaceReadyTasks()
 _FORGOTTEN = WorkerForgotten()
@@ -42,8 +42,7 @@ class Balancer(Actor):
 
     def __init__(self, acceptor: ActorRef) -> None:
         self._acceptor = acceptor
-        self._ready: OrderedDict[TaskId, TaskReady] = OrderedDict()
-        self._again: OrderedDict[TaskId, TaskReady] = OrderedDict()
+        self._queue = ReadyQueue()
         self._places: Places[ActorRef] = Places()
         self._durations = Durations()
         self._will_place = False
@@ -53,25 +52,14 @@ class Balancer(Actor):
 
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
-        task_id = ready.spec.task_id
-        if ready.again:
-            self._again[task_id] = ready
-        else:
-            self._ready[task_id] = ready
-            if self._again:
-                self._again.pop(task_id, None)  # it was asked, and says it anew
+        self._queue.put(ready)
         if not self._will_place:
             self._place_soon()
 
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
-        for queue in (self._ready, self._again):
-            ready = queue.get(withdraw.task_id)
-            if ready is not None and ready.task is withdraw.task:
-                del queue[withdraw.task_id]
-                withdraw.task.send(TaskWithdrawn())
-                return
-        withdraw.task.send(TaskNotWaiting())
+        waited = self._queue.withdraw(withdraw.task, withdraw.task_id, withdraw.priority)
+        withdraw.task.send(TaskWithdrawn() if waited else TaskNotWaiting())
 
     @handles(WorkerJoined)
     def _worker_joined(self, joined: WorkerJoined) -> None:
@@ -88,8 +76,7 @@ class Balancer(Actor):
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
         """Ask everybody again: which assignments were lost with the proxy's mail, nobody knows."""
-        self._ready.clear()
-        self._again.clear()
+        self._queue.clear()
         self._places = Places()
         self._acceptor.send(BalancerRestarted())
 
@@ -98,7 +85,7 @@ class Balancer(Actor):
         for function_id, (total_us, count) in freed.measured.items():
             self._durations.learn(function_id, total_us, count)
         self._places.free(freed.worker, freed.count, freed.expected_us)
-        if self._ready or self._again:
+        if self._queue:
             self._place_soon()
 
     def _place_soon(self) -> None:
@@ -112,20 +99,20 @@ class Balancer(Actor):
         take = self._places.take
         function_id: ObjectId | None = None
         expected_us = 0
-        for queue in (self._again, self._ready):
-            while queue:
-                task_id, ready = queue.popitem(last=False)
+        for row in self._queue.rows():
+            while row:
+                task_id, ready = row.popitem(last=False)
                 spec = ready.spec
                 if spec.function_id != function_id:
                     function_id = spec.function_id
                     expected_us = self._durations.expected_us(function_id)
                 worker = take(expected_us)
                 if worker is None:
-                    queue[task_id] = ready
-                    queue.move_to_end(task_id, last=False)
+                    row[task_id] = ready
+                    row.move_to_end(task_id, last=False)
                     return
                 worker.send(AssignTask(ready.task, spec, ready.attempt, expected_us))
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""
-        return {"ready_tasks": len(self._ready) + len(self._again), "workers": len(self._places)}
+        return {"ready_tasks": len(self._queue), "workers": len(self._places)}

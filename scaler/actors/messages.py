@@ -31,6 +31,7 @@ class WithdrawTask:
 
     task: ActorRef
     task_id: TaskId
+    priority: int
 
 
 @message

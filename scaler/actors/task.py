@@ -161,7 +161,7 @@ class TaskActor(Actor):
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
             self._say_ready(again=False)
-        self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id))
+        self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id, self._spec.priority))
 
     def _enter_canceling(self) -> None:
         if self._worker is not None:
@@ -190,7 +190,7 @@ class TaskActor(Actor):
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:
-            home.balancer.send(WithdrawTask(self.actor_ref, spec.task_id))
+            home.balancer.send(WithdrawTask(self.actor_ref, spec.task_id, spec.priority))
         if spec.object_ids:
             home.object_store.send(ReleaseObjects(spec.object_ids))
 

@@ -51,7 +51,7 @@ class Run:
 
 
 class WorkerProxy(Actor):
-    """One worker. `runs` is in the order in which the worker takes them: the first one is the one that runs."""
+    """One worker. `runs` is in the order in which the worker takes them, within a priority."""
 
     def __init__(
         self, name: str, index: int, connection: Connection, *, outbox: Outbox, balancer: ActorRef, queue_size: int
@@ -94,7 +94,9 @@ class WorkerProxy(Actor):
         assign.task.send(TaskAssigned(self._actor_ref, attempt))
 
     def _order(self, spec: Task, attempt: int) -> RunTask:
-        return RunTask(spec.task_id, self._index, attempt, spec.function_id, spec.payload, spec.object_ids)
+        return RunTask(
+            spec.task_id, self._index, attempt, spec.function_id, spec.payload, spec.object_ids, spec.priority
+        )
 
     def _refuse(self, assign: AssignTask) -> None:
         assign.task.send(TaskAssigned(self.actor_ref, assign.attempt))
@@ -173,10 +175,12 @@ class WorkerProxy(Actor):
         self._give_back(was_lost=True)
 
     def _give_back(self, was_lost: bool) -> None:
-        was_running = was_lost
-        for run in self._runs.values():
-            run.task.send(RunLost(run.attempt, self.name, was_running))
-            was_running = False
+        runs = self._runs.values()
+        suspects: set[ActorRef] = set()
+        if was_lost and runs:  # what ran is the oldest, or one that was put before it
+            suspects = {next(iter(runs)).task, max(runs, key=lambda run: run.spec.priority).task}
+        for run in runs:
+            run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
         self._runs = {}
 
     def statistics(self) -> dict[str, int]:

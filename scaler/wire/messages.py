@@ -197,6 +197,8 @@ class Task:
     """the block of arguments"""
     object_ids: Bytes
     """the ids of the objects among the arguments, one after the other"""
+    priority: U32 = 0
+    """how deep the task is nested; deeper ones go first, so that the tasks that wait for them end soon"""
 
 
 class Tasks(Batch[Task], item=Task):
@@ -309,6 +311,8 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Bytes
+    priority: U32 = 0
+    """as in `Task`"""
 
 
 class RunTasks(Batch[RunTask], item=RunTask):

@@ -38,6 +38,7 @@ from scaler.worker.messages import (
     ProcessorUp,
 )
 from scaler.worker.progress import Progress
+from scaler.worker.task_queue import TaskQueue
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class Slot(Actor):
         self.name = name
         self._link = link
         self._objects = objects
-        self._queue: deque[RunTask] = deque()
+        self._queue = TaskQueue()
         self._expected_us: dict[ObjectId, float] = {}
         self._awaited: set[ObjectId] = set()
         self._work: _Work | None = None
@@ -107,15 +108,14 @@ class Slot(Actor):
 
     @handles(RunTasks)
     def _run_tasks(self, tasks: RunTasks) -> None:
-        self._queue.extend(tasks)
+        self._queue.add(tasks)
         self._hand_out()
 
     @handles(RunCancels)
     def _cancel(self, cancels: RunCancels) -> None:
         wanted = {(cancel.task_id, cancel.attempt) for cancel in cancels}
-        queued = [task for task in self._queue if (task.task_id, task.attempt) in wanted]
+        queued = self._queue.take_out(lambda task: (task.task_id, task.attempt) in wanted)
         if queued:
-            self._queue = deque(task for task in self._queue if (task.task_id, task.attempt) not in wanted)
             self._give(queued, TaskStatus.CANCELED)
         work = self._work
         if work is None:
@@ -142,9 +142,8 @@ class Slot(Actor):
     def _object_lost(self, lost: ObjectLost) -> None:
         """Fail all tasks that wait for it: they were all sent before the scheduler said that it does not have it."""
         self._awaited.discard(lost.object_id)
-        failed = [task for task in self._queue if lost.object_id in _needs(task)]
+        failed = self._queue.take_out(lambda task: lost.object_id in _needs(task))
         if failed:
-            self._queue = deque(task for task in self._queue if lost.object_id not in _needs(task))
             text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
             self._give(failed, TaskStatus.MISSING_OBJECTS, text)
         self._hand_out()
@@ -192,7 +191,7 @@ class Slot(Actor):
                 finished.append(result)
         if not work.held:
             work.held_us = 0.0  # sums of floats drift
-        self._queue.extendleft(reversed(unstarted))
+        self._queue.put_back(unstarted)
         if finished:
             self._link.send(finished)
         self._hand_out()
@@ -226,13 +225,13 @@ class Slot(Actor):
                 self._give([task], TaskStatus.PROCESSOR_DIED, f"the processor of worker {self.name} {down.reason}")
             else:
                 again.append(task)
-        self._queue.extendleft(reversed(again))
+        self._queue.put_back(again)
 
     # Handing out
 
     def _hand_out(self) -> None:
         work = self._work
-        if work is None or work.is_doomed or not self._queue:
+        if work is None or work.is_doomed:
             return
         held = work.held
         if held and (work.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
@@ -246,18 +245,21 @@ class Slot(Actor):
 
     def _take_chunk(self, work: _Work) -> list[RunTask]:
         """Move tasks from the queue to what is held, as many as fit and as have their objects."""
-        queue, held, has, known = self._queue, work.held, work.has, self._expected_us
+        held, has, known = work.held, work.has, self._expected_us
         chunk: list[RunTask] = []
         room_bytes = CHUNK_BYTES
-        while queue:
-            task = queue[0]
+        row = self._queue.first_row()
+        while row:
+            task = row[0]
             expected_us = known.get(task.function_id, HELD_US)
             room_bytes -= len(task.payload)
             if held and (work.held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
                 break
             if (task.function_id not in has or task.object_ids) and not self._has_objects(work, task):
                 break
-            queue.popleft()
+            row.popleft()
+            if not row:
+                row = self._queue.first_row()
             held.append(_Held(task, expected_us))
             work.held_us += expected_us
             chunk.append(task)
@@ -307,7 +309,7 @@ class Slot(Actor):
             work.held[index] = None
         work.held_us = HELD_US  # nothing more until the long one has ended
         back = [entry.task for entry in taken if entry is not None]
-        self._queue.extendleft(reversed(back))
+        self._queue.put_back(back)
         logger.debug("%s: %d tasks taken back from behind a long one", self.name, len(back))
 
 

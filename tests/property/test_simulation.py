@@ -101,7 +101,7 @@ class Story:
 
     def submit(self) -> None:
         for client in self.some(self.living()):
-            client.submit(self.random.randint(1, 12))
+            client.submit(self.random.randint(1, 12), priority=self.random.choice((0, 0, 1, 2)))
 
     def submit_with_objects(self) -> None:
         for client in self.some(self.living()):

@@ -377,7 +377,7 @@ class _Nonsense:
 
 
 def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
-    waiting = (*balancer._ready.values(), *balancer._again.values())
+    waiting = list(balancer._queue)
     queued = {(ready.task, ready.attempt) for ready in waiting}
     assert len(queued) == len(waiting), "a task waits twice"
     return queued
@@ -520,13 +520,19 @@ class SimulatedClient(SimulatedPeer):
         return ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
 
     def submit(
-        self, count: int = 1, payload: bytes = b"arguments", uses: Iterable[ObjectId] = (), for_task: bytes = b""
+        self,
+        count: int = 1,
+        payload: bytes = b"arguments",
+        uses: Iterable[ObjectId] = (),
+        for_task: bytes = b"",
+        priority: int = 0,
     ) -> list[TaskId]:
         """Submit tasks in one batch.
 
         Args:
             uses: objects among the arguments.
             for_task: content of one more object that each task brings along, if not empty.
+            priority: how deep they are nested.
         """
         batch: list[Any] = []
         task_ids = []
@@ -538,7 +544,7 @@ class SimulatedClient(SimulatedPeer):
                 brought = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_ids[-1], "", [for_task])
                 self._for_task[task_id] = [brought]
                 batch.append(brought)
-            self.open[task_id] = Task(task_id, self.function_id, payload, b"".join(object_ids))
+            self.open[task_id] = Task(task_id, self.function_id, payload, b"".join(object_ids), priority)
             batch.append(self.open[task_id])
             task_ids.append(task_id)
         self.submitted += task_ids
@@ -661,7 +667,8 @@ class SimulatedAgent(SimulatedPeer):
     def _order(self, run: RunTask) -> None:
         queue = self.slots[run.worker].queue
         if not any((known.task_id, known.attempt) == (run.task_id, run.attempt) for known in queue):
-            queue.append(run)
+            behind = (n for n, waiting in enumerate(queue) if n > 0 and waiting.priority < run.priority)
+            queue.insert(next(behind, len(queue)), run)
             self._start_next(run.worker)
 
     def _cancel(self, cancel: RunCancel) -> None:

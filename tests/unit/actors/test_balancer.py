@@ -49,9 +49,10 @@ class Scene:
         again: bool = False,
         task: ActorRef | None = None,
         function_id: ObjectId = SHORT,
+        priority: int = 0,
     ) -> None:
         for number in numbers:
-            spec = Task(TaskId(bytes([number]) * 16), function_id, b"", b"")
+            spec = Task(TaskId(bytes([number]) * 16), function_id, b"", b"", priority)
             self.balancer.send(TaskReady(task or self.task_ref, spec, attempt, again))
         self.bench.run()
 
@@ -100,6 +101,19 @@ def test_tasks_that_are_tried_again_go_first_and_keep_their_order(scene: Scene) 
     assert scene.placed() == [7, 8, 1, 2]
 
 
+def test_the_deepest_go_first_and_those_that_are_tried_again_first_within_their_priority(scene: Scene) -> None:
+    scene.ready(1, 2)
+    scene.ready(3, priority=2)
+    scene.ready(4, 5, priority=1)
+    scene.ready(6, attempt=2, again=True)
+    scene.ready(7, attempt=2, again=True, priority=1)
+    scene.join(queue_size=5)
+    assert scene.placed() == [3, 7, 4, 5, 6]
+    scene.ready(8, priority=7)
+    scene.free(3, 6)
+    assert scene.placed() == [8, 1, 2]
+
+
 def test_tasks_that_say_ready_anew_when_asked_keep_their_order(scene: Scene) -> None:
     scene.ready(1, 2, 3)
     scene.ready(1, 2, 3, attempt=2)
@@ -138,7 +152,7 @@ def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -
 @pytest.mark.parametrize("again", [False, True])
 def test_a_waiting_task_can_be_withdrawn(scene: Scene, again: bool) -> None:
     scene.ready(1, again=again)
-    scene.bench.tell(scene.balancer, WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16)))
+    scene.bench.tell(scene.balancer, WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16), 0))
     assert scene.task.take() == [TaskWithdrawn()]
     scene.join()
     assert scene.placed() == []
@@ -147,14 +161,14 @@ def test_a_waiting_task_can_be_withdrawn(scene: Scene, again: bool) -> None:
 def test_a_task_that_does_not_wait_is_told_so(scene: Scene) -> None:
     scene.join()
     scene.ready(1)
-    scene.bench.tell(scene.balancer, WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16)))
+    scene.bench.tell(scene.balancer, WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16), 0))
     assert scene.task.take() == [TaskNotWaiting()]
 
 
 def test_a_task_cannot_withdraw_another_one_of_the_same_id(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
     scene.ready(1)
-    bench.tell(scene.balancer, WithdrawTask(other_ref, TaskId(b"\x01" * 16)))
+    bench.tell(scene.balancer, WithdrawTask(other_ref, TaskId(b"\x01" * 16), 0))
     assert other.take() == [TaskNotWaiting()]
     assert scene.actor.statistics()["ready_tasks"] == 1
 

@@ -59,9 +59,11 @@ class Scene:
     def tell(self, *messages: Any) -> None:
         self.bench.tell(self.proxy, *messages)
 
-    def assign(self, *numbers: int, attempt: int = 1, expected_us: int = 7, function_id: ObjectId = SHORT) -> None:
+    def assign(
+        self, *numbers: int, attempt: int = 1, expected_us: int = 7, function_id: ObjectId = SHORT, priority: int = 0
+    ) -> None:
         for number in numbers:
-            spec = Task(task_id(number), function_id, b"arguments", b"")
+            spec = Task(task_id(number), function_id, b"arguments", b"", priority)
             self.tell(AssignTask(self.refs[number], spec, attempt, expected_us))
 
     def finish(
@@ -92,6 +94,11 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
     assert scene.outbox.said_to(LINK) == [order(0)]
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1)]
     assert scene.actor.statistics() == {"tasks": 1}
+
+
+def test_an_order_has_the_priority_of_its_task(scene: Scene) -> None:
+    scene.assign(0, priority=3)
+    assert [run.priority for run in scene.outbox.said_to(LINK)] == [3]
 
 
 def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
@@ -174,6 +181,15 @@ def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scen
     assert scene.tasks[0].take() == []
     assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=True)]
     assert scene.tasks[2].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+def test_at_a_lost_worker_the_oldest_or_the_deepest_task_was_running(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.assign(2, priority=1)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True))
+    was_running = [task.take() for task in scene.tasks]
+    assert was_running == [[RunLost(1, "alpha", flag)] for flag in (True, False, True)]
 
 
 def test_a_worker_that_leaves_in_good_order_gives_its_tasks_back_without_a_mark(scene: Scene) -> None:

@@ -64,8 +64,8 @@ class Bench:
         self.processor.messages.clear()
         return self
 
-    def task(self, function: ObjectId = FUNCTION, object_ids: bytes = b"") -> RunTask:
-        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids)
+    def task(self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0) -> RunTask:
+        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority)
 
     def run(self, *tasks: RunTask) -> None:
         self.tell(RunTasks(tasks))
@@ -112,6 +112,28 @@ def test_short_tasks_are_handed_together_in_order(bench: Bench) -> None:
     handed = bench.handed()
     assert handed == tasks[: len(handed)]
     assert len(handed) == HELD_TASKS
+
+
+def test_deeper_tasks_are_handed_first(bench: Bench) -> None:
+    bench.know(microseconds=50_000)
+    plain, child, grandchild = bench.task(), bench.task(priority=1), bench.task(priority=2)
+    first = bench.task()
+    bench.run(first)
+    bench.run(plain, child)
+    bench.run(grandchild)
+    order = []
+    for _ in range(4):
+        (task,) = bench.handed()
+        order.append(task)
+        bench.finish(task, microseconds=50_000)
+    assert order == [first, grandchild, child, plain]
+
+
+def test_one_chunk_may_have_tasks_of_several_priorities(bench: Bench) -> None:
+    bench.know()
+    child, plain = bench.task(priority=1), bench.task()
+    bench.run(plain, child)
+    assert bench.handed() == [child, plain]
 
 
 def test_a_refill_comes_when_half_is_done(bench: Bench) -> None:

@@ -1,0 +1,66 @@
+"""TaskQueue: the tasks that wait at one worker. Deepest first; first come, first served within a priority.
+
+Only the slot writes to it. Nearly always all tasks have the same priority, and so there is one row; nested tasks add a
+row for each depth.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from scaler.wire.messages import RunTask
+
+
+class TaskQueue:
+    """Tasks in the order in which they are to be executed."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, deque[RunTask]] = {0: deque()}
+        self._priorities = [0]
+        """of the rows, ascending; rows above the first are dropped when they are found empty"""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
+
+    def __iter__(self) -> Iterator[RunTask]:
+        for priority in reversed(self._priorities):
+            yield from self._rows[priority]
+
+    def first_row(self) -> deque[RunTask]:
+        """Return the row that is first now, to take tasks from; an empty one if nothing waits."""
+        priorities, rows = self._priorities, self._rows
+        while not rows[priorities[-1]] and len(priorities) > 1:
+            del rows[priorities.pop()]
+        return rows[priorities[-1]]
+
+    def add(self, tasks: Iterable[RunTask]) -> None:
+        """Put tasks behind all others of their priority."""
+        rows = self._rows
+        for task in tasks:
+            row = rows.get(task.priority)
+            if row is None:
+                row = self._new_row(task.priority)
+            row.append(task)
+
+    def put_back(self, tasks: Sequence[RunTask]) -> None:
+        """Put tasks in front of all others of their priority, in their order."""
+        for task in reversed(tasks):
+            row = self._rows.get(task.priority)
+            if row is None:
+                row = self._new_row(task.priority)
+            row.appendleft(task)
+
+    def take_out(self, is_wanted: Callable[[RunTask], bool]) -> list[RunTask]:
+        """Remove the tasks that are wanted, wherever they wait, and return them."""
+        taken = [task for task in self if is_wanted(task)]
+        if taken:
+            for priority, row in self._rows.items():
+                self._rows[priority] = deque(task for task in row if not is_wanted(task))
+        return taken
+
+    def _new_row(self, priority: int) -> deque[RunTask]:
+        insort(self._priorities, priority)
+        row = self._rows[priority] = deque()
+        return row

@@ -1,0 +1,78 @@
+"""The queue of one worker: deepest first, first come, first served; against a sorted list."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.wire.messages import RunTask
+from scaler.worker.task_queue import TaskQueue
+
+
+def task(number: int, priority: int = 0) -> RunTask:
+    return RunTask(TaskId(number.to_bytes(16, "big")), 0, 1, ObjectId(NO_ID), b"", b"", priority)
+
+
+def take_all(queue: TaskQueue) -> list[RunTask]:
+    taken = []
+    while row := queue.first_row():
+        taken.append(row.popleft())
+    return taken
+
+
+def test_first_come_first_served() -> None:
+    queue, tasks = TaskQueue(), [task(n) for n in range(5)]
+    queue.add(tasks[:3])
+    queue.add(tasks[3:])
+    assert len(queue) == 5
+    assert take_all(queue) == tasks
+    assert len(queue) == 0
+
+
+def test_deeper_tasks_are_first() -> None:
+    queue = TaskQueue()
+    plain, child, grandchild, second_child = task(1), task(2, 1), task(3, 2), task(4, 1)
+    queue.add([plain, child, grandchild, second_child])
+    assert list(queue) == [grandchild, child, second_child, plain]
+    assert take_all(queue) == [grandchild, child, second_child, plain]
+
+
+def test_tasks_put_back_are_the_first_of_their_priority() -> None:
+    queue = TaskQueue()
+    plain, child, back, deep_back = task(1), task(2, 1), task(3), task(4, 1)
+    queue.add([plain, child])
+    queue.put_back([back, deep_back])
+    assert take_all(queue) == [deep_back, child, back, plain]
+
+
+def test_tasks_are_taken_out_wherever_they_wait() -> None:
+    queue = TaskQueue()
+    tasks = [task(n, n % 3) for n in range(9)]
+    queue.add(tasks)
+    assert queue.take_out(lambda waiting: waiting is tasks[4] or waiting is tasks[6]) == [tasks[4], tasks[6]]
+    assert queue.take_out(lambda _waiting: False) == []
+    assert len(queue) == len(take_all(queue)) == 7
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["add", "put back", "take"]), st.lists(st.integers(0, 3), max_size=5)), max_size=40
+)
+
+
+@given(steps)
+def test_it_is_a_list_sorted_by_priority(story: list[tuple[str, list[int]]]) -> None:
+    queue, model, number = TaskQueue(), [], 0
+    for name, priorities in story:
+        tasks = [task(number + index, priority) for index, priority in enumerate(priorities)]
+        number += len(tasks)
+        if name == "add":
+            queue.add(tasks)
+            model = sorted(model + tasks, key=lambda waiting: -waiting.priority)
+        elif name == "put back":
+            queue.put_back(tasks)
+            model = sorted(tasks + model, key=lambda waiting: -waiting.priority)
+        elif model:
+            assert queue.first_row().popleft() == model.pop(0)
+        assert list(queue) == model
+    assert take_all(queue) == model

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scaler.cli.options import HelpFormatter, add_logging_options, checked, event_loop, logging_config
+from scaler.cli.options import (
+    HelpFormatter,
+    Option,
+    add_event_loop_option,
+    add_logging_options,
+    add_number_options,
+    checked,
+    make_settings,
+)
 from scaler.cluster import usable_cores
 from scaler.config import ClusterConfig, ConfigError
 from scaler.process.logs import set_up_logging
@@ -17,6 +25,17 @@ examples:
   scaler_cluster tcp://10.0.0.5:2345 -n 4            four workers, for a scheduler on another machine
   scaler_cluster ipc:///tmp/scaler -wn left,right    two workers with names
 """
+
+NUMBERS = (
+    Option("heartbeat_interval_seconds", ("-hi", "--heartbeat-interval"), "S", "seconds between signs of life"),
+    Option(
+        "death_timeout_seconds",
+        ("-ds", "--death-timeout-seconds"),
+        "S",
+        "without a scheduler for so long the cluster ends itself",
+    ),
+    Option("io_threads", ("-it", "--io-threads"), "N", "threads for the network"),
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -33,6 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "-n",
         "--num-of-workers",
+        dest="n_workers",
         type=int,
         default=None,
         metavar="N",
@@ -46,17 +66,8 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help="a name per worker (default: made of host name and process id)",
     )
-    add("-hi", "--heartbeat-interval", type=float, default=2, metavar="S", help="seconds between signs of life")
-    add(
-        "-ds",
-        "--death-timeout-seconds",
-        type=float,
-        default=300,
-        metavar="S",
-        help="without a scheduler for so long the cluster ends itself",
-    )
-    add("-el", "--event-loop", type=event_loop, default="builtin", metavar="LOOP", help="builtin or uvloop")
-    add("-it", "--io-threads", type=int, default=1, metavar="N", help="threads for the network")
+    add_number_options(parser, ClusterConfig, NUMBERS)
+    add_event_loop_option(parser, "-el", "--event-loop")
     add_logging_options(parser, ("--logging-config-file",))
     return parser
 
@@ -65,21 +76,9 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
     options = parser.parse_args(argv)
-    config = checked(
-        parser,
-        lambda: ClusterConfig(
-            address=options.address,
-            n_workers=options.num_of_workers
-            if options.num_of_workers is not None
-            else len(options.worker_names) or usable_cores(),
-            worker_names=options.worker_names,
-            io_threads=options.io_threads,
-            heartbeat_interval_seconds=options.heartbeat_interval,
-            death_timeout_seconds=options.death_timeout_seconds,
-            event_loop=options.event_loop,
-            logging=logging_config(options),
-        ),
-    )
+    if options.n_workers is None:
+        options.n_workers = len(options.worker_names) or usable_cores()
+    config = checked(parser, lambda: make_settings(ClusterConfig, options))
     try:
         set_up_logging(config.logging)
         code = run_agent(config)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TypeVar
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
-from scaler.config import EVENT_LOOPS, ConfigError, LoggingConfig
+from scaler.config import EVENT_LOOPS, ConfigError, LoggingConfig, Settings
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Settings)
+
+
+class Option(NamedTuple):
+    """An option that is a number of the settings; its type and its default are theirs."""
+
+    setting: str
+    flags: tuple[str, ...]
+    metavar: str
+    help: str
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -20,6 +31,28 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescript
         if isinstance(action.default, list):
             return f"{action.help} (default: {' '.join(action.default)})"
         return super()._get_help_string(action)
+
+
+def add_number_options(parser: argparse.ArgumentParser, settings: type[Settings], options: Iterable[Option]) -> None:
+    """Add options for numbers of `settings`."""
+    fields = {field.name: field for field in dataclasses.fields(settings)}
+    for option in options:
+        field = fields[option.setting]
+        parser.add_argument(
+            *option.flags,
+            dest=option.setting,
+            type={"int": int, "float": float}[str(field.type)],
+            default=field.default,
+            metavar=option.metavar,
+            help=option.help,
+        )
+
+
+def add_event_loop_option(parser: argparse.ArgumentParser, *flags: str) -> None:
+    """Add the choice of the event loop."""
+    parser.add_argument(
+        *flags, dest="event_loop", type=_event_loop, default="builtin", metavar="LOOP", help="builtin or uvloop"
+    )
 
 
 def add_logging_options(parser: argparse.ArgumentParser, config_file_flags: tuple[str, ...]) -> None:
@@ -48,13 +81,22 @@ def add_logging_options(parser: argparse.ArgumentParser, config_file_flags: tupl
     )
 
 
-def logging_config(arguments: argparse.Namespace) -> LoggingConfig:
-    """Return what the logging options say."""
-    return LoggingConfig(tuple(arguments.logging_paths), arguments.logging_level, arguments.logging_config_file)
+def make_settings(kind: type[S], arguments: argparse.Namespace) -> S:
+    """Return the settings that the options say, each under its name.
+
+    Raises:
+        ConfigError: if one has a bad value.
+    """
+    values: dict[str, Any] = {
+        field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind) if field.name != "logging"
+    }
+    values["logging"] = LoggingConfig(
+        tuple(arguments.logging_paths), arguments.logging_level, arguments.logging_config_file
+    )
+    return kind(**values)
 
 
-def event_loop(text: str) -> str:
-    """Return the name of an event loop, checked."""
+def _event_loop(text: str) -> str:
     if text not in EVENT_LOOPS:
         raise argparse.ArgumentTypeError(f"choose from {', '.join(EVENT_LOOPS)}")
     return text

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scaler.cli.options import HelpFormatter, add_logging_options, checked, event_loop, logging_config
+from scaler.cli.options import (
+    HelpFormatter,
+    Option,
+    add_event_loop_option,
+    add_logging_options,
+    add_number_options,
+    checked,
+    make_settings,
+)
 from scaler.config import ConfigError, SchedulerConfig
 from scaler.process.logs import set_up_logging
 from scaler.scheduler.scheduler import SchedulerProcess
@@ -19,6 +27,31 @@ then, in other terminals:
   scaler_cluster tcp://127.0.0.1:2345 -n 4
   python -c "from scaler import Client; print(Client('tcp://127.0.0.1:2345').submit(pow, 2, 10).result())"
 """
+
+NUMBERS = (
+    Option("io_threads", ("--io-threads",), "N", "threads for the network; one does some GB/s"),
+    Option(
+        "client_timeout_seconds",
+        ("-ct", "--client-timeout-seconds"),
+        "S",
+        "a client silent for so long is dead: its tasks are cancelled",
+    ),
+    Option(
+        "worker_timeout_seconds",
+        ("-wt", "--worker-timeout-seconds"),
+        "S",
+        "a cluster silent for so long is dead: its tasks go to other workers",
+    ),
+    Option(
+        "per_worker_queue_size",
+        ("-qs", "--per-worker-queue-size"),
+        "N",
+        "the most tasks at one worker, the running one included",
+    ),
+    Option(
+        "crash_limit", ("--crash-limit",), "N", "how often a task may be running when its process dies before it fails"
+    ),
+)
 
 
 def truth(text: str) -> bool:
@@ -40,39 +73,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("address", metavar="ADDRESS", help="where to listen: tcp://host:port or ipc:///path")
-    add("--io-threads", type=int, default=1, metavar="N", help="threads for the network; one does some GB/s")
-    add(
-        "-ct",
-        "--client-timeout-seconds",
-        type=float,
-        default=60,
-        metavar="S",
-        help="a client silent for so long is dead: its tasks are cancelled",
-    )
-    add(
-        "-wt",
-        "--worker-timeout-seconds",
-        type=float,
-        default=60,
-        metavar="S",
-        help="a cluster silent for so long is dead: its tasks go to other workers",
-    )
-    add(
-        "-qs",
-        "--per-worker-queue-size",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="the most tasks at one worker, the running one included",
-    )
-    add(
-        "--crash-limit",
-        type=int,
-        default=3,
-        metavar="N",
-        help="how often a task may be running when its process dies before it fails",
-    )
-    add("-e", "--event-loop", type=event_loop, default="builtin", metavar="LOOP", help="builtin or uvloop")
+    add_number_options(parser, SchedulerConfig, NUMBERS)
+    add_event_loop_option(parser, "-e", "--event-loop")
     add(
         "-p",
         "--protected",
@@ -94,20 +96,7 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
     options = parser.parse_args(argv)
-    config = checked(
-        parser,
-        lambda: SchedulerConfig(
-            address=options.address,
-            io_threads=options.io_threads,
-            client_timeout_seconds=options.client_timeout_seconds,
-            worker_timeout_seconds=options.worker_timeout_seconds,
-            per_worker_queue_size=options.per_worker_queue_size,
-            crash_limit=options.crash_limit,
-            protected=options.protected,
-            event_loop=options.event_loop,
-            logging=logging_config(options),
-        ),
-    )
+    config = checked(parser, lambda: make_settings(SchedulerConfig, options))
     try:
         set_up_logging(config.logging)
         process = SchedulerProcess(config)

@@ -1,0 +1,37 @@
+"""What the commands' options become: settings, each under its name, with the same defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.cli import cluster, scheduler
+from scaler.cli.options import make_settings
+from scaler.config import ClusterConfig, LoggingConfig, SchedulerConfig
+
+ADDRESS = "tcp://127.0.0.1:2345"
+
+
+def test_the_defaults_of_the_commands_are_those_of_the_settings() -> None:
+    options = scheduler.make_parser().parse_args([ADDRESS])
+    assert make_settings(SchedulerConfig, options) == SchedulerConfig(ADDRESS)
+    options = cluster.make_parser().parse_args([ADDRESS, "-n", "3"])
+    assert make_settings(ClusterConfig, options) == ClusterConfig(ADDRESS, 3)
+
+
+def test_each_option_is_the_setting_of_its_name() -> None:
+    line = [ADDRESS, "-ct", "7.5", "-qs", "9", "--crash-limit", "2", "-p", "False", "-ll", "DEBUG", "-lp", "/a", "/b"]
+    assert make_settings(SchedulerConfig, scheduler.make_parser().parse_args(line)) == SchedulerConfig(
+        ADDRESS,
+        client_timeout_seconds=7.5,
+        per_worker_queue_size=9,
+        crash_limit=2,
+        protected=False,
+        logging=LoggingConfig(("/a", "/b"), "DEBUG"),
+    )
+
+
+def test_a_number_that_is_none_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        scheduler.make_parser().parse_args([ADDRESS, "-qs", "many"])
+    assert exit_info.value.code == 2
+    assert "-qs" in capsys.readouterr().err

@@ -181,6 +181,7 @@ class Scheduler(_ChildProcess):
         self,
         address: str = "tcp://127.0.0.1:*",
         io_threads: int = 1,
+        max_number_of_tasks_waiting: int = -1,
         client_timeout_seconds: float = 60,
         worker_timeout_seconds: float = 60,
         per_worker_queue_size: int = 1000,
@@ -195,6 +196,7 @@ class Scheduler(_ChildProcess):
         self._config = SchedulerConfig(
             address=address,
             io_threads=io_threads,
+            max_number_of_tasks_waiting=max_number_of_tasks_waiting,
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
             per_worker_queue_size=per_worker_queue_size,
@@ -295,6 +297,8 @@ class SchedulerClusterCombo:
         address: where the scheduler listens; a free port of the loopback interface if None.
         worker_io_threads: ZeroMQ threads of the agent.
         scheduler_io_threads: ZeroMQ threads of the scheduler.
+        max_number_of_tasks_waiting: new tasks are refused with `NoWorkerError` when so many wait and no worker has a
+            free place; -1: none is refused.
         heartbeat_interval_seconds: how often the agent says that it is there.
         client_timeout_seconds: a client silent for so long is dead: its tasks are cancelled.
         worker_timeout_seconds: an agent silent for so long is dead: its tasks go to others.
@@ -318,6 +322,7 @@ class SchedulerClusterCombo:
         address: str | None = None,
         worker_io_threads: int = 1,
         scheduler_io_threads: int = 1,
+        max_number_of_tasks_waiting: int = -1,
         heartbeat_interval_seconds: float = 2,
         client_timeout_seconds: float = 60,
         worker_timeout_seconds: float = 60,
@@ -333,6 +338,7 @@ class SchedulerClusterCombo:
         self._scheduler = Scheduler(
             "tcp://127.0.0.1:*" if address is None else address,
             io_threads=scheduler_io_threads,
+            max_number_of_tasks_waiting=max_number_of_tasks_waiting,
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
             per_worker_queue_size=per_worker_queue_size,

@@ -126,6 +126,8 @@ class SchedulerConfig(Settings):
 
     address: str
     io_threads: int = 1
+    max_number_of_tasks_waiting: int = -1
+    """a new task is refused when so many wait and no worker has a free place; -1: never"""
     client_timeout_seconds: float = 60
     """a client that was silent for so long is dead: its tasks are cancelled"""
     worker_timeout_seconds: float = 60
@@ -142,6 +144,7 @@ class SchedulerConfig(Settings):
     def __post_init__(self) -> None:
         check_address(self.address, may_be_any_port=True)
         _check_whole("io_threads", self.io_threads, 1)
+        _check_whole("max_number_of_tasks_waiting", self.max_number_of_tasks_waiting, -1)
         check_number("client_timeout_seconds", self.client_timeout_seconds, 1)
         check_number("worker_timeout_seconds", self.worker_timeout_seconds, 1)
         _check_whole("per_worker_queue_size", self.per_worker_queue_size, 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
@@ -26,6 +26,7 @@ from scaler.actors.messages import (
     StopAgent,
 )
 from scaler.actors.outbox import Directory, Outbox, PeerKey
+from scaler.actors.policy import Rules
 from scaler.actors.session import Services
 from scaler.ids import ClientId, Connection, SchedulerId
 from scaler.wire.messages import (
@@ -51,13 +52,14 @@ MOST_WORKERS = 65_535
 
 @dataclass(frozen=True)
 class Limits:
-    """What the scheduler's settings say about peers."""
+    """What the scheduler's settings say about peers and tasks."""
 
     client_timeout_seconds: float = 60.0
     worker_timeout_seconds: float = 60.0
     per_worker_queue_size: int = 1000
     crash_limit: int = 3
     protected: bool = True
+    rules: Rules = field(default_factory=Rules)
 
 
 class Acceptor(Actor):

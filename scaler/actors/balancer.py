@@ -5,6 +5,9 @@ proxies. It places once per turn, after all mail of the turn is in. In which ord
 the deepest first, and first come, first served. It alone learns how long the tasks of a function take, from all
 workers.
 
+With a limit of waiting tasks it refuses those that came last, once all that there is room for are placed: never one
+that has waited before, and never a nested one, since a task that waits for it may hold the place that it needs.
+
 When it fails it forgets everything, and everybody says again what waits and who has how much; how long tasks take, the
 new one learns anew. An assignment that is on its way at that moment may reach its worker although the task has said
 "ready" anew: the task then stops the older of the two runs. So a task may be started twice then, but ends once.
@@ -22,6 +25,7 @@ from scaler.actors.messages import (
     PlacesFreed,
     TaskNotWaiting,
     TaskReady,
+    TaskRefused,
     TaskWithdrawn,
     WithdrawTask,
     WorkerFailed,
@@ -29,7 +33,7 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import Durations, Places
+from scaler.actors.policy import Durations, Places, Rules
 from scaler.actors.ready_queue import ReadyQueue
 from scaler.ids import ObjectId
 
@@ -40,8 +44,12 @@ _FORGOTTEN = WorkerForgotten()
 class Balancer(Actor):
     """The one balancer of the scheduler. When it starts, it asks everybody for what it should know."""
 
-    def __init__(self, acceptor: ActorRef) -> None:
+    def __init__(self, acceptor: ActorRef, rules: Rules) -> None:
         self._acceptor = acceptor
+        self._rules = rules
+        self._is_limited = rules.waiting_most >= 0
+        self._arrived: list[TaskReady] = []
+        """what may be refused in this turn, the newest last; only if there is a limit"""
         self._queue = ReadyQueue()
         self._places: Places[ActorRef] = Places()
         self._durations = Durations()
@@ -53,6 +61,8 @@ class Balancer(Actor):
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
         self._queue.put(ready)
+        if self._is_limited and ready.attempt == 1 and not ready.spec.priority:
+            self._arrived.append(ready)
         if not self._will_place:
             self._place_soon()
 
@@ -77,6 +87,7 @@ class Balancer(Actor):
     def _worker_failed(self, _failed: WorkerFailed) -> None:
         """Ask everybody again: which assignments were lost with the proxy's mail, nobody knows."""
         self._queue.clear()
+        self._arrived.clear()
         self._places = Places()
         self._acceptor.send(BalancerRestarted())
 
@@ -96,6 +107,11 @@ class Balancer(Actor):
     @handles(PlaceReadyTasks)
     def _place(self, _place: PlaceReadyTasks) -> None:
         self._will_place = False
+        self._place_all()
+        if self._arrived:
+            self._refuse_surplus()
+
+    def _place_all(self) -> None:
         take = self._places.take
         function_id: ObjectId | None = None
         expected_us = 0
@@ -112,6 +128,16 @@ class Balancer(Actor):
                     row.move_to_end(task_id, last=False)
                     return
                 worker.send(AssignTask(ready.task, spec, ready.attempt, expected_us))
+
+    def _refuse_surplus(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        most = self._rules.waiting_most + self._places.free_places()
+        waiting = len(self._queue)
+        while waiting > most and arrived:
+            ready = arrived.pop()
+            if self._queue.remove(ready):
+                waiting -= 1
+                ready.task.send(TaskRefused(ready.attempt, self._rules.refusal(waiting, len(self._places))))
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

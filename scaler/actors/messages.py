@@ -45,6 +45,14 @@ class TaskNotWaiting:
 
 
 @message
+class TaskRefused:
+    """balancer -> task: you will not wait here, nor run."""
+
+    attempt: int
+    sentence: str
+
+
+@message
 class AssignTask:
     """balancer -> worker proxy: have this task run; give back so much work when it has ended."""
 

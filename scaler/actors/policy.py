@@ -10,6 +10,7 @@ it ends, and with whole numbers the sum is then exactly what it was.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from scaler.ids import ObjectId
@@ -23,6 +24,31 @@ worker at once."""
 
 FUNCTIONS_REMEMBERED = 1024
 """The functions whose durations are known; the ones that were heard of last."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the scheduler's settings say about the placing of tasks."""
+
+    waiting_most: int = -1
+    """so many tasks may wait when no worker has a free place; -1: any number"""
+
+    def refusal(self, waiting: int, workers: int) -> str:
+        """Return why a task is refused that would be one too many, and what to do about it."""
+        if not workers:
+            found = "no worker is connected"
+        else:
+            found = "none of them has" if workers > 1 else "it does not have"
+            found = f"{_count(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
+        return (
+            f"the task was refused: {_count(waiting, 'task')} wait{'s' * (waiting == 1)}, "
+            f"max_number_of_tasks_waiting is {self.waiting_most}, and {found}; "
+            "submit it again later, add workers, or raise that setting"
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
@@ -135,6 +161,10 @@ class Places(Generic[W]):
         else:
             self._with_room -= 1
         return worker
+
+    def free_places(self) -> int:
+        """Return how many more tasks the workers' queues can hold, however long they are; looks at all workers."""
+        return sum(max(0, load.queue_size - load.tasks) for load in self._workers.values())
 
     def load(self, worker: W) -> tuple[int, int]:
         """Return how many tasks the worker has, and how much work they are."""

@@ -68,6 +68,16 @@ class ReadyQueue:
                 return True
         return False
 
+    def remove(self, ready: TaskReady) -> bool:
+        """Remove what a task said. Returns whether it waited, and has not said it anew since."""
+        spec = ready.spec
+        level = self._levels.get(spec.priority)
+        for row in (level.new, level.again) if level is not None else ():
+            if row.get(spec.task_id) is ready:
+                del row[spec.task_id]
+                return True
+        return False
+
     def rows(self) -> Iterator[Row]:
         """Go through the rows in their order, to take tasks from the front of each."""
         levels, priorities = self._levels, self._priorities

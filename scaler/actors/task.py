@@ -20,6 +20,7 @@ from scaler.actors.messages import (
     TaskDone,
     TaskNotWaiting,
     TaskReady,
+    TaskRefused,
     TaskWithdrawn,
     UseObjects,
     WithdrawTask,
@@ -38,6 +39,7 @@ from scaler.actors.task_states import (
     LOST_TOO_OFTEN,
     NOT_WAITING,
     READY,
+    REFUSED,
     RUNNING,
     SUCCEEDED,
     WITHDRAWING,
@@ -87,6 +89,13 @@ class TaskActor(Actor):
             return
         self._worker = assigned.worker
         self._move(ASSIGNED)
+
+    @handles(TaskRefused)
+    def _refused(self, refused: TaskRefused) -> None:
+        if refused.attempt == self._attempt:
+            sentence = refused.sentence.encode()
+            status = TaskStatus.NO_WORKER
+            self._move(REFUSED, RunResult(self._spec.task_id, 0, refused.attempt, status, sentence, 0, ()))
 
     @handles(RunResult)
     def _finished(self, result: RunResult) -> None:

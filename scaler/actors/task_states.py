@@ -29,6 +29,7 @@ CRASHED = Event("crashed")  # its processor died
 CRASHED_TOO_OFTEN = Event("crashed too often")
 LOST = Event("lost")  # its worker is gone
 LOST_TOO_OFTEN = Event("lost too often")
+REFUSED = Event("refused")  # too many wait already, and no worker has a free place
 STOPPED = Event("stopped")  # the worker dropped it
 UNKNOWN = Event("unknown")  # the worker does not have it
 CANCEL = Event("cancel")
@@ -40,6 +41,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     READY: {
         ASSIGNED: RUNNING,
         CANCEL: WITHDRAWING,
+        REFUSED: FAILED,
         BALANCER_RESTARTED: READY,
     },
     RUNNING: {
@@ -55,6 +57,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     },
     WITHDRAWING: {
         WITHDRAWN: CANCELED,
+        REFUSED: CANCELED,
         ASSIGNED: CANCELING,
         NOT_WAITING: WITHDRAWING,
         BALANCER_RESTARTED: WITHDRAWING,

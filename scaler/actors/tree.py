@@ -48,7 +48,7 @@ class SchedulerTree:
         self.supervisor = Supervisor(
             (
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: ObjectStore(self.objects, self.outbox)),
-                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR])),
+                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], limits.rules)),
                 ChildSpec(
                     ACCEPTOR,
                     Acceptor,

@@ -31,6 +31,12 @@ then, in other terminals:
 NUMBERS = (
     Option("io_threads", ("--io-threads",), "N", "threads for the network; one does some GB/s"),
     Option(
+        "max_number_of_tasks_waiting",
+        ("-mt", "--max-number-of-tasks-waiting"),
+        "N",
+        "refuse new tasks when so many wait and no worker has a free place; -1: refuse none",
+    ),
+    Option(
         "client_timeout_seconds",
         ("-ct", "--client-timeout-seconds"),
         "S",

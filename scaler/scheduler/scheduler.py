@@ -13,6 +13,7 @@ import psutil
 import zmq
 
 from scaler.actors.acceptor import Limits
+from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.config import SchedulerConfig
 from scaler.ids import SchedulerId, random_id
@@ -113,6 +114,7 @@ class SchedulerProcess:
             per_worker_queue_size=config.per_worker_queue_size,
             crash_limit=config.crash_limit,
             protected=config.protected,
+            rules=Rules(waiting_most=config.max_number_of_tasks_waiting),
         )
 
     def _stop(self, reason: str) -> None:

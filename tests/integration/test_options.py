@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scaler import Client, ProcessorDiedError
+from scaler import Client, NoWorkerError, ProcessorDiedError, SchedulerClusterCombo
 from tests.support.processes import REPOSITORY, command, scheduler, wait_until
 
 
@@ -102,7 +102,9 @@ def test_crash_limit() -> None:
 
 
 def wait_for_file(path: str) -> bool:
-    """Return at once without a path, else when the file exists."""
+    """Return at once without a path, else when the file exists; another one says that it waits."""
+    if path:
+        Path(f"{path}.seen").touch()
     while path and not Path(path).exists():
         time.sleep(0.01)
     return bool(path)
@@ -125,6 +127,33 @@ def test_per_worker_queue_size_bounds_what_waits_behind_a_task_that_hangs(tmp_pa
             release.touch()
             assert hanging.result(30)
             assert not any(future.result(30) for future in futures)
+
+
+def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    with scheduler(None, "-mt", "2", "-qs", "1") as (address, _), Client(address) as client:
+        waiting = [client.submit(wait_for_file, str(release)) for _ in range(2)]
+        with pytest.raises(NoWorkerError, match=r"2 tasks wait.* no worker is connected"):
+            client.submit(wait_for_file, "").result(30)
+        with command("cluster", address, "-n", "1"):
+            wait_until(lambda: Path(f"{release}.seen").exists(), "the first one runs")
+            waiting.append(client.submit(wait_for_file, str(release)))
+            with pytest.raises(NoWorkerError, match="1 worker is connected, and it does not have a free place"):
+                client.submit(wait_for_file, "").result(30)
+            release.touch()
+            assert all(future.result(30) for future in waiting)
+            assert client.submit(wait_for_file, "").result(30) is False
+
+
+def test_max_number_of_tasks_waiting_of_a_combo() -> None:
+    with (
+        SchedulerClusterCombo(1, max_number_of_tasks_waiting=0, per_worker_queue_size=2) as combo,
+        Client(combo.get_address()) as client,
+    ):
+        client.submit(pow, 2, 3).exception(30)  # refused, or the worker is there already
+        wait_until(lambda: client.submit(pow, 2, 3).exception(30) is None, "the worker is there")
+        futures = [client.submit(time.sleep, 0.5) for _ in range(5)]
+        assert [type(future.exception(30)) for future in futures] == [type(None)] * 2 + [NoWorkerError] * 3
 
 
 def test_logging_level_and_configuration_file(tmp_path: Path) -> None:

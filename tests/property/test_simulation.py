@@ -5,21 +5,25 @@ The invariants of the whole scheduler (`Simulation.check`) hold at every step in
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.actors.acceptor import Limits
+from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages import RunTask, TaskStatus
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LIMITS = Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, per_worker_queue_size=4, crash_limit=3)
+LIMITED = dataclasses.replace(LIMITS, rules=Rules(waiting_most=3))
 FINAL_STATUSES = {
     TaskStatus.SUCCESS,
     TaskStatus.FAILED,
@@ -39,8 +43,8 @@ def quiet() -> Iterator[None]:
 class Story:
     """A random schedule, made by a seed."""
 
-    def __init__(self, seed: int, with_failures: bool = False) -> None:
-        self.simulation = Simulation(LIMITS, seed, choppy=True)
+    def __init__(self, seed: int, with_failures: bool = False, limits: Limits = LIMITS) -> None:
+        self.simulation = Simulation(limits, seed, choppy=True)
         self.random = self.simulation.random
         self.clients: list[SimulatedClient] = []
         self.agents: list[SimulatedAgent] = []
@@ -175,11 +179,11 @@ class Story:
         return self.random.sample(things, min(most, len(things)))
 
 
-def check_ends(story: Story) -> None:
+def check_ends(story: Story, final_statuses: AbstractSet[TaskStatus] = FINAL_STATUSES) -> None:
     for client in story.living():
         assert client.open == {}
         assert set(client.results) == set(client.submitted)
-        assert set(client.statuses()) <= FINAL_STATUSES
+        assert set(client.statuses()) <= final_statuses
         for task_id, result in client.results.items():
             if result.status == TaskStatus.PROCESSOR_DIED:
                 assert b"(attempt 3 of 3)" in result.payload
@@ -210,6 +214,15 @@ def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> Non
     story.end_well()
     check_ends(story)
     assert story.simulation.escalations == []
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(5, 60), st.booleans())
+def test_so_it_is_when_tasks_are_refused(seed: int, steps: int, with_failures: bool) -> None:
+    story = Story(seed, with_failures, LIMITED)
+    story.play(steps)
+    story.end_well()
+    check_ends(story, {*FINAL_STATUSES, TaskStatus.NO_WORKER})
 
 
 @settings(max_examples=10)

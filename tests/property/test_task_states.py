@@ -17,6 +17,7 @@ from scaler.actors.messages import (
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
+    TaskRefused,
     TaskWithdrawn,
 )
 from scaler.actors.task import Home, TaskActor
@@ -55,7 +56,7 @@ def test_nothing_leads_out_of_a_final_state(state: Any, event: Event) -> None:
         next_state(state, event)
 
 
-NEWS = ("assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "restarted")
+NEWS = ("assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "refused", "restarted")
 
 
 @given(st.lists(st.tuples(st.sampled_from(NEWS), st.integers(-1, 1), st.sampled_from(TaskStatus)), max_size=40))
@@ -81,6 +82,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 "cancel": CancelTask(),
                 "withdrawn": TaskWithdrawn(),
                 "not waiting": TaskNotWaiting(),
+                "refused": TaskRefused(attempt, "too many wait"),
                 "restarted": BalancerRestarted(),
             }
             bench.tell(ref, messages[kind])

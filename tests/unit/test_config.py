@@ -126,6 +126,8 @@ def bad(config: Any, **values: Any) -> str:
         ("client_timeout_seconds", 0),
         ("client_timeout_seconds", "60"),
         ("worker_timeout_seconds", -1),
+        ("max_number_of_tasks_waiting", -2),
+        ("max_number_of_tasks_waiting", 1.5),
         ("per_worker_queue_size", 0),
         ("per_worker_queue_size", True),
         ("crash_limit", 0),

@@ -12,6 +12,7 @@ from scaler.actors.messages import (
     PlacesFreed,
     TaskNotWaiting,
     TaskReady,
+    TaskRefused,
     TaskWithdrawn,
     WithdrawTask,
     WorkerFailed,
@@ -19,25 +20,26 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import WORK_AHEAD_US
+from scaler.actors.policy import WORK_AHEAD_US, Rules
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages import RunTask, Task
 from tests.support.bench import Bench, Recorder
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
+RULES = Rules()
 SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
 
 
 class Scene:
     """A balancer, one task and one worker; tasks are those of a short function, if nothing else is said."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, rules: Rules = RULES) -> None:
         self.bench = bench
         self.acceptor, acceptor_ref = bench.recorder()
         self.task, self.task_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
-        self.actor = Balancer(acceptor_ref)
+        self.actor = Balancer(acceptor_ref, rules)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
         self.learn(SHORT, 2)
@@ -189,6 +191,91 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     scene.bench.tell(scene.balancer, WorkerFailed(scene.worker_ref))
     assert scene.acceptor.take() == [BalancerRestarted()]
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
+
+
+# Refusal
+
+
+def limited(bench: Bench, waiting_most: int) -> Scene:
+    return Scene(bench, Rules(waiting_most))
+
+
+def refused(scene: Scene) -> int:
+    mail = scene.task.take()
+    assert {type(message) for message in mail} <= {TaskRefused}
+    return len(mail)
+
+
+def waiting(scene: Scene) -> list[int]:
+    return [ready.spec.task_id[0] for ready in scene.actor._queue]
+
+
+def test_the_newest_are_refused_when_so_many_wait_and_no_place_is_free(bench: Bench) -> None:
+    scene = limited(bench, 2)
+    scene.join(queue_size=1)
+    scene.ready(1, 2, 3, 4, 5)
+    assert scene.placed() == [1]
+    assert waiting(scene) == [2, 3]
+    assert refused(scene) == 2
+    scene.ready(6)
+    assert refused(scene) == 1
+    scene.free(1, 2)
+    scene.ready(7, 8)
+    assert waiting(scene) == [3, 7]
+    assert refused(scene) == 1
+
+
+def test_a_free_place_is_one_in_the_queue_of_a_worker_however_long_the_tasks(bench: Bench) -> None:
+    scene = limited(bench, 0)
+    scene.join(queue_size=3)
+    scene.ready(1, 2, 3, 4, function_id=OTHER)
+    assert scene.placed() == [1]  # the others wait here, for places that are free
+    assert waiting(scene) == [2, 3]
+    assert refused(scene) == 1
+
+
+def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(bench: Bench) -> None:
+    scene = limited(bench, 0)
+    scene.ready(1)
+    (message,) = scene.task.take()
+    assert message.attempt == 1
+    assert "no worker is connected" in message.sentence
+    assert "max_number_of_tasks_waiting is 0" in message.sentence
+
+
+def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench: Bench) -> None:
+    scene = limited(bench, 0)
+    scene.ready(1, attempt=2, again=True)
+    scene.ready(2, attempt=2)  # it was asked, by a balancer that was restarted
+    scene.ready(3, priority=1)
+    assert refused(scene) == 0
+    assert waiting(scene) == [3, 1, 2]
+
+
+def test_a_task_that_may_wait_is_not_refused_when_its_worker_leaves(bench: Bench) -> None:
+    scene = limited(bench, 0)
+    scene.join(queue_size=3)
+    scene.ready(1, 2, function_id=OTHER)
+    bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
+    scene.ready(3)
+    assert refused(scene) == 1
+    assert waiting(scene) == [2]
+
+
+def test_a_task_that_was_withdrawn_in_the_same_turn_is_not_refused_as_well(bench: Bench) -> None:
+    scene = limited(bench, 0)
+    for message in (
+        TaskReady(scene.task_ref, Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, again=False),
+        WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16), 0),
+    ):
+        scene.balancer.send(message)
+    bench.run()
+    assert scene.task.take() == [TaskWithdrawn()]
+
+
+def test_without_a_limit_any_number_waits(scene: Scene) -> None:
+    scene.ready(*range(100))
+    assert refused(scene) == 0
 
 
 # Work

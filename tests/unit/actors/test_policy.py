@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.policy import FUNCTIONS_REMEMBERED, WORK_AHEAD_US, Durations, Places, moving_mean
+from scaler.actors.policy import FUNCTIONS_REMEMBERED, WORK_AHEAD_US, Durations, Places, Rules, moving_mean
 from scaler.ids import ObjectId
 
 
@@ -117,3 +117,26 @@ def test_a_worker_that_joins_again_is_counted_anew() -> None:
     places.take(WORK_AHEAD_US)
     places.join("worker", 2)
     assert [places.take(1), places.take(1), places.take(1)] == ["worker", "worker", None]
+
+
+def test_free_places_are_counted_in_tasks() -> None:
+    places: Places[str] = Places()
+    assert places.free_places() == 0
+    places.join("long", 10, tasks=1, work_us=10**9)
+    places.join("full", 3, tasks=4)
+    places.join("idle", 5)
+    assert places.free_places() == 14
+
+
+@pytest.mark.parametrize(
+    ("waiting", "workers", "said"),
+    [
+        (7, 2, "7 tasks wait, max_number_of_tasks_waiting is 7, and 2 workers are connected, and none of them has"),
+        (1, 1, "1 task waits, max_number_of_tasks_waiting is 1, and 1 worker is connected, and it does not have"),
+        (0, 0, "0 tasks wait, max_number_of_tasks_waiting is 0, and no worker is connected;"),
+    ],
+)
+def test_a_refusal_says_what_was_found_and_what_to_do(waiting: int, workers: int, said: str) -> None:
+    sentence = Rules(waiting).refusal(waiting, workers)
+    assert said in sentence
+    assert sentence.endswith("submit it again later, add workers, or raise that setting")

@@ -69,6 +69,16 @@ def test_a_task_that_waits_can_be_withdrawn_once(ref: ActorRef, priority: int, a
     assert not queue
 
 
+def test_what_was_said_can_be_removed_unless_it_was_said_anew(ref: ActorRef) -> None:
+    queue, first, second = ReadyQueue(), ready(ref, 1), ready(ref, 1, attempt=2)
+    queue.put(first)
+    queue.put(second)
+    assert not queue.remove(first)
+    assert not queue.remove(ready(ref, 1, priority=3))
+    assert queue.remove(second)
+    assert not queue
+
+
 def test_a_task_that_says_ready_anew_waits_once(ref: ActorRef) -> None:
     queue = ReadyQueue()
     queue.put(ready(ref, 1, again=True))

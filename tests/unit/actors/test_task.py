@@ -16,6 +16,7 @@ from scaler.actors.messages import (
     TaskDone,
     TaskNotWaiting,
     TaskReady,
+    TaskRefused,
     TaskWithdrawn,
     UseObjects,
     WithdrawTask,
@@ -99,6 +100,21 @@ def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
     assert scene.store.take() == [UseObjects(OBJECT_IDS)]
     scene.run_and(1, result(1))
     assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
+
+
+def test_a_refused_task_fails_with_the_sentence_of_the_balancer(scene: Scene) -> None:
+    scene.tell(TaskRefused(1, "too many wait"))
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.NO_WORKER, b"too many wait", 0)
+
+
+def test_a_task_that_is_refused_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
+    scene.tell(CancelTask(), TaskRefused(1, "too many wait"), TaskNotWaiting())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_refusal_of_an_older_attempt_is_dropped(scene: Scene) -> None:
+    scene.tell(BalancerRestarted(), TaskRefused(1, "too many wait"))
+    assert scene.actor.state is READY
 
 
 def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:

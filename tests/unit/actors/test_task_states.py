@@ -12,11 +12,13 @@ from scaler.actors.task_states import (
     CANCELING,
     CRASHED,
     EVENT_OF_STATUS,
+    FAILED,
     FINAL,
     FINISHED,
     IGNORED,
     LOST,
     READY,
+    REFUSED,
     RUNNING,
     STOPPED,
     SUCCEEDED,
@@ -38,6 +40,13 @@ def test_a_task_is_assigned_and_finishes() -> None:
 def test_a_task_that_its_worker_did_not_finish_is_ready_again_unless_it_is_cancelled(event: str) -> None:
     assert next_state(RUNNING, event) is READY
     assert next_state(CANCELING, event) is CANCELED
+
+
+def test_only_a_task_that_waits_is_refused() -> None:
+    assert next_state(READY, REFUSED) is FAILED
+    assert next_state(WITHDRAWING, REFUSED) is CANCELED
+    with pytest.raises(IllegalTransitionError):
+        next_state(RUNNING, REFUSED)
 
 
 def test_a_cancelled_task_that_was_assigned_meanwhile_is_cancelled_at_the_worker() -> None:

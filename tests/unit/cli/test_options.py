@@ -19,10 +19,28 @@ def test_the_defaults_of_the_commands_are_those_of_the_settings() -> None:
 
 
 def test_each_option_is_the_setting_of_its_name() -> None:
-    line = [ADDRESS, "-ct", "7.5", "-qs", "9", "--crash-limit", "2", "-p", "False", "-ll", "DEBUG", "-lp", "/a", "/b"]
+    line = [
+        ADDRESS,
+        "-ct",
+        "7.5",
+        "-qs",
+        "9",
+        "-mt",
+        "5",
+        "--crash-limit",
+        "2",
+        "-p",
+        "False",
+        "-ll",
+        "DEBUG",
+        "-lp",
+        "/a",
+        "/b",
+    ]
     assert make_settings(SchedulerConfig, scheduler.make_parser().parse_args(line)) == SchedulerConfig(
         ADDRESS,
         client_timeout_seconds=7.5,
+        max_number_of_tasks_waiting=5,
         per_worker_queue_size=9,
         crash_limit=2,
         protected=False,

@@ -16,6 +16,7 @@ struct AgentToScheduler {
       objectRequest @2 :Common.ObjectRequest;
       workerHeartbeat @3 :WorkerHeartbeat;
       disconnectRequest @4 :DisconnectRequest;
+      objectKept @5 :ObjectKept;
     }
   }
 }
@@ -81,6 +82,12 @@ struct RunResult {
   payload @5 :List(Data);        # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
   durationUs @6 :List(UInt32);   # wall time of the call in microseconds
   frames @7 :List(UInt32);       # how many of the message's payload frames are this item's result; 0 if it is in the payload
+}
+
+struct ObjectKept {
+  # The agent is back on a new connection and still has a copy of the object. Answered by a delete if it is not needed.
+  count @0 :UInt32;    # number of items
+  objectId @1 :Data;   # id column: the objects
 }
 
 struct ResultsReceived {

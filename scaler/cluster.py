@@ -184,6 +184,7 @@ class Scheduler(_ChildProcess):
         max_number_of_tasks_waiting: int = -1,
         client_timeout_seconds: float = 60,
         worker_timeout_seconds: float = 60,
+        object_retention_seconds: float = 60,
         per_worker_queue_size: int = 1000,
         crash_limit: int = 3,
         protected: bool = True,
@@ -199,6 +200,7 @@ class Scheduler(_ChildProcess):
             max_number_of_tasks_waiting=max_number_of_tasks_waiting,
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
+            object_retention_seconds=object_retention_seconds,
             per_worker_queue_size=per_worker_queue_size,
             crash_limit=crash_limit,
             protected=protected,
@@ -302,6 +304,7 @@ class SchedulerClusterCombo:
         heartbeat_interval_seconds: how often the agent says that it is there.
         client_timeout_seconds: a client silent for so long is dead: its tasks are cancelled.
         worker_timeout_seconds: an agent silent for so long is dead: its tasks go to others.
+        object_retention_seconds: nodes keep functions that nobody needs any more for so long.
         death_timeout_seconds: the cluster ends itself when it was without a scheduler for so long.
         per_worker_queue_size: the most tasks at one worker, the running one included.
         crash_limit: how often a task may be running when its process dies before it fails.
@@ -326,6 +329,7 @@ class SchedulerClusterCombo:
         heartbeat_interval_seconds: float = 2,
         client_timeout_seconds: float = 60,
         worker_timeout_seconds: float = 60,
+        object_retention_seconds: float = 60,
         death_timeout_seconds: float = 300,
         per_worker_queue_size: int = 1000,
         crash_limit: int = 3,
@@ -341,6 +345,7 @@ class SchedulerClusterCombo:
             max_number_of_tasks_waiting=max_number_of_tasks_waiting,
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
+            object_retention_seconds=object_retention_seconds,
             per_worker_queue_size=per_worker_queue_size,
             crash_limit=crash_limit,
             protected=protected,

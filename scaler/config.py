@@ -136,6 +136,8 @@ class SchedulerConfig(Settings):
     """the most tasks at one worker, the running one included"""
     crash_limit: int = 3
     """how often a task may be running when its process dies before it fails"""
+    object_retention_seconds: float = 60
+    """how long nodes keep the functions that nobody needs any more"""
     protected: bool = True
     """whether clients are refused when they ask for a shutdown"""
     event_loop: str = "builtin"
@@ -149,6 +151,7 @@ class SchedulerConfig(Settings):
         check_number("worker_timeout_seconds", self.worker_timeout_seconds, 1)
         _check_whole("per_worker_queue_size", self.per_worker_queue_size, 1)
         _check_whole("crash_limit", self.crash_limit, 1)
+        check_number("object_retention_seconds", self.object_retention_seconds, 0)
         _check_event_loop(self.event_loop)
 
 

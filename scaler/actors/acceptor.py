@@ -58,6 +58,7 @@ class Limits:
     worker_timeout_seconds: float = 60.0
     per_worker_queue_size: int = 1000
     crash_limit: int = 3
+    object_retention_seconds: float = 60.0
     protected: bool = True
     rules: Rules = field(default_factory=Rules)
 

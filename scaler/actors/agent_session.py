@@ -12,7 +12,10 @@ import logging
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
     BalancerRestarted,
+    CopyKept,
+    DeleteCopy,
     FetchObject,
+    NodeLeft,
     Resumed,
     StopAgent,
     StopWorker,
@@ -25,7 +28,10 @@ from scaler.wire.messages import (
     DisconnectRequests,
     DisconnectResponse,
     HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
     ObjectRequests,
+    ObjectsKept,
     RunCancel,
     RunResults,
     WorkerHeartbeatEcho,
@@ -94,7 +100,12 @@ class AgentSession(Session):
     @handles(ObjectRequests)
     def _requests(self, batch: ObjectRequests) -> None:
         for request in batch:
-            self._services.object_store.send(FetchObject(request.object_id, self._connection, caches=True))
+            self._services.object_store.send(FetchObject(request.object_id, self._connection, self.actor_ref))
+
+    @handles(ObjectsKept)
+    def _kept(self, batch: ObjectsKept) -> None:
+        for kept in batch:
+            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref))
 
     @handles(WorkerHeartbeats)
     def _heartbeat(self, batch: WorkerHeartbeats) -> None:
@@ -109,6 +120,10 @@ class AgentSession(Session):
         self.stop_now()
 
     # From the scheduler
+
+    @handles(DeleteCopy)
+    def _delete_copy(self, delete: DeleteCopy) -> None:
+        self._outbox.put(self._connection, ObjectInstruction(InstructionKind.DELETE, delete.object_id, "", ()))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
@@ -143,6 +158,7 @@ class AgentSession(Session):
 
     def _leave(self) -> None:
         self._stop_workers(was_lost=False)
+        self._services.object_store.send(NodeLeft(self.actor_ref))
         super()._leave()
 
     def _stop_workers(self, was_lost: bool) -> None:

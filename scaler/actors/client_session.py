@@ -27,6 +27,7 @@ from scaler.wire.messages import (
     ClientHeartbeats,
     GoodbyeKind,
     InstructionKind,
+    ObjectInstruction,
     ObjectInstructions,
     ObjectRequests,
     TaskCancels,
@@ -82,15 +83,18 @@ class ClientSession(Session):
             if instruction.kind == InstructionKind.DELETE:
                 self._object_store.send(DeleteObject(instruction.object_id, self._client_id))
             else:
-                held = instruction.kind == InstructionKind.CREATE
-                self._object_store.send(
-                    StoreObject(instruction.object_id, self._client_id, instruction.name, instruction.frames, held)
-                )
+                self._store(instruction)
+
+    def _store(self, instruction: ObjectInstruction) -> None:
+        object_id, name, frames = instruction.object_id, instruction.name, instruction.frames
+        held = instruction.kind != InstructionKind.CREATE_FOR_TASK
+        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION
+        self._object_store.send(StoreObject(object_id, self._client_id, name, frames, held, is_function))
 
     @handles(ObjectRequests)
     def _request(self, batch: ObjectRequests) -> None:
         for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._connection, caches=False))
+            self._object_store.send(FetchObject(request.object_id, self._connection, None))
 
     @handles(ClientHeartbeats)
     def _heartbeat(self, batch: ClientHeartbeats) -> None:

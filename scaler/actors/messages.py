@@ -159,13 +159,16 @@ class BalancerRestarted:
 
 @message
 class StoreObject:
-    """client session -> object store: keep this. `held` by its client until deleted, else as long as tasks use it."""
+    """client session -> object store: keep this. `held` by its client until deleted, else as long as tasks use it.
+    `is_function`: its id says what it is, so it may come again, and nodes keep their copies for a while.
+    """
 
     object_id: ObjectId
     owner: ClientId
     name: str
     frames: Frames
     held: bool
+    is_function: bool = False
 
 
 @message
@@ -192,11 +195,40 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this to my peer. `caches`: it keeps the copy until it is told to forget it."""
+    """session -> object store: send this to my peer. `node`: the session of an agent, which keeps the copy until it is
+    told to delete it.
+    """
 
     object_id: ObjectId
     connection: Connection
-    caches: bool
+    node: ActorRef | None
+
+
+@message
+class CopyKept:
+    """agent session -> object store: my agent has a copy of this; it is back on a new connection."""
+
+    object_id: ObjectId
+    node: ActorRef
+
+
+@message
+class DeleteCopy:
+    """object store -> agent session: this is not needed any more, have your agent delete its copy."""
+
+    object_id: ObjectId
+
+
+@message
+class NodeLeft:
+    """agent session -> object store: my agent is gone, and its copies are not mine any more."""
+
+    node: ActorRef
+
+
+@message
+class RetentionEnded:
+    """object store -> itself, by timer: copies may have been kept for long enough."""
 
 
 @message

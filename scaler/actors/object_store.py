@@ -1,70 +1,131 @@
 """ObjectStore: what is too large for a message, or needed more than once: functions, large arguments, large results.
 
-Written to by client sessions (store, delete, fetch, the client left), tasks (use, release) and agent sessions (fetch);
-answers go to the outbox. An object is kept while a client holds it or a task uses it. Nodes that fetched a copy are
-told to forget it.
+Written to by client sessions (store, delete, fetch, the client left), tasks (use, release) and agent sessions (fetch,
+what their agent has, the agent left). What is asked for goes to the outbox; agent sessions are told which copies their
+agents shall delete.
+
+An object is kept while a client holds it or a task uses it. Then its bytes are forgotten here at once, and deleted on
+the nodes that fetched a copy; only copies of functions stay there for the retention time, because a function has the
+same id whenever and by whomever it is sent again. (docs/objects.md has it from the user's side.)
 
 The table outlives the actor: the supervisor holds it. Must never: look into a frame.
 """
 
 from __future__ import annotations
 
-from scaler.actors.kit import Actor, handles
-from scaler.actors.messages import DeleteObject, FetchObject, OwnerLeft, ReleaseObjects, StoreObject, UseObjects
+from typing import TypeVar
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages import (
+    CopyKept,
+    DeleteCopy,
+    DeleteObject,
+    FetchObject,
+    NodeLeft,
+    OwnerLeft,
+    ReleaseObjects,
+    RetentionEnded,
+    StoreObject,
+    UseObjects,
+)
 from scaler.actors.outbox import Outbox
-from scaler.ids import ClientId, Connection, ObjectId, split_ids
+from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
-from scaler.wire.messages import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages import ObjectResponse
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 class StoredObject:
     """One object and who needs it."""
 
-    __slots__ = ("fetched_by", "frames", "holders", "name", "owners", "size_bytes")
+    __slots__ = ("frames", "holders", "is_function", "name", "owners", "size_bytes")
 
-    def __init__(self, name: str, frames: Frames) -> None:
+    def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
         self.frames = frames
+        self.is_function = is_function
         self.size_bytes = size_of(frames)
         self.owners: set[ClientId] = set()
         """clients that sent it and have neither deleted it nor left: it goes with the last, unless a task uses it"""
         self.holders: set[ClientId] = set()
         """those of them that hold it; if nobody does, it goes with the last task that uses it"""
-        self.fetched_by: set[Connection] = set()
-        """nodes that have a copy"""
+
+
+class Copies:
+    """Which nodes have a copy of what, by object and by node. A node is known by its agent's session."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[ObjectId, set[ActorRef]] = {}
+        self.objects: dict[ActorRef, set[ObjectId]] = {}
+
+    def add(self, object_id: ObjectId, node: ActorRef) -> None:
+        self.nodes.setdefault(object_id, set()).add(node)
+        self.objects.setdefault(node, set()).add(object_id)
+
+    def remove_object(self, object_id: ObjectId) -> set[ActorRef]:
+        """Forget all copies of an object. Returns the nodes that have one."""
+        nodes = self.nodes.pop(object_id, set())
+        for node in nodes:
+            _discard(self.objects, node, object_id)
+        return nodes
+
+    def remove_node(self, node: ActorRef) -> set[ObjectId]:
+        """Forget all copies of a node. Returns the objects of which there is no other copy."""
+        objects = self.objects.pop(node, set())
+        for object_id in objects:
+            _discard(self.nodes, object_id, node)
+        return objects - self.nodes.keys()
 
 
 class ObjectTable:
-    """All objects, by id and by owner, and how many tasks use them."""
+    """All objects, by id and by owner, how many tasks use them, and who has copies."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectId, StoredObject] = {}
         self.owned: dict[ClientId, set[ObjectId]] = {}
         self.users: dict[ObjectId, int] = {}
         """apart from the objects: a task may name one that comes after it, or never"""
+        self.copies = Copies()
+        self.retained: dict[ObjectId, float] = {}
+        """functions that are only on nodes, and until when, the first to go first"""
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: objects, bytes, owners."""
+        """Return counts: objects, bytes, owners, functions that only nodes have."""
         return {
             "objects": len(self.objects),
             "object_bytes": sum(stored.size_bytes for stored in self.objects.values()),
             "object_owners": len(self.owned),
+            "retained_objects": len(self.retained),
         }
 
 
 class ObjectStore(Actor):
-    """The one object store of the scheduler."""
+    """The one object store of the scheduler.
 
-    def __init__(self, table: ObjectTable, outbox: Outbox) -> None:
+    Args:
+        retention_seconds: how long nodes keep copies of functions that nobody needs any more.
+    """
+
+    def __init__(self, table: ObjectTable, outbox: Outbox, retention_seconds: float) -> None:
         self._table = table
         self._objects = table.objects
+        self._copies = table.copies
+        self._retained = table.retained
         self._outbox = outbox
+        self._retention_seconds = retention_seconds
+        self._is_waiting = False
+
+    def on_start(self) -> None:
+        self._wait_for_first()
 
     @handles(StoreObject)
     def _store(self, store: StoreObject) -> None:
         stored = self._objects.get(store.object_id)
         if stored is None:
-            stored = self._objects[store.object_id] = StoredObject(store.name, store.frames)
+            stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
+            self._retained.pop(store.object_id, None)  # the copies are of use again
         stored.owners.add(store.owner)
         if store.held:
             stored.holders.add(store.owner)
@@ -72,11 +133,8 @@ class ObjectStore(Actor):
 
     @handles(DeleteObject)
     def _delete(self, delete: DeleteObject) -> None:
-        owned = self._table.owned.get(delete.owner)
-        if owned is not None and delete.object_id in owned:
-            owned.remove(delete.object_id)
-            if not owned:
-                del self._table.owned[delete.owner]
+        if delete.object_id in self._table.owned.get(delete.owner, ()):
+            _discard(self._table.owned, delete.owner, delete.object_id)
             self._disown(delete.object_id, delete.owner)
 
     @handles(OwnerLeft)
@@ -118,16 +176,59 @@ class ObjectStore(Actor):
         if stored is None:
             self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 0, ()))
         else:
-            if fetch.caches:
-                stored.fetched_by.add(fetch.connection)
+            if fetch.node is not None:
+                self._copies.add(fetch.object_id, fetch.node)
             self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 1, stored.frames))
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
         for owner in stored.owners:
-            owned = self._table.owned[owner]
-            owned.discard(object_id)
-            if not owned:
-                del self._table.owned[owner]
-        for connection in stored.fetched_by:
-            self._outbox.put(connection, ObjectInstruction(InstructionKind.DELETE, object_id, "", ()))
+            _discard(self._table.owned, owner, object_id)
+        if stored.is_function and self._retention_seconds and object_id in self._copies.nodes:
+            self._retained[object_id] = self.now() + self._retention_seconds
+            self._wait_for_first()
+        else:
+            self._delete_copies(object_id)
+
+    # Copies
+
+    @handles(CopyKept)
+    def _copy_kept(self, kept: CopyKept) -> None:
+        if kept.object_id in self._objects or kept.object_id in self._retained:
+            self._copies.add(kept.object_id, kept.node)
+        else:
+            kept.node.send(DeleteCopy(kept.object_id))
+
+    @handles(NodeLeft)
+    def _node_left(self, left: NodeLeft) -> None:
+        for object_id in self._copies.remove_node(left.node):
+            self._retained.pop(object_id, None)
+
+    @handles(RetentionEnded)
+    def _retention_ended(self, _ended: RetentionEnded) -> None:
+        self._is_waiting = False
+        now = self.now()
+        while self._retained:
+            object_id, until = next(iter(self._retained.items()))
+            if until > now:
+                break
+            del self._retained[object_id]
+            self._delete_copies(object_id)
+        self._wait_for_first()
+
+    def _wait_for_first(self) -> None:
+        if self._retained and not self._is_waiting:
+            self._is_waiting = True
+            self.schedule(max(0.0, next(iter(self._retained.values())) - self.now()), RetentionEnded())
+
+    def _delete_copies(self, object_id: ObjectId) -> None:
+        for node in self._copies.remove_object(object_id):
+            node.send(DeleteCopy(object_id))
+
+
+def _discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
+    """Take `value` from a set of the table, and the set from the table when it is empty."""
+    values = table[key]
+    values.discard(value)
+    if not values:
+        del table[key]

@@ -47,7 +47,7 @@ class SchedulerTree:
         self.objects = ObjectTable()
         self.supervisor = Supervisor(
             (
-                ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: ObjectStore(self.objects, self.outbox)),
+                ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store(limits)),
                 ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], limits.rules)),
                 ChildSpec(
                     ACCEPTOR,
@@ -68,6 +68,9 @@ class SchedulerTree:
             budget=RestartBudget(times=10, within_seconds=60.0),
         )
         dispatcher.spawn(self.supervisor)
+
+    def _object_store(self, limits: Limits) -> ObjectStore:
+        return ObjectStore(self.objects, self.outbox, limits.object_retention_seconds)
 
     @property
     def acceptor(self) -> ActorRef:

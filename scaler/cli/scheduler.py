@@ -49,6 +49,12 @@ NUMBERS = (
         "a cluster silent for so long is dead: its tasks go to other workers",
     ),
     Option(
+        "object_retention_seconds",
+        ("-ot", "--object-retention-seconds"),
+        "S",
+        "clusters keep the functions that nobody needs any more for so long",
+    ),
+    Option(
         "per_worker_queue_size",
         ("-qs", "--per-worker-queue-size"),
         "N",

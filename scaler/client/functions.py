@@ -47,7 +47,7 @@ class Function:
     def __init__(self, function: Callable[..., Any], state: tuple[Any, ...] | None, serializer: Serializer) -> None:
         frames = frozen(function_to_frames(serializer, function))
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
-        self.instruction = ObjectInstruction(InstructionKind.CREATE, content_id(frames), str(name), frames)
+        self.instruction = ObjectInstruction(InstructionKind.CREATE_FUNCTION, content_id(frames), str(name), frames)
         self._function = function
         self._state = state
         self.least, self.most = _positional_counts(function)

@@ -113,6 +113,7 @@ class SchedulerProcess:
             worker_timeout_seconds=config.worker_timeout_seconds,
             per_worker_queue_size=config.per_worker_queue_size,
             crash_limit=config.crash_limit,
+            object_retention_seconds=config.object_retention_seconds,
             protected=config.protected,
             rules=Rules(waiting_most=config.max_number_of_tasks_waiting),
         )

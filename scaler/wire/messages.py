@@ -83,6 +83,8 @@ class InstructionKind(IntEnum):
     """store it until the task that names it has ended"""
     DELETE = 2
     """forget it"""
+    CREATE_FUNCTION = 3
+    """as `CREATE`; its id is the hash of its content, so that it may be sent again, by anybody"""
 
 
 class GoodbyeKind(IntEnum):
@@ -165,6 +167,17 @@ class ObjectInstruction:
 
 
 class ObjectInstructions(Batch[ObjectInstruction], item=ObjectInstruction):
+    pass
+
+
+@message
+class ObjectKept:
+    """An agent that is back on a new connection still has a copy of this object."""
+
+    object_id: ObjectIdColumn
+
+
+class ObjectsKept(Batch[ObjectKept], item=ObjectKept):
     pass
 
 
@@ -447,7 +460,7 @@ AGENT_TO_SCHEDULER = Direction(
     "AgentToScheduler",
     "worker",
     3,
-    (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests),
+    (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests, ObjectsKept),
 )
 SCHEDULER_TO_AGENT = Direction(
     "SchedulerToAgent",

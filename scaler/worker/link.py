@@ -37,6 +37,7 @@ from scaler.wire.messages import (
     HelloReplies,
     HelloRequests,
     ObjectInstructions,
+    ObjectKept,
     ObjectRequest,
     ObjectResponses,
     ResultsReceivedBatch,
@@ -51,7 +52,7 @@ from scaler.wire.messages import (
     WorkerHeartbeatEchos,
     WorkerHello,
 )
-from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut
+from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut, ObjectsHere, SayWhatIsKept
 
 logger = logging.getLogger(__name__)
 
@@ -226,6 +227,8 @@ class Link(Actor):
             if self._scheduler_id != NO_ID:
                 self._objects.send(ForgetEverything())
             self._scheduler_id = scheduler_id
+        else:  # what it wanted deleted meanwhile was lost with the connection
+            self._objects.send(SayWhatIsKept())
         self._door.say(list(self._unacknowledged))
         self._door.say([ObjectRequest(object_id) for object_id in self._fetched])
 
@@ -355,6 +358,11 @@ class Link(Actor):
         self._fetched[fetch.object_id] = None
         if self._state is _State.UP:
             self._door.say([ObjectRequest(fetch.object_id)])
+
+    @handles(ObjectsHere)
+    def _objects_here(self, here: ObjectsHere) -> None:
+        if self._state is _State.UP:
+            self._door.say([ObjectKept(object_id) for object_id in here.object_ids])
 
     @handles(ObjectResponses)
     def _objects_came(self, responses: ObjectResponses) -> None:

@@ -23,6 +23,8 @@ from scaler.worker.messages import (
     NeedObject,
     ObjectFound,
     ObjectLost,
+    ObjectsHere,
+    SayWhatIsKept,
     StoredObject,
 )
 
@@ -70,6 +72,11 @@ class ObjectCache(Actor):
     def _instructions(self, instructions: ObjectInstructions) -> None:
         deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
         self._forget([object_id for object_id in deleted if self._stored.pop(object_id, None) is not None])
+
+    @handles(SayWhatIsKept)
+    def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
+        if self._stored:
+            self._link.send(ObjectsHere(list(self._stored)))
 
     @handles(ForgetEverything)
     def _forget_everything(self, _forget: ForgetEverything) -> None:

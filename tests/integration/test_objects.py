@@ -6,9 +6,14 @@ import contextlib
 import os
 import socket
 import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from scaler import Client
-from tests.support.processes import command, scheduler
+from tests.support.processes import command, scheduler, wait_until
 
 OBJECT_BYTES = 5_000_000
 
@@ -75,3 +80,42 @@ def test_a_large_function_crosses_to_the_node_once() -> None:
     ):
         assert client.map(lambda i: data[i], [(i,) for i in range(500)]) == list(data[:500])
         assert OBJECT_BYTES <= relay.bytes_to_agent < 1.2 * OBJECT_BYTES
+
+
+def large_function(data: bytes) -> Callable[[int], int]:
+    return lambda i: data[i]
+
+
+@pytest.mark.parametrize(("retention", "crossings"), [("60", 1), ("0", 2)])
+def test_a_function_of_a_client_that_left_stays_with_the_node_for_the_retention_time(
+    retention: str, crossings: int
+) -> None:
+    function = large_function(os.urandom(OBJECT_BYTES))
+    with (
+        scheduler(None, "-ot", retention) as (address, _),
+        contextlib.closing(Relay(address)) as relay,
+        command("cluster", relay.address, "-n", "1"),
+    ):
+        for _ in range(2):
+            with Client(address) as client:
+                client.submit(function, 1).result(30)
+        assert crossings * OBJECT_BYTES <= relay.bytes_to_agent < (crossings + 0.2) * OBJECT_BYTES
+
+
+def test_a_retained_function_is_gone_from_the_node_after_the_retention_time() -> None:
+    with scheduler(None, "-ot", "0.5") as (address, _), command("cluster", address, "-n", "1") as cluster:
+        with Client(address) as client:
+            client.submit(pow, 2, 3).result(30)  # the processor is there, and with it its progress page
+            before = blocks_of(cluster.pid)
+            client.submit(large_function(os.urandom(OBJECT_BYTES)), 1).result(30)
+            assert blocks_of(cluster.pid) == before + 1
+        wait_until(lambda: blocks_of(cluster.pid) == before, "the agent forgets the function")
+
+
+def blocks_of(pid: int) -> int:
+    """Return how many blocks of shared memory a process holds."""
+    links: list[Any] = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(descriptor.readlink())
+    return sum("memfd:" in str(link) for link in links)

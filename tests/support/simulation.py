@@ -50,6 +50,7 @@ from scaler.wire.messages import (
     HelloRequest,
     InstructionKind,
     ObjectInstruction,
+    ObjectKept,
     ObjectRequest,
     ObjectResponse,
     ResultsReceived,
@@ -356,6 +357,13 @@ class Simulation:
         for task in tasks.values():
             for used in split_ids(task._spec.object_ids):
                 users[used] = users.get(used, 0) + 1
+        nodes = {session.actor_ref for session in self.sessions(AgentSession)}
+        assert table.copies.objects.keys() <= nodes, "an agent that left is taken to have copies"
+        for object_id, having in table.copies.nodes.items():
+            assert all(object_id in table.copies.objects[node] for node in having)
+            assert object_id in table.objects or object_id in table.retained, f"nobody needs copies of {object_id!r}"
+        for object_id in table.retained:
+            assert object_id in table.copies.nodes, f"no copy of {object_id!r} is left to be deleted"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
 
@@ -370,6 +378,7 @@ class Simulation:
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         table = self.tree.objects
         assert (table.objects, table.owned, table.users) == ({}, {}, {})
+        assert table.copies.nodes.keys() == table.retained.keys()
 
 
 class _Nonsense:
@@ -517,7 +526,8 @@ class SimulatedClient(SimulatedPeer):
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
-        return ObjectInstruction(InstructionKind.CREATE, object_id, name, frames)
+        kind = InstructionKind.CREATE_FUNCTION if object_id == self.function_id else InstructionKind.CREATE
+        return ObjectInstruction(kind, object_id, name, frames)
 
     def submit(
         self,
@@ -622,6 +632,8 @@ class SimulatedAgent(SimulatedPeer):
         self.slots = [_Slot() for _ in range(workers)]
         self.started: list[RunTask] = []
         """every run that began, in order"""
+        self.kept: set[ObjectId] = set()
+        """objects of which it has a copy"""
         self.forgotten: list[ObjectId] = []
         self._kept: list[RunResult] = []
         self._acknowledged = 0
@@ -643,7 +655,7 @@ class SimulatedAgent(SimulatedPeer):
 
     def after_hello(self) -> None:
         self._acknowledged = 0
-        self.say(*self._kept)
+        self.say(*self._kept, *map(ObjectKept, sorted(self.kept)))
 
     def on_item(self, item: Any) -> None:
         kind = type(item)
@@ -656,12 +668,16 @@ class SimulatedAgent(SimulatedPeer):
             self._acknowledged = item.total
         elif kind is ObjectInstruction:
             assert item.kind == InstructionKind.DELETE
+            self.kept.discard(item.object_id)
             self.forgotten.append(item.object_id)
+        elif kind is ObjectResponse:
+            if item.found:
+                self.kept.add(item.object_id)
         elif kind is DisconnectResponse:
             self.is_gone = True
             self.cut()
         else:
-            assert kind in (HelloReply, HelloRequest, ObjectResponse, WorkerHeartbeatEcho), item
+            assert kind in (HelloReply, HelloRequest, WorkerHeartbeatEcho), item
             super().on_item(item)
 
     def _order(self, run: RunTask) -> None:
@@ -691,6 +707,9 @@ class SimulatedAgent(SimulatedPeer):
         if slot.queue and slot.outcome is None:
             run = slot.queue[0]
             self.started.append(run)
+            for object_id in [run.function_id, *map(ObjectId, split_ids(run.object_ids))]:
+                if object_id not in self.kept:
+                    self.fetch(object_id)
             slot.outcome = self.execute(run)
             slot.ends = self._simulation.clock() + slot.outcome.seconds
 

@@ -131,6 +131,7 @@ def bad(config: Any, **values: Any) -> str:
         ("per_worker_queue_size", 0),
         ("per_worker_queue_size", True),
         ("crash_limit", 0),
+        ("object_retention_seconds", -1),
     ],
 )
 def test_bad_setting_of_a_scheduler_is_refused_by_name(name: str, value: Any) -> None:

@@ -224,3 +224,37 @@ def test_no_assignment_is_lost_with_a_worker_that_leaves_in_the_same_moment(simu
     staying.execute = lambda _run: Outcome(seconds=0.01)
     simulation.advance(60.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 20
+
+
+def test_what_was_deleted_while_an_agent_was_cut_off_is_deleted_when_it_is_back(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent()
+    gone, stays = client.create(b"gone"), client.create(b"stays")
+    client.submit(uses=[gone, stays])
+    simulation.advance(1.0)
+    assert {gone, stays} <= agent.kept
+    agent.cut()
+    client.delete(gone)
+    simulation.advance(1.0)
+    agent.connect()  # the session goes on
+    simulation.run()
+    assert gone not in agent.kept
+    agent.cut()
+    simulation.advance(10.0)
+    agent.connect()  # a new session
+    simulation.run()
+    assert stays in agent.kept
+    client.delete(stays)
+    simulation.run()
+    assert stays not in agent.kept
+
+
+def test_functions_stay_with_the_agent_for_the_retention_time() -> None:
+    simulation = Simulation(Limits(object_retention_seconds=20.0))
+    client, agent = simulation.client(), simulation.agent()
+    client.submit()
+    simulation.advance(1.0)
+    client.leave()
+    simulation.advance(19.0)
+    assert agent.kept == {client.function_id}
+    simulation.advance(1.5)
+    assert agent.kept == set()

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from scaler.actors.messages import (
+    CopyKept,
+    DeleteCopy,
     DeleteObject,
     FetchObject,
+    NodeLeft,
     OwnerLeft,
     ReleaseObjects,
     StoreObject,
@@ -16,11 +19,12 @@ from scaler.actors.messages import (
 )
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.ids import ClientId, Connection, ObjectId
-from scaler.wire.messages import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages import ObjectResponse
 from tests.support.bench import Bench, RecordingOutbox
 
 ONE, OTHER = ObjectId(b"o" * 16), ObjectId(b"p" * 16)
 ANN, BOB = ClientId(b"a" * 16), ClientId(b"b" * 16)
+RETENTION_SECONDS = 60.0
 NODE, CLIENT = Connection(b"node"), Connection(b"client")
 
 
@@ -29,16 +33,26 @@ class Scene:
         self.bench = bench
         self.outbox = RecordingOutbox()
         self.table = ObjectTable()
-        self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox))
+        self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox, RETENTION_SECONDS))
+        self.node, self.node_ref = bench.recorder()
 
     def tell(self, *messages: Any) -> None:
         self.bench.tell(self.store, *messages)
 
-    def keep(self, object_id: ObjectId = ONE, owner: ClientId = ANN, held: bool = True) -> None:
-        self.tell(StoreObject(object_id, owner, "name", [b"12", b"345"], held))
+    def keep(
+        self, object_id: ObjectId = ONE, owner: ClientId = ANN, held: bool = True, is_function: bool = False
+    ) -> None:
+        self.tell(StoreObject(object_id, owner, "name", [b"12", b"345"], held, is_function))
+
+    def fetch(self, object_id: ObjectId = ONE) -> None:
+        """Have the node fetch a copy."""
+        self.tell(FetchObject(object_id, NODE, self.node_ref))
 
     def is_empty(self) -> bool:
-        return (self.table.objects, self.table.owned, self.table.users) == ({}, {}, {})
+        table = self.table
+        return not any(
+            (table.objects, table.owned, table.users, table.copies.nodes, table.copies.objects, table.retained)
+        )
 
 
 @pytest.fixture
@@ -48,13 +62,18 @@ def scene(bench: Bench) -> Scene:
 
 def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
     scene.keep()
-    scene.tell(FetchObject(ONE, CLIENT, caches=False))
+    scene.tell(FetchObject(ONE, CLIENT, None))
     assert scene.outbox.said_to(CLIENT) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
-    assert scene.table.statistics() == {"objects": 1, "object_bytes": 5, "object_owners": 1}
+    assert scene.table.statistics() == {
+        "objects": 1,
+        "object_bytes": 5,
+        "object_owners": 1,
+        "retained_objects": 0,
+    }
 
 
 def test_an_unknown_object_is_answered_as_not_found(scene: Scene) -> None:
-    scene.tell(FetchObject(ONE, NODE, caches=True))
+    scene.fetch()
     assert scene.outbox.said_to(NODE) == [ObjectResponse(ONE, 0, ())]
 
 
@@ -125,14 +144,117 @@ def test_a_task_that_names_an_object_before_it_is_stored_takes_no_use_from_other
 
 def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene: Scene) -> None:
     scene.keep()
-    scene.tell(FetchObject(ONE, NODE, caches=True), FetchObject(ONE, CLIENT, caches=False))
-    scene.outbox.said_to(NODE)
+    scene.fetch()
+    scene.tell(FetchObject(ONE, CLIENT, None))
     scene.outbox.said_to(CLIENT)
     scene.tell(DeleteObject(ONE, ANN))
-    assert scene.outbox.said_to(NODE) == [ObjectInstruction(InstructionKind.DELETE, ONE, "", ())]
+    assert scene.node.take() == [DeleteCopy(ONE)]
     assert scene.outbox.said_to(CLIENT) == []
+    assert scene.is_empty()
 
 
 def test_deleting_or_releasing_what_is_not_there_is_no_mistake(scene: Scene) -> None:
     scene.tell(DeleteObject(ONE, ANN), ReleaseObjects(ONE), OwnerLeft(ANN))
     assert scene.is_empty()
+
+
+# Copies of functions
+
+
+def test_a_function_that_nobody_needs_is_forgotten_at_once_and_its_copies_after_the_retention_time(
+    bench: Bench, scene: Scene
+) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    assert scene.table.objects == {}
+    assert scene.table.statistics()["retained_objects"] == 1
+    bench.advance(RETENTION_SECONDS - 1)
+    assert scene.node.take() == []
+    bench.advance(1)
+    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.is_empty()
+
+
+def test_a_function_of_which_no_node_has_a_copy_leaves_nothing(scene: Scene) -> None:
+    scene.keep(is_function=True)
+    scene.tell(OwnerLeft(ANN))
+    assert scene.is_empty()
+
+
+def test_a_function_that_comes_again_keeps_its_copies_until_it_is_not_needed_for_the_whole_time(
+    bench: Bench, scene: Scene
+) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    bench.advance(RETENTION_SECONDS / 2)
+    scene.keep(owner=BOB, is_function=True)
+    bench.advance(RETENTION_SECONDS)
+    scene.tell(DeleteObject(ONE, BOB))
+    bench.advance(RETENTION_SECONDS - 1)
+    assert scene.node.take() == []
+    bench.advance(1)
+    assert scene.node.take() == [DeleteCopy(ONE)]
+
+
+def test_each_function_is_retained_for_its_own_time(bench: Bench, scene: Scene) -> None:
+    for object_id in (ONE, OTHER):
+        scene.keep(object_id, is_function=True)
+        scene.fetch(object_id)
+    scene.tell(DeleteObject(ONE, ANN))
+    bench.advance(10)
+    scene.tell(DeleteObject(OTHER, ANN))
+    bench.advance(RETENTION_SECONDS - 10)
+    assert scene.node.take() == [DeleteCopy(ONE)]
+    bench.advance(10)
+    assert scene.node.take() == [DeleteCopy(OTHER)]
+
+
+def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
+    scene = Scene(bench)
+    scene.store = bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, 0))
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.is_empty()
+
+
+def test_a_store_that_is_restarted_goes_on_with_the_retention(bench: Bench, scene: Scene) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN))
+    bench.advance(20)
+    scene.store.stop(block=False)
+    bench.run()
+    bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, RETENTION_SECONDS))
+    bench.advance(RETENTION_SECONDS - 20)
+    assert scene.node.take() == [DeleteCopy(ONE)]
+
+
+def test_a_node_that_left_has_no_copies(bench: Bench, scene: Scene) -> None:
+    other, other_ref = bench.recorder()
+    scene.keep()
+    scene.keep(OTHER, is_function=True)
+    for object_id in (ONE, OTHER):
+        scene.fetch(object_id)
+    scene.tell(FetchObject(ONE, NODE, other_ref), OwnerLeft(BOB), NodeLeft(scene.node_ref), OwnerLeft(ANN))
+    assert other.take() == [DeleteCopy(ONE)]
+    assert scene.node.take() == []
+    assert scene.is_empty()
+
+
+def test_the_last_node_with_a_retained_function_may_leave(scene: Scene) -> None:
+    scene.keep(is_function=True)
+    scene.fetch()
+    scene.tell(OwnerLeft(ANN), NodeLeft(scene.node_ref))
+    assert scene.is_empty()
+
+
+def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: Scene) -> None:
+    scene.keep()
+    scene.tell(CopyKept(ONE, scene.node_ref), CopyKept(OTHER, scene.node_ref))
+    assert scene.node.take() == [DeleteCopy(OTHER)]
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.node.take() == [DeleteCopy(ONE)]

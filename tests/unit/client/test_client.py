@@ -145,7 +145,7 @@ class TestSubmit:
     def test_a_large_argument_travels_as_an_object(self, client: Client, scheduler: FakeScheduler) -> None:
         assert client.submit(len, b"x" * (INLINE_BYTES + 1)).result(10) == INLINE_BYTES + 1
         kinds = [instruction.kind for instruction in scheduler.of(ObjectInstruction)]
-        assert kinds == [InstructionKind.CREATE, InstructionKind.CREATE_FOR_TASK]
+        assert kinds == [InstructionKind.CREATE_FUNCTION, InstructionKind.CREATE_FOR_TASK]
         assert len(scheduler.of(Task)[0].object_ids) == 16
 
     def test_many_inline_arguments_do_not_blow_a_message_up(self, client: Client, scheduler: FakeScheduler) -> None:

@@ -19,6 +19,7 @@ from scaler.wire.messages import (
     HelloReply,
     HelloRequest,
     HelloRequests,
+    ObjectKept,
     ObjectRequest,
     ResultsReceived,
     ResultsReceivedBatch,
@@ -35,7 +36,7 @@ from scaler.wire.messages import (
     WorkerHello,
 )
 from scaler.worker.link import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS, Link
-from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut
+from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut, ObjectsHere, SayWhatIsKept
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -261,6 +262,24 @@ def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> No
     assert bench.objects.take(ForgetEverything) == []
     bench.reconnect(NEXT_SCHEDULER)
     assert bench.objects.take(ForgetEverything) == [ForgetEverything()]
+
+
+def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
+    bench.up()
+    assert bench.objects.messages == []
+    bench.reconnect()
+    assert bench.objects.take(SayWhatIsKept) == [SayWhatIsKept()]
+    bench.door.take()
+    bench.tell(ObjectsHere([FUNCTION]))
+    assert bench.door.take() == [ObjectKept(FUNCTION)]
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.objects.take(SayWhatIsKept) == []
+
+
+def test_what_the_node_has_is_not_said_while_the_link_is_down(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"), ObjectsHere([FUNCTION]))
+    assert bench.door.take() == []
 
 
 @pytest.mark.parametrize("was_up", [False, True])

@@ -14,7 +14,16 @@ from scaler.wire.messages import (
     ObjectResponses,
 )
 from scaler.worker.channel import INLINE_FRAMES_BYTES
-from scaler.worker.messages import FetchObject, ForgetEverything, ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.worker.messages import (
+    FetchObject,
+    ForgetEverything,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    ObjectsHere,
+    SayWhatIsKept,
+)
 from scaler.worker.object_cache import ObjectCache
 from tests.support.recorder import Recorder
 
@@ -114,3 +123,13 @@ def test_everything_is_forgotten_for_another_scheduler(bench: Bench) -> None:
         bench.respond(each, b"abc")
     bench.tell(ForgetEverything())
     assert bench.slots[1].take(ForgetObjects) == [ForgetObjects([ONE, TWO])]
+
+
+def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:
+    bench.tell(SayWhatIsKept())
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.need(TWO)
+    bench.link.messages.clear()
+    bench.tell(SayWhatIsKept())
+    assert bench.link.messages == [ObjectsHere([ONE])]

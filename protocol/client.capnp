@@ -33,6 +33,7 @@ struct SchedulerToClient {
       objectResponse @3 :Common.ObjectResponse;
       clientHeartbeatEcho @4 :ClientHeartbeatEcho;
       clientShutdownResponse @5 :ClientShutdownResponse;
+      objectRequest @6 :Common.ObjectRequest;
     }
   }
 }

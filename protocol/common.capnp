@@ -27,14 +27,16 @@ struct ObjectRequest {
   # The sender needs a stored object. Answered by ObjectResponse, in any order.
   count @0 :UInt32;    # number of items
   objectId @1 :Data;   # id column: the objects
+  byValue @2 :Data;    # byte column: 1 = its frames, wherever they are; 0 = its location will do, if it has one
 }
 
 struct ObjectResponse {
   # A stored object, or the news that it is not stored.
   count @0 :UInt32;          # number of items
   objectId @1 :Data;         # id column: the objects
-  found @2 :Data;            # byte column: 1 = its frames follow, 0 = not stored
+  found @2 :Data;            # byte column: 1 = its frames follow, or its location; 0 = not stored
   frames @3 :List(UInt32);   # how many of the message's payload frames belong to each item
+  location @4 :List(Data);   # where its memory is on the client's machine, see README.md; empty: the frames follow
 }
 
 struct ObjectInstruction {
@@ -46,6 +48,7 @@ struct ObjectInstruction {
   objectId @2 :Data;         # id column: the objects
   name @3 :List(Text);       # what the user calls it, for the monitor; may be empty
   frames @4 :List(UInt32);   # how many of the message's payload frames belong to each item
+  location @5 :List(Data);   # where its memory is, see README.md; empty: the frames follow
 }
 
 struct TaskFailure {

@@ -100,7 +100,8 @@ class AgentSession(Session):
     @handles(ObjectRequests)
     def _requests(self, batch: ObjectRequests) -> None:
         for request in batch:
-            self._services.object_store.send(FetchObject(request.object_id, self._connection, self.actor_ref))
+            by_value = bool(request.by_value)
+            self._services.object_store.send(FetchObject(request.object_id, self._connection, self.actor_ref, by_value))
 
     @handles(ObjectsKept)
     def _kept(self, batch: ObjectsKept) -> None:

@@ -16,6 +16,7 @@ from scaler.actors.messages import (
     OwnerLeft,
     ShutdownAsked,
     StoreObject,
+    SupplyObject,
     TaskDone,
 )
 from scaler.actors.session import Services, Session
@@ -29,6 +30,7 @@ from scaler.wire.messages import (
     InstructionKind,
     ObjectInstruction,
     ObjectInstructions,
+    ObjectRequest,
     ObjectRequests,
     TaskCancels,
     TaskResult,
@@ -86,15 +88,23 @@ class ClientSession(Session):
                 self._store(instruction)
 
     def _store(self, instruction: ObjectInstruction) -> None:
-        object_id, name, frames = instruction.object_id, instruction.name, instruction.frames
-        held = instruction.kind != InstructionKind.CREATE_FOR_TASK
-        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION
-        self._object_store.send(StoreObject(object_id, self._client_id, name, frames, held, is_function))
+        self._object_store.send(
+            StoreObject(
+                instruction.object_id,
+                self._client_id,
+                instruction.name,
+                instruction.frames,
+                held=instruction.kind != InstructionKind.CREATE_FOR_TASK,
+                is_function=instruction.kind == InstructionKind.CREATE_FUNCTION,
+                location=instruction.location,
+                source=self.actor_ref,
+            )
+        )
 
     @handles(ObjectRequests)
     def _request(self, batch: ObjectRequests) -> None:
         for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._connection, None))
+            self._object_store.send(FetchObject(request.object_id, self._connection, None, by_value=True))
 
     @handles(ClientHeartbeats)
     def _heartbeat(self, batch: ClientHeartbeats) -> None:
@@ -108,6 +118,10 @@ class ClientSession(Session):
             self._services.acceptor.send(ShutdownAsked(self._connection))
         else:
             self.stop_now()
+
+    @handles(SupplyObject)
+    def _supply(self, supply: SupplyObject) -> None:
+        self._outbox.put(self._connection, ObjectRequest(supply.object_id, 1))
 
     # From its tasks
 

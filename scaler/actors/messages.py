@@ -169,6 +169,17 @@ class StoreObject:
     frames: Frames
     held: bool
     is_function: bool = False
+    location: bytes = b""
+    """where the client keeps the bytes, if there are no frames"""
+    source: ActorRef | None = None
+    """who asks the client for them"""
+
+
+@message
+class SupplyObject:
+    """object store -> client session: somebody needs the bytes of an object of which only the location is here."""
+
+    object_id: ObjectId
 
 
 @message
@@ -202,6 +213,8 @@ class FetchObject:
     object_id: ObjectId
     connection: Connection
     node: ActorRef | None
+    by_value: bool = False
+    """the bytes and not their location"""
 
 
 @message

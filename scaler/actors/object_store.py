@@ -8,6 +8,9 @@ An object is kept while a client holds it or a task uses it. Then its bytes are 
 the nodes that fetched a copy; only copies of functions stay there for the retention time, because a function has the
 same id whenever and by whomever it is sent again. (docs/objects.md has it from the user's side.)
 
+Of a large object of a client on this machine only the location may be here: nodes that can look there take it
+themselves, and only for others the client's session is asked to have the bytes sent.
+
 The table outlives the actor: the supervisor holds it. Must never: look into a frame.
 """
 
@@ -26,10 +29,11 @@ from scaler.actors.messages import (
     ReleaseObjects,
     RetentionEnded,
     StoreObject,
+    SupplyObject,
     UseObjects,
 )
 from scaler.actors.outbox import Outbox
-from scaler.ids import ClientId, ObjectId, split_ids
+from scaler.ids import ClientId, Connection, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
 from scaler.wire.messages import ObjectResponse
 
@@ -40,7 +44,7 @@ _V = TypeVar("_V")
 class StoredObject:
     """One object and who needs it."""
 
-    __slots__ = ("frames", "holders", "is_function", "name", "owners", "size_bytes")
+    __slots__ = ("frames", "holders", "is_function", "location", "name", "owners", "size_bytes", "source", "waiting")
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
@@ -51,6 +55,18 @@ class StoredObject:
         """clients that sent it and have neither deleted it nor left: it goes with the last, unless a task uses it"""
         self.holders: set[ClientId] = set()
         """those of them that hold it; if nobody does, it goes with the last task that uses it"""
+        self.location = b""
+        """where a client keeps the bytes, while they are not here"""
+        self.source: ActorRef | None = None
+        """the session of that client"""
+        self.waiting: list[Connection] = []
+        """who waits for the bytes"""
+
+    def fill(self, frames: Frames) -> None:
+        """The bytes have come."""
+        self.frames = frames
+        self.size_bytes = size_of(frames)
+        self.location = b""
 
 
 class Copies:
@@ -125,11 +141,30 @@ class ObjectStore(Actor):
         stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
+            stored.location, stored.source = store.location, store.source
             self._retained.pop(store.object_id, None)  # the copies are of use again
+        elif stored.location:
+            self._store_again(stored, store)
         stored.owners.add(store.owner)
         if store.held:
             stored.holders.add(store.owner)
         self._table.owned.setdefault(store.owner, set()).add(store.object_id)
+
+    def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
+        """The bytes come as they were asked for; or the client is back after a cut, and perhaps never heard of that."""
+        if store.location:
+            stored.location, stored.source = store.location, store.source
+            if stored.waiting:
+                self._ask_for(store.object_id, stored)
+            return
+        stored.fill(store.frames)
+        waiting, stored.waiting = stored.waiting, []
+        for connection in waiting:
+            self._outbox.put(connection, ObjectResponse(store.object_id, 1, stored.frames))
+
+    def _ask_for(self, object_id: ObjectId, stored: StoredObject) -> None:
+        if stored.source is not None:
+            stored.source.send(SupplyObject(object_id))
 
     @handles(DeleteObject)
     def _delete(self, delete: DeleteObject) -> None:
@@ -178,12 +213,20 @@ class ObjectStore(Actor):
         else:
             if fetch.node is not None:
                 self._copies.add(fetch.object_id, fetch.node)
-            self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 1, stored.frames))
+            if stored.location and fetch.by_value:
+                stored.waiting.append(fetch.connection)
+                if len(stored.waiting) == 1:
+                    self._ask_for(fetch.object_id, stored)
+            else:
+                frames, location = stored.frames, stored.location
+                self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 1, frames, location))
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
         for owner in stored.owners:
             _discard(self._table.owned, owner, object_id)
+        for connection in stored.waiting:
+            self._outbox.put(connection, ObjectResponse(object_id, 0, ()))
         if stored.is_function and self._retention_seconds and object_id in self._copies.nodes:
             self._retained[object_id] = self.now() + self._retention_seconds
             self._wait_for_first()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scaler.client.functions import frozen
+from scaler.client.freezing import Freeze, frozen
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import IdSource, ObjectId
 from scaler.serialization import (
@@ -54,10 +54,16 @@ class PackedArguments(NamedTuple):
 
 
 class ArgumentPacker:
-    """Packs arguments for one client. Safe to use from several threads."""
+    """Packs arguments for one client. Safe to use from several threads.
 
-    def __init__(self, serializer: Serializer) -> None:
+    Args:
+        serializer: makes bytes of them.
+        freeze: keeps what is too large for a message as it is now.
+    """
+
+    def __init__(self, serializer: Serializer, freeze: Freeze = frozen) -> None:
         self._serializer = serializer
+        self._freeze = freeze
         self._new_id = IdSource()
         self.is_default = type(serializer) is DefaultSerializer
 
@@ -86,9 +92,8 @@ class ArgumentPacker:
         ]
         objects = []
         for index, frames in _too_large(packed):
-            instruction = ObjectInstruction(
-                InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", frozen(frames)
-            )
+            object_id = ObjectId(self._new_id())
+            instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", self._freeze(frames))
             packed[index] = instruction.object_id
             objects.append(instruction)
         block = b"".join(_in_block(part, name) for (name, _), part in zip(named, packed, strict=True))

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scaler.client.arguments import ArgumentPacker
-from scaler.client.functions import Functions, frozen
+from scaler.client.freezing import freeze_for
+from scaler.client.functions import Functions
 from scaler.client.future import ScalerFuture
 from scaler.client.link import Link
 from scaler.client.map_run import MapRun
@@ -86,7 +87,8 @@ class Client:
         self._identity = ClientId(random_id())
         self._serializer = serializer or DefaultSerializer()
         self._functions = Functions(self._serializer)
-        self._packer = ArgumentPacker(self._serializer)
+        self._freeze = freeze_for(self._address)
+        self._packer = ArgumentPacker(self._serializer, self._freeze)
         self._new_id = IdSource()
         self._stored_ids: set[ObjectId] = set()
         self._link = Link(self._address, self._identity, timeout_seconds, heartbeat_interval_seconds)
@@ -178,7 +180,7 @@ class Client:
         self._link.check_open()
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an object is a text, not {name!r}")
-        frames = frozen(to_frames(self._serializer, obj))
+        frames = self._freeze(to_frames(self._serializer, obj))
         object_id = ObjectId(self._new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
         self._stored_ids.add(object_id)

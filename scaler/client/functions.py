@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+from scaler.client.freezing import frozen
 from scaler.ids import content_id
 from scaler.serialization import (
-    Buffer,
     DefaultSerializer,
-    Frames,
     Serializer,
     function_to_frames,
     what_pickle_depends_on,
@@ -26,11 +25,6 @@ from scaler.wire.messages import InstructionKind, ObjectInstruction
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
-
-
-def frozen(frames: Frames) -> list[Buffer]:
-    """Return `frames` as they are now: copied, unless they cannot change."""
-    return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
 
 
 class Function:

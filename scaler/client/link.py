@@ -53,6 +53,7 @@ from scaler.wire.messages import (
     HelloReply,
     HelloRequests,
     ObjectInstruction,
+    ObjectRequests,
     ObjectResponses,
     TaskResults,
 )
@@ -105,6 +106,7 @@ class Link:
             HelloRequests: self._on_hello_requests,
             TaskResults: self._work.on_results,
             ObjectResponses: self._on_objects,
+            ObjectRequests: self._on_object_requests,
             ClientShutdownResponses: self._on_shutdown_responses,
             ClientHeartbeatEchos: _ignore,
         }
@@ -388,6 +390,10 @@ class Link:
     def _on_objects(self, batch: ObjectResponses) -> None:
         for response in batch:
             self._work.on_object(response)
+
+    def _on_object_requests(self, batch: ObjectRequests) -> None:
+        for request in batch:
+            self._work.on_object_request(request)
 
     def _on_shutdown_responses(self, batch: ClientShutdownResponses) -> None:
         for response in batch:

@@ -16,6 +16,7 @@ from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames
+from scaler.shared_memory import SharedFrames
 from scaler.wire.messages import (
     ClientDisconnect,
     ClientShutdownResponse,
@@ -113,7 +114,7 @@ class OpenWork:
         if function.object_id not in self._functions:
             self._add_function(function)
         if objects:
-            self.out.extend(objects)
+            self.out.extend(map(_said, objects))
         self.out.append(task)
 
     def _add_function(self, function: ObjectInstruction) -> None:
@@ -156,7 +157,7 @@ class OpenWork:
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object until `release` or `clear`."""
         self._held[instruction.object_id] = instruction
-        self.out.append(instruction)
+        self.out.append(_said(instruction))
 
     def release(self, object_id: ObjectId) -> None:
         """Delete a held object."""
@@ -225,6 +226,18 @@ class OpenWork:
             self._delete([response.object_id])
         receiver.receive_frames(response.object_id, response.frames if response.found else None)
 
+    def on_object_request(self, request: ObjectRequest) -> None:
+        """Send the bytes of an object of which only the location was said."""
+        instruction = self._held.get(request.object_id) or self._made_for_a_task(request.object_id)
+        if instruction is None:
+            self._delete([request.object_id])  # its task has ended just now
+        else:
+            self.out.append(instruction)
+
+    def _made_for_a_task(self, object_id: ObjectId) -> ObjectInstruction | None:
+        objects = (instruction for entry in self._tasks.values() for instruction in entry[3])
+        return next((instruction for instruction in objects if instruction.object_id == object_id), None)
+
     def on_shutdown_response(self, response: ClientShutdownResponse) -> None:
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
@@ -241,12 +254,12 @@ class OpenWork:
         What it knows it ignores. Cancels and deletes come first: they are about things that are no more.
         """
         self.drop_unsaid()
-        self.out.extend(self._held.values())
+        self.out.extend(map(_said, self._held.values()))
         for entry in self._tasks.values():
             self._functions.setdefault(entry[2].object_id, entry[2])
         self.out.extend(self._functions.values())
         for task, _, _, objects, _ in self._tasks.values():
-            self.out.extend(objects)
+            self.out.extend(map(_said, objects))
             self.out.append(task)
         self.out.extend(map(ObjectRequest, self._requests))
         if self._shutdowns:
@@ -284,6 +297,14 @@ class OpenWork:
         requests, self._requests = self._requests, {}
         for receiver in requests.values():
             receiver.fail(make_error)
+
+
+def _said(instruction: ObjectInstruction) -> ObjectInstruction:
+    """Return the instruction as it is said unasked: with the location of memory that can be shared, not the bytes."""
+    frames = instruction.frames
+    if type(frames) is not SharedFrames:
+        return instruction
+    return ObjectInstruction(instruction.kind, instruction.object_id, instruction.name, (), frames.location)
 
 
 def _cancelled() -> BaseException:

@@ -137,6 +137,8 @@ class ObjectRequest:
     """Send me this object."""
 
     object_id: ObjectIdColumn
+    by_value: U8 = 0
+    """1: its bytes, not where they are; that was no use"""
 
 
 class ObjectRequests(Batch[ObjectRequest], item=ObjectRequest):
@@ -150,6 +152,8 @@ class ObjectResponse:
     object_id: ObjectIdColumn
     found: U8
     frames: FrameColumn
+    location: Bytes = b""
+    """where its memory is, instead of the frames: a `SharedBlock` of its client"""
 
 
 class ObjectResponses(Batch[ObjectResponse], item=ObjectResponse):
@@ -164,6 +168,8 @@ class ObjectInstruction:
     object_id: ObjectIdColumn
     name: Text
     frames: FrameColumn
+    location: Bytes = b""
+    """where its memory is, instead of the frames: the client sends those only when it is asked"""
 
 
 class ObjectInstructions(Batch[ObjectInstruction], item=ObjectInstruction):
@@ -454,7 +460,15 @@ SCHEDULER_TO_CLIENT = Direction(
     "SchedulerToClient",
     "client",
     2,
-    (HelloReplies, HelloRequests, TaskResults, ObjectResponses, ClientHeartbeatEchos, ClientShutdownResponses),
+    (
+        HelloReplies,
+        HelloRequests,
+        TaskResults,
+        ObjectResponses,
+        ClientHeartbeatEchos,
+        ClientShutdownResponses,
+        ObjectRequests,
+    ),
 )
 AGENT_TO_SCHEDULER = Direction(
     "AgentToScheduler",

@@ -12,8 +12,6 @@ decodes.
 from __future__ import annotations
 
 import array
-import itertools
-import mmap
 import os
 import socket
 import struct
@@ -21,18 +19,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scaler.worker.progress import new_memory
+from scaler.shared_memory import SharedBlock, nbytes
 
 INLINE_FRAMES_BYTES = 64 * 1024
 """The most bytes of frames that go through the stream."""
 
 _PREFIX = struct.Struct("<IIB")
 _FRAMES_MOST = 1 << 20
-_ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
 _READ_BYTES = 64 * 1024
 _READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
-_WRITE_MOST = 0x7FFFF000  # what Linux takes in one call
 
 ChannelMessage = tuple[bytes, list[memoryview]]
 """A header and its frames."""
@@ -42,66 +38,18 @@ class ChannelClosedError(ConnectionError):
     """The other end is gone, or what it sends makes no sense."""
 
 
-def _nbytes(frame: Any) -> int:
-    return len(frame) if type(frame) is bytes else memoryview(frame).nbytes
-
-
-def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Return where each frame of a block starts, and where the block ends."""
-    return [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
-
-
-class SharedBlock:
-    """Frames in memory that several processes can map. The memory lives as long as this object or a mapping of it."""
-
-    __slots__ = ("descriptor", "sizes")
-
-    def __init__(self, descriptor: int, sizes: Sequence[int]) -> None:
-        self.descriptor = descriptor
-        self.sizes = sizes
-
-    @classmethod
-    def of(cls, frames: Sequence[Any]) -> SharedBlock:
-        """Copy `frames` into a new block.
-
-        Raises:
-            OSError: if the system has no memory or no descriptor left.
-        """
-        sizes = [_nbytes(frame) for frame in frames]
-        offsets = _offsets(sizes)
-        block = cls(new_memory(offsets[-1]), sizes)
-        for offset, frame in zip(offsets, frames, strict=False):
-            _write_at(block.descriptor, memoryview(frame).cast("B") if _nbytes(frame) else b"", offset)
-        return block
-
-    def map(self) -> list[memoryview]:
-        """Return the frames, read-only.
-
-        Raises:
-            ChannelClosedError: if the block is smaller than its sizes say.
-        """
-        offsets = _offsets(self.sizes)
-        if os.fstat(self.descriptor).st_size < offsets[-1]:
-            raise ChannelClosedError("a shared block is smaller than announced")
-        view = memoryview(mmap.mmap(self.descriptor, offsets[-1], mmap.MAP_SHARED, mmap.PROT_READ))
-        return [view[start : start + size] for start, size in zip(offsets, self.sizes, strict=False)]
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-
-def _write_at(descriptor: int, data: Any, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view[:_WRITE_MOST], offset)
-        view, offset = view[written:], offset + written
-
-
 def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
     prefix = _PREFIX.pack(len(header), len(sizes), shared)
     if not sizes:
         return prefix + header
     return b"".join((prefix, struct.pack(f"<{len(sizes)}Q", *sizes), header, *inline))
+
+
+def _mapped(block: SharedBlock) -> list[memoryview]:
+    try:
+        return block.map()
+    except ValueError as error:
+        raise ChannelClosedError(str(error)) from error
 
 
 class _Reader:
@@ -177,7 +125,7 @@ class _Reader:
         if shared:
             if not self._descriptors:
                 raise ChannelClosedError("a shared block did not arrive")
-            return header, SharedBlock(self._descriptors.popleft(), sizes).map()
+            return header, _mapped(SharedBlock(self._descriptors.popleft(), sizes))
         start += header_bytes
         frames = []
         for size in sizes:
@@ -215,7 +163,7 @@ class Channel:
         """
         if not frames:
             return self._write(_pack(header, (), (), shared=False), None)
-        sizes = [_nbytes(frame) for frame in frames]
+        sizes = [nbytes(frame) for frame in frames]
         if sum(sizes) > INLINE_FRAMES_BYTES:
             try:
                 return self.send_block(header, SharedBlock.of(frames))

@@ -136,7 +136,8 @@ class Link(Actor):
         """tasks at the slots, by id: the newest attempt of each"""
         self._unacknowledged: deque[RunResult] = deque()
         self._acknowledged = 0
-        self._fetched: dict[ObjectId, None] = {}
+        self._fetched: dict[ObjectId, bool] = {}
+        """objects that were asked for, and whether their location was no use"""
         self.ignored = 0
         """messages that made no sense at their time"""
 
@@ -230,7 +231,7 @@ class Link(Actor):
         else:  # what it wanted deleted meanwhile was lost with the connection
             self._objects.send(SayWhatIsKept())
         self._door.say(list(self._unacknowledged))
-        self._door.say([ObjectRequest(object_id) for object_id in self._fetched])
+        self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
 
     @handles(_HeartbeatDue)
     def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
@@ -355,9 +356,9 @@ class Link(Actor):
 
     @handles(FetchObject)
     def _fetch(self, fetch: FetchObject) -> None:
-        self._fetched[fetch.object_id] = None
+        self._fetched[fetch.object_id] = fetch.by_value
         if self._state is _State.UP:
-            self._door.say([ObjectRequest(fetch.object_id)])
+            self._door.say([ObjectRequest(fetch.object_id, fetch.by_value)])
 
     @handles(ObjectsHere)
     def _objects_here(self, here: ObjectsHere) -> None:

@@ -15,8 +15,8 @@ from scaler.message import message
 
 if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
+    from scaler.shared_memory import SharedBlock
     from scaler.wire.messages import RunTask
-    from scaler.worker.channel import SharedBlock
     from scaler.worker.progress import Progress
 
 
@@ -42,6 +42,8 @@ class FetchObject:
     """Somebody on this node needs an object."""
 
     object_id: ObjectId
+    by_value: bool = False
+    """its location was no use"""
 
 
 # To and from the object cache.

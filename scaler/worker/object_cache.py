@@ -14,8 +14,9 @@ import logging
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import ObjectId
 from scaler.serialization import size_of
+from scaler.shared_memory import SharedBlock
 from scaler.wire.messages import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
-from scaler.worker.channel import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.worker.channel import INLINE_FRAMES_BYTES
 from scaler.worker.messages import (
     FetchObject,
     ForgetEverything,
@@ -60,13 +61,29 @@ class ObjectCache(Actor):
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
                 self.unexpected_responses += 1
+            elif response.found and response.location:
+                self._look_there(response, waiting)
             elif response.found and response.frames:
-                stored = self._stored[response.object_id] = _store(response)
-                for slot in waiting:
-                    slot.send(ObjectFound(stored))
+                self._found(_store(response), waiting)
             else:
                 for slot in waiting:
                     slot.send(ObjectLost(response.object_id))
+
+    def _found(self, stored: StoredObject, waiting: list[ActorRef]) -> None:
+        self._stored[stored.object_id] = stored
+        for slot in waiting:
+            slot.send(ObjectFound(stored))
+
+    def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
+        """Take an object from its client's memory; if that cannot be, ask for its bytes."""
+        try:
+            block = SharedBlock.open(response.location)
+        except OSError as error:
+            logger.debug("object %s is sent, because its memory cannot be shared: %s", response.object_id.hex(), error)
+            self._waiting[response.object_id] = waiting
+            self._link.send(FetchObject(response.object_id, by_value=True))
+        else:
+            self._found(StoredObject(response.object_id, (), block), waiting)
 
     @handles(ObjectInstructions)
     def _instructions(self, instructions: ObjectInstructions) -> None:

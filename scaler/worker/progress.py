@@ -16,25 +16,10 @@ started.
 from __future__ import annotations
 
 import mmap
-import os
-import tempfile
+
+from scaler.shared_memory import new_memory
 
 _PAGE_BYTES = 4096
-
-
-def new_memory(size: int) -> int:
-    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC)
-    else:
-        descriptor, path = tempfile.mkstemp(prefix="scaler-")
-        os.unlink(path)  # noqa: PTH108 - a plain string from tempfile
-    try:
-        os.ftruncate(descriptor, size)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def new_progress_page() -> int:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from scaler import Client
+from scaler.shared_memory import SHARING_VARIABLE, SharedFrames
 from tests.support.processes import command, scheduler, wait_until
 
 OBJECT_BYTES = 5_000_000
@@ -58,11 +60,39 @@ class Relay:
             thread.join(10)
 
 
-def test_an_object_that_many_tasks_share_crosses_to_the_node_once() -> None:
+def test_an_object_of_a_client_on_the_same_machine_is_not_sent() -> None:
     with (
         scheduler() as (address, _),
         contextlib.closing(Relay(address)) as relay,
         command("cluster", relay.address, "-n", "2"),
+        Client(address) as client,
+    ):
+        data = os.urandom(OBJECT_BYTES)
+        reference = client.send_object(data)
+        results = client.map(zlib.crc32, [(reference,)] * 20 + [(data,)] * 5)
+        assert results == [zlib.crc32(data)] * 25
+        assert relay.bytes_to_agent < OBJECT_BYTES / 10
+
+
+def test_what_was_shared_is_given_back() -> None:
+    with scheduler() as (address, _), command("cluster", address, "-n", "1"), Client(address) as client:
+        before = len(SharedFrames._open)
+        assert client.submit(len, os.urandom(OBJECT_BYTES)).result() == OBJECT_BYTES
+        reference = client.send_object(os.urandom(OBJECT_BYTES))
+        assert client.submit(len, reference).result() == OBJECT_BYTES
+        del reference
+        wait_until(lambda: len(SharedFrames._open) == before, "the memory is given back")
+
+
+@pytest.mark.parametrize("where", ["client", "cluster"])
+def test_an_object_that_many_tasks_share_crosses_to_the_node_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when a node cannot look into the client's memory, and the client is asked for the bytes."""
+    if where == "client":
+        monkeypatch.setenv(SHARING_VARIABLE, "0")
+    with (
+        scheduler() as (address, _),
+        contextlib.closing(Relay(address)) as relay,
+        command("cluster", relay.address, "-n", "2", env={SHARING_VARIABLE: "0"}),
         Client(address) as client,
     ):
         reference = client.send_object(os.urandom(OBJECT_BYTES))

@@ -50,6 +50,7 @@ BYTES = {
     "payload": [b"the result", b"", bytes(range(20))],
     "object_ids": [sample_id(7) + sample_id(8), b"", sample_id(9)],
     "held": [HELD, b"", HELD[:22]],
+    "location": [b"", bytes(range(48)), b""],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]
 NUMBERS = {

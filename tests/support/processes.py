@@ -67,7 +67,7 @@ def children() -> set[int]:
 class Command:
     """One of our commands, as a user runs it, with what it printed."""
 
-    def __init__(self, module: str, *arguments: str, **options: Any) -> None:
+    def __init__(self, module: str, *arguments: str, env: dict[str, str] | None = None, **options: Any) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", f"scaler.cli.{module}", *arguments],
@@ -77,7 +77,7 @@ class Command:
             text=True,
             start_new_session=True,
             cwd=REPOSITORY,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
             **options,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)

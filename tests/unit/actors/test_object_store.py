@@ -15,12 +15,14 @@ from scaler.actors.messages import (
     OwnerLeft,
     ReleaseObjects,
     StoreObject,
+    SupplyObject,
     UseObjects,
 )
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.ids import ClientId, Connection, ObjectId
 from scaler.wire.messages import ObjectResponse
 from tests.support.bench import Bench, RecordingOutbox
+from tests.support.recorder import Recorder
 
 ONE, OTHER = ObjectId(b"o" * 16), ObjectId(b"p" * 16)
 ANN, BOB = ClientId(b"a" * 16), ClientId(b"b" * 16)
@@ -258,3 +260,56 @@ def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: S
     assert scene.node.take() == [DeleteCopy(OTHER)]
     scene.tell(DeleteObject(ONE, ANN))
     assert scene.node.take() == [DeleteCopy(ONE)]
+
+
+# Objects whose bytes are at their client
+
+
+@pytest.fixture
+def session(scene: Scene) -> Recorder:
+    """The session of a client that shares ONE."""
+    session = Recorder()
+    source = scene.bench.dispatcher.spawn(session)
+    scene.tell(StoreObject(ONE, ANN, "name", (), True, location=b"there", source=source))
+    return session
+
+
+def share_again(scene: Scene, session: Recorder) -> None:
+    scene.tell(StoreObject(ONE, ANN, "name", (), True, location=b"elsewhere", source=session.actor_ref))
+
+
+def test_a_node_is_told_where_an_object_is(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, NODE, scene.node_ref))
+    assert scene.outbox.said_to(NODE) == [ObjectResponse(ONE, 1, (), b"there")]
+    assert scene.table.statistics()["object_bytes"] == 0
+    assert session.messages == []
+
+
+def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True), FetchObject(ONE, CLIENT, None, by_value=True))
+    assert session.messages == [SupplyObject(ONE)]  # once for both
+    scene.keep()
+    for connection in (NODE, CLIENT):
+        assert scene.outbox.said_to(connection) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True))  # now they are here
+    assert scene.outbox.said_to(NODE)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
+    assert scene.table.statistics()["object_bytes"] == 5
+
+
+def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True))
+    share_again(scene, session)
+    assert session.messages == [SupplyObject(ONE), SupplyObject(ONE)]
+    scene.tell(FetchObject(ONE, CLIENT, None))
+    assert scene.outbox.said_to(CLIENT) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
+
+
+def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scene, session: Recorder) -> None:
+    share_again(scene, session)
+    assert session.messages == []
+
+
+def test_who_waits_for_bytes_hears_that_they_will_not_come(scene: Scene, session: Recorder) -> None:
+    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True), OwnerLeft(ANN))
+    assert ObjectResponse(ONE, 0, ()) in scene.outbox.said_to(NODE)
+    assert scene.is_empty()

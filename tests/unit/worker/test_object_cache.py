@@ -6,6 +6,7 @@ import pytest
 
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import ObjectId
+from scaler.shared_memory import SharedBlock
 from scaler.wire.messages import (
     InstructionKind,
     ObjectInstruction,
@@ -133,3 +134,23 @@ def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:
     bench.link.messages.clear()
     bench.tell(SayWhatIsKept())
     assert bench.link.messages == [ObjectsHere([ONE])]
+
+
+def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
+    block = SharedBlock.of([b"abc", b"defg"])
+    bench.need(ONE, 0)
+    bench.tell(ObjectResponses([ObjectResponse(ONE, 1, (), block.location())]))
+    [found] = bench.slots[0].take(ObjectFound)
+    del block  # it was opened: the client may forget it now
+    assert [bytes(frame) for frame in found.stored.block.map()] == [b"abc", b"defg"]
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Bench) -> None:
+    location = SharedBlock.of([b"abc"]).location()  # closed by now
+    bench.need(ONE, 0)
+    bench.tell(ObjectResponses([ObjectResponse(ONE, 1, (), location)]))
+    assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]
+    bench.need(ONE, 1)
+    bench.respond(ONE, b"abc")
+    assert [len(slot.take(ObjectFound)) for slot in bench.slots] == [1, 1]

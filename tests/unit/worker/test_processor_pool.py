@@ -19,9 +19,9 @@ from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.process.shell import Shell
 from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.shared_memory import SharedBlock
 from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
 from scaler.worker import processor_pool as pool_module
-from scaler.worker.channel import SharedBlock
 from scaler.worker.messages import NeedObject, ObjectFound, ProcessorUp, StoredObject
 from scaler.worker.processor_pool import how_it_ended, processor_pool
 from scaler.worker.slot import Slot

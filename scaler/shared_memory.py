@@ -1,0 +1,180 @@
+"""Memory that several processes of one machine can map: large values are written once and never sent.
+
+Frames lie in a **block**: anonymous memory behind a descriptor. No file system shows it, and it is gone with its last
+descriptor and its last mapping, so nothing is left behind by a kill. An agent passes the descriptor on to its
+processors. To everybody else a block has a **location**: which machine, which process, which descriptor, and how to
+recognise the memory. Whoever may look into that process opens it there, for as long as the process keeps it; whoever
+cannot, since it runs elsewhere or as somebody else, has to ask for the bytes.
+
+Must never: wait, or trust a location.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import itertools
+import mmap
+import os
+import stat
+import struct
+import sys
+import tempfile
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+SHARE_LEAST_BYTES = 1 << 20
+"""Below that, sending takes no longer than all that sharing needs."""
+OPEN_BLOCKS_MOST = 128
+"""The blocks that a client keeps open: each takes one of the descriptors that its program may have."""
+SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
+"""The environment variable that turns sharing with other processes off when it is 0."""
+
+_ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
+_WRITE_MOST = 0x7FFFF000  # what Linux takes in one call
+_LOCATION = struct.Struct("<16sIIQQ")
+"""machine, process, descriptor, device and inode; the sizes of the frames follow, eight bytes each"""
+
+
+def nbytes(frame: Any) -> int:
+    """Return the bytes in a frame."""
+    return len(frame) if type(frame) is bytes else memoryview(frame).nbytes
+
+
+def new_memory(size: int) -> int:
+    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="scaler-")
+        os.unlink(path)  # noqa: PTH108 - a plain string from tempfile
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _offsets(sizes: Sequence[int]) -> list[int]:
+    """Return where each frame of a block starts, and where the block ends."""
+    return [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+
+
+class SharedBlock:
+    """Frames in memory that several processes can map. The memory lives as long as this object or a mapping of it."""
+
+    __slots__ = ("__weakref__", "descriptor", "sizes")
+
+    def __init__(self, descriptor: int, sizes: Sequence[int]) -> None:
+        self.descriptor = descriptor
+        self.sizes = sizes
+
+    @classmethod
+    def of(cls, frames: Sequence[Any]) -> SharedBlock:
+        """Copy `frames` into a new block.
+
+        Raises:
+            OSError: if the system has no memory or no descriptor left.
+        """
+        sizes = [nbytes(frame) for frame in frames]
+        offsets = _offsets(sizes)
+        block = cls(new_memory(offsets[-1]), sizes)
+        for offset, frame in zip(offsets, frames, strict=False):
+            _write_at(block.descriptor, memoryview(frame).cast("B") if nbytes(frame) else b"", offset)
+        return block
+
+    @classmethod
+    def open(cls, location: bytes) -> SharedBlock:
+        """Open the block of another process.
+
+        Raises:
+            OSError: if it is not there, or not for this process to see.
+        """
+        if len(location) < _LOCATION.size or (len(location) - _LOCATION.size) % 8:
+            raise OSError("this is no location of a block")
+        if not can_share():
+            raise OSError(f"{SHARING_VARIABLE} is off here")
+        machine, process, descriptor, device, inode = _LOCATION.unpack_from(location)
+        if machine != machine_id():
+            raise OSError("the block is on another machine")
+        # Opened without waiting: whatever is there instead, a pipe say, must not hold this process up.
+        block = cls(
+            os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK),
+            struct.unpack_from(f"<{(len(location) - _LOCATION.size) // 8}Q", location, _LOCATION.size),
+        )
+        found = os.fstat(block.descriptor)
+        is_it = stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) == (device, inode)
+        if not is_it or found.st_size < _offsets(block.sizes)[-1]:
+            raise OSError("the block is gone")
+        return block
+
+    def location(self) -> bytes:
+        """Return where other processes find this block while it is open here."""
+        found = os.fstat(self.descriptor)
+        place = _LOCATION.pack(machine_id(), os.getpid(), self.descriptor, found.st_dev, found.st_ino)
+        return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
+
+    def map(self) -> list[memoryview]:
+        """Return the frames, read-only.
+
+        Raises:
+            ValueError: if the block is smaller than its sizes say.
+        """
+        offsets = _offsets(self.sizes)
+        if os.fstat(self.descriptor).st_size < offsets[-1]:
+            raise ValueError("a shared block is smaller than announced")
+        view = memoryview(mmap.mmap(self.descriptor, offsets[-1], mmap.MAP_SHARED, mmap.PROT_READ))
+        return [view[start : start + size] for start, size in zip(offsets, self.sizes, strict=False)]
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+def _write_at(descriptor: int, data: Any, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view[:_WRITE_MOST], offset)
+        view, offset = view[written:], offset + written
+
+
+# Sharing with processes that do not get the descriptor
+
+
+@cache
+def machine_id() -> bytes:
+    """Return 16 bytes that are the same in all processes that can name each other by their ids: one boot of one
+    machine, one namespace of processes.
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    return hashlib.blake2b(boot + str(namespace).encode(), digest_size=16).digest()
+
+
+def can_share() -> bool:
+    """Return whether this process can let others see its blocks."""
+    return sys.platform == "linux" and os.environ.get(SHARING_VARIABLE, "1") != "0"
+
+
+class SharedFrames(list[memoryview]):
+    """Frames in a block that other processes can open as long as this object lives."""
+
+    _open: ClassVar[weakref.WeakSet[SharedBlock]] = weakref.WeakSet()
+
+    def __init__(self, frames: Sequence[Any]) -> None:
+        """Copy `frames`.
+
+        Raises:
+            OSError: if there is no room for another block.
+        """
+        if len(self._open) >= OPEN_BLOCKS_MOST:
+            raise OSError("too many blocks are open")
+        self._block = SharedBlock.of(frames)
+        # Whoever has opened it may rely on its size: memory that is cut short under a mapping kills the process.
+        fcntl.fcntl(self._block.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        super().__init__(self._block.map())
+        self._open.add(self._block)
+        self.location = self._block.location()

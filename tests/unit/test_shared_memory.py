@@ -1,0 +1,138 @@
+"""Blocks of shared memory: what others see of them, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler import shared_memory
+from scaler.shared_memory import OPEN_BLOCKS_MOST, SHARING_VARIABLE, SharedBlock, SharedFrames, can_share, machine_id
+
+PROCESS = 16
+DESCRIPTOR = 20
+INODE = 32
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def moved(location: bytes, offset: int, value: int) -> bytes:
+    """The location with a number of four bytes in it replaced."""
+    return location[:offset] + struct.pack("<I", value) + location[offset + 4 :]
+
+
+def test_frames_of_a_block_are_aligned() -> None:
+    assert shared_memory._offsets([3, 0, 100, 64]) == [0, 64, 64, 192, 256]
+
+
+def test_a_block_holds_its_frames_read_only() -> None:
+    frames = SharedBlock.of([b"one", b"", memoryview(b"three")]).map()
+    assert [bytes(frame) for frame in frames] == [b"one", b"", b"three"]
+    with pytest.raises(TypeError):
+        frames[0][0] = 1
+
+
+def test_a_block_that_is_smaller_than_announced_is_refused() -> None:
+    block = SharedBlock.of([b"x"])
+    block.sizes = [10_000]
+    with pytest.raises(ValueError, match="smaller than announced"):
+        block.map()
+
+
+def test_a_block_and_its_mapping_leave_no_descriptor() -> None:
+    before = open_descriptors()
+    for _ in range(20):
+        assert SharedBlock.of([b"x"]).map()[0][0] == ord("x")
+    assert open_descriptors() == before
+
+
+@pytest.mark.processes
+def test_another_process_finds_a_block_by_its_location() -> None:
+    block = SharedBlock.of([b"one", b"two"])
+    program = (
+        "import sys; from scaler.shared_memory import SharedBlock; "
+        "print([bytes(frame) for frame in SharedBlock.open(bytes.fromhex(sys.argv[1])).map()])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, block.location().hex()], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout == "[b'one', b'two']\n"
+
+
+def test_what_was_opened_outlives_its_owner() -> None:
+    block = SharedBlock.of([b"one"])
+    opened = SharedBlock.open(block.location())
+    del block
+    assert bytes(opened.map()[0]) == b"one"
+
+
+@pytest.mark.parametrize("location", [b"", b"x" * 39, b"x" * 41], ids=["empty", "short", "odd"])
+def test_what_is_no_location_is_refused(location: bytes) -> None:
+    with pytest.raises(OSError, match="no location"):
+        SharedBlock.open(location)
+
+
+def test_a_location_on_another_machine_is_refused() -> None:
+    location = SharedBlock.of([b"x"]).location()
+    with pytest.raises(OSError, match="another machine"):
+        SharedBlock.open(bytes(16) + location[16:])
+
+
+def test_a_location_that_leads_to_something_else_is_refused(tmp_path: Path) -> None:
+    block = SharedBlock.of([b"x"])
+    location = block.location()
+    read_end, write_end = os.pipe()
+    with (tmp_path / "file").open("wb") as file:
+        file.write(b"x" * 100)
+        for wrong in (
+            moved(location, PROCESS, 2**31 - 1),
+            moved(location, DESCRIPTOR, 2**31 - 1),
+            moved(location, DESCRIPTOR, read_end),
+            moved(location, DESCRIPTOR, file.fileno()),
+            moved(location, INODE, 0),
+            location[:-8] + struct.pack("<Q", 2**40),
+            location[:-8] + struct.pack("<Q", 2**64 - 1) * 3,
+        ):
+            before = open_descriptors()
+            with pytest.raises(OSError):
+                SharedBlock.open(wrong)
+            assert open_descriptors() == before
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_sharing_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = SharedBlock.of([b"x"])
+    assert can_share() == (sys.platform == "linux")
+    monkeypatch.setenv(SHARING_VARIABLE, "0")
+    assert not can_share()
+    with pytest.raises(OSError, match=SHARING_VARIABLE):
+        SharedBlock.open(block.location())
+
+
+def test_all_of_one_machine_have_one_id() -> None:
+    assert len(machine_id()) == 16
+    machine_id.cache_clear()
+    assert machine_id() == machine_id()
+
+
+def test_shared_frames_cannot_be_cut_short() -> None:
+    frames = SharedFrames([b"frame"])
+    opened = SharedBlock.open(frames.location)
+    with pytest.raises(PermissionError):
+        os.truncate(f"/proc/self/fd/{frames._block.descriptor}", 0)
+    assert bytes(opened.map()[0]) == b"frame"
+
+
+def test_the_number_of_shared_frames_is_bounded() -> None:
+    kept = [SharedFrames([b"x"]) for _ in range(OPEN_BLOCKS_MOST)]
+    with pytest.raises(OSError, match="too many"):
+        SharedFrames([b"x"])
+    kept.pop()
+    assert SharedFrames([b"x"])

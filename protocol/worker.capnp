@@ -17,6 +17,7 @@ struct AgentToScheduler {
       workerHeartbeat @3 :WorkerHeartbeat;
       disconnectRequest @4 :DisconnectRequest;
       objectKept @5 :ObjectKept;
+      processorGone @6 :ProcessorGone;
     }
   }
 }
@@ -50,6 +51,7 @@ struct WorkerHello {
   nodeId @5 :Data;                     # id column: random and secret; the same on the next connection means the same agent
   workerNames @6 :List(Text);          # names of the workers, separated by commas
   held @7 :List(Data);                 # tasks the agent still has: 16 bytes id, UInt32 attempt, UInt16 worker, little-endian, each
+  nestId @8 :Data;                     # id column: random; clients inside the agent's tasks show it to say where they are
 }
 
 struct RunTask {
@@ -106,6 +108,12 @@ struct WorkerHeartbeatEcho {
   # The answer to a heartbeat; a silent scheduler is taken for dead.
   count @0 :UInt32;           # number of items
   sentNs @1 :List(UInt64);    # as it came
+}
+
+struct ProcessorGone {
+  # A processor has ended: the clients in it are gone, their tasks are cancelled and their objects released.
+  count @0 :UInt32;               # number of items
+  processor @1 :List(UInt32);     # its number, never used again by the agent
 }
 
 struct DisconnectRequest {

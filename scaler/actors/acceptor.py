@@ -20,15 +20,17 @@ from scaler.actors.messages import (
     AgentArrived,
     BalancerRestarted,
     ClientArrived,
+    NestedArrived,
     Resumed,
     SessionEnded,
     ShutdownAsked,
     StopAgent,
 )
+from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.policy import Rules
 from scaler.actors.session import Services
-from scaler.ids import ClientId, Connection, SchedulerId
+from scaler.ids import NO_ID, ClientId, Connection, SchedulerId
 from scaler.wire.messages import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -97,20 +99,26 @@ class Acceptor(Actor):
             return
         session = self._directory.sessions.get(key)
         if session is None or session.is_stopped():
-            session = self.spawn(
-                ClientSession(
-                    ClientId(hello.client_id),
-                    arrived.connection,
-                    self._services(),
-                    self._limits.client_timeout_seconds,
-                    self._limits.crash_limit,
-                )
-            )
-            logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
+            agent = self._directory.nests.get(hello.nest_id)
+            if hello.nest_id != NO_ID and (agent is None or agent.is_stopped()):
+                reason = "the agent that runs your task is not connected"
+                self._outbox.put_to_stranger(arrived.connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
+                return
+            session = self._start_client(arrived, ClientSession if agent is None else NestedSession)
+            if agent is not None:
+                agent.send(NestedArrived(hello.processor, session))
         else:
             session.send(Resumed(arrived.connection, b""))
         self._reply(arrived.connection)
         self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+
+    def _start_client(self, arrived: ClientArrived, kind: type[ClientSession]) -> ActorRef:
+        hello, limits = arrived.hello, self._limits
+        client_id = ClientId(hello.client_id)
+        logger.info("client %s connected (Python %s)", client_id.hex()[:8], hello.python_version)
+        return self.spawn(
+            kind(client_id, arrived.connection, self._services(), limits.client_timeout_seconds, limits.crash_limit)
+        )
 
     @handles(AgentArrived)
     def _agent_arrived(self, arrived: AgentArrived) -> None:
@@ -143,6 +151,8 @@ class Acceptor(Actor):
             self._reply(arrived.connection)
             session.send(Resumed(arrived.connection, held))
         self._bind(arrived.connection, key, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+        if hello.nest_id != NO_ID:
+            self._directory.nests[hello.nest_id] = session
 
     def _services(self) -> Services:
         return Services(self.actor_ref, self._balancer, self._object_store, self._outbox)
@@ -218,6 +228,8 @@ class Acceptor(Actor):
         for key in [key for key, known in directory.sessions.items() if known is session]:
             del directory.sessions[key]
             directory.pythons.pop(key, None)
+        for nest_id in [nest_id for nest_id, known in directory.nests.items() if known is session]:
+            del directory.nests[nest_id]
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:

@@ -1,20 +1,24 @@
 """AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the object store and,
-through the outbox, to the agent. It supervises the proxies: when one fails, the whole session is over and the agent is
-told to say hello again, so that both sides agree anew on who has which task.
+Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the sessions of the
+clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies: when
+one fails, the whole session is over and the agent is told to say hello again, so that both sides agree anew on who has
+which task.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
     BalancerRestarted,
     CopyKept,
     DeleteCopy,
+    EndNested,
     FetchObject,
+    NestedArrived,
     NodeLeft,
     Resumed,
     StopAgent,
@@ -32,6 +36,7 @@ from scaler.wire.messages import (
     ObjectInstruction,
     ObjectRequests,
     ObjectsKept,
+    ProcessorsGone,
     RunCancel,
     RunResults,
     WorkerHeartbeatEcho,
@@ -39,6 +44,9 @@ from scaler.wire.messages import (
 )
 
 logger = logging.getLogger(__name__)
+
+PROCESSORS_REMEMBERED = 1024
+"""A hello of a client may be slower than the news that its processor has ended: of so many it is known."""
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
@@ -64,6 +72,9 @@ class AgentSession(Session):
         self._queue_size = queue_size
         self._held = held
         self._workers: list[ActorRef] = []
+        self._nested: dict[int, list[ActorRef]] = {}
+        """the sessions of the clients inside its processors"""
+        self._gone: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def on_start(self) -> None:
         super().on_start()
@@ -120,6 +131,24 @@ class AgentSession(Session):
         self._outbox.put(self._connection, DisconnectResponse("goodbye"))
         self.stop_now()
 
+    # The clients inside its processors
+
+    @handles(NestedArrived)
+    def _nested_arrived(self, arrived: NestedArrived) -> None:
+        if arrived.processor in self._gone:
+            arrived.session.send(EndNested())
+            return
+        sessions = self._nested.setdefault(arrived.processor, [])
+        sessions[:] = [session for session in sessions if not session.is_stopped()]
+        sessions.append(arrived.session)
+
+    @handles(ProcessorsGone)
+    def _processors_gone(self, batch: ProcessorsGone) -> None:
+        for gone in batch:
+            self._gone.append(gone.processor)
+            for session in self._nested.pop(gone.processor, ()):
+                session.send(EndNested())
+
     # From the scheduler
 
     @handles(DeleteCopy)
@@ -160,6 +189,9 @@ class AgentSession(Session):
     def _leave(self) -> None:
         self._stop_workers(was_lost=False)
         self._services.object_store.send(NodeLeft(self.actor_ref))
+        for sessions in self._nested.values():
+            for session in sessions:
+                session.send(EndNested())
         super()._leave()
 
     def _stop_workers(self, was_lost: bool) -> None:
@@ -168,5 +200,5 @@ class AgentSession(Session):
         self._workers = []
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: workers."""
-        return {"workers": len(self._workers)}
+        """Return counts: workers, clients inside their tasks."""
+        return {"workers": len(self._workers), "nested_clients": sum(map(len, self._nested.values()))}

@@ -279,6 +279,19 @@ class Resumed:
 
 
 @message
+class NestedArrived:
+    """acceptor -> agent session: this is the session of a client inside one of your processors."""
+
+    processor: int
+    session: ActorRef
+
+
+@message
+class EndNested:
+    """agent session -> nested session: the processor of your client has ended, or nobody can tell any more."""
+
+
+@message
 class ConnectionLost:
     """edge -> session: this connection is gone, or its peer talks garbage. The peer may come back on another one."""
 

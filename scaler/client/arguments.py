@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from scaler.client.freezing import Freeze, frozen
 from scaler.client.object_reference import ObjectReference
+from scaler.client.travel import in_a_task_for
 from scaler.ids import IdSource, ObjectId
 from scaler.serialization import (
     INLINE_BYTES,
@@ -58,11 +59,13 @@ class ArgumentPacker:
 
     Args:
         serializer: makes bytes of them.
+        address: of the scheduler whose tasks they are for.
         freeze: keeps what is too large for a message as it is now.
     """
 
-    def __init__(self, serializer: Serializer, freeze: Freeze = frozen) -> None:
+    def __init__(self, serializer: Serializer, address: str, freeze: Freeze = frozen) -> None:
         self._serializer = serializer
+        self._address = address
         self._freeze = freeze
         self._new_id = IdSource()
         self.is_default = type(serializer) is DefaultSerializer
@@ -86,10 +89,11 @@ class ArgumentPacker:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
         for reference in references:
             reference.check_stored()
-        packed: list[ObjectId | list[Buffer]] = [
-            argument.object_id if isinstance(argument, ObjectReference) else to_frames(self._serializer, argument)
-            for _, argument in named
-        ]
+        with in_a_task_for(self._address):
+            packed: list[ObjectId | list[Buffer]] = [
+                argument.object_id if isinstance(argument, ObjectReference) else to_frames(self._serializer, argument)
+                for _, argument in named
+            ]
         objects = []
         for index, frames in _too_large(packed):
             object_id = ObjectId(self._new_id())

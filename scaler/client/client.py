@@ -1,7 +1,9 @@
 """Client: what users hold. Checks, serialises and names what they ask for, and hands it to the link.
 
-Called by any thread of the user's; sends to the link's queue. Must never touch the socket, wait for the scheduler
-where it need not (the constructor, `submit` and `send_object` do not), or send anything before all of it was checked.
+Called by any thread of the user's; sends to the link's queue. A client that travels becomes the client of the process
+where it arrives: however many copies arrive, they have one connection. Must never touch the socket, wait for the
+scheduler where it need not (the constructor, `submit` and `send_object` do not), or send anything before all of it was
+checked.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from scaler import surroundings
 from scaler.client.arguments import ArgumentPacker
 from scaler.client.freezing import freeze_for
 from scaler.client.functions import Functions
@@ -20,6 +23,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.link import Link
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
+from scaler.client.travel import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.config import ConfigError, check_address, check_number
 from scaler.ids import ClientId, IdSource, ObjectId, TaskId, random_id
 from scaler.serialization import DefaultSerializer, Serializer, size_of, to_frames
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
 
 ADDRESS_VARIABLE = "SCALER_ADDRESS"
 """The environment variable with the address for clients that are not given one."""
+
+Seconds: TypeAlias = tuple[float, float]
+"""The time-out of a client and the time between two heartbeats."""
 
 EXIT_SECONDS = 2.0
 """How long the end of the program waits for a client that nobody disconnected."""
@@ -54,10 +61,15 @@ class Client:
     from several threads at once. A client that is not used any more disconnects itself, at the latest when the
     program ends.
 
+    A client can be an argument of a task, or anything that can be pickled can hold it. There it is a client of the same
+    scheduler with the same settings. All clients of one process that travelled there share a connection, and so do
+    those that are made in a task for the scheduler that runs it. Nobody disconnects them: `disconnect` and the end of a
+    `with` block do nothing.
+
     Args:
-        address: where the scheduler listens, `tcp://host:port` or `ipc:///path`. None means the environment variable
-            SCALER_ADDRESS; if that is not set, a local cluster with as many workers as cores, which ends with the
-            client.
+        address: where the scheduler listens, `tcp://host:port` or `ipc:///path`. None means, inside a task, the
+            scheduler that runs it; else the environment variable SCALER_ADDRESS; if that is not set, a local cluster
+            with as many workers as cores, which ends with the client.
         timeout_seconds: how long work waits for a scheduler that stays away, before it fails with `TimeoutError`.
         heartbeat_interval_seconds: the time between two signs of life.
         serializer: turns values into bytes; travels to the workers with each function.
@@ -77,27 +89,49 @@ class Client:
         check_number("heartbeat_interval_seconds", heartbeat_interval_seconds, 0.001)
         if serializer is not None and not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
+        serializer = serializer or DefaultSerializer()
+        here = surroundings.current.address
+        if here is not None and address in (None, here):
+            self._share(ClientSettings(here, timeout_seconds, heartbeat_interval_seconds, pickled(serializer)))
+            return
         cluster = None
         if address is None:
             address = os.environ.get(ADDRESS_VARIABLE)
         if address is None:
             cluster = _start_cluster()
             address = cluster.get_address()
-        self._address = check_address(address)
-        self._identity = ClientId(random_id())
-        self._serializer = serializer or DefaultSerializer()
-        self._functions = Functions(self._serializer)
-        self._freeze = freeze_for(self._address)
-        self._packer = ArgumentPacker(self._serializer, self._freeze)
+        link = Link(check_address(address), ClientId(random_id()), timeout_seconds, heartbeat_interval_seconds)
+        self._become(link, (timeout_seconds, heartbeat_interval_seconds), serializer, False)
+        self._finalizer = weakref.finalize(self, _finalize, link, cluster, os.getpid())
+
+    def _become(self, link: Link, seconds: Seconds, serializer: Serializer, is_shared: bool) -> None:
+        self._link = link
+        self._seconds = seconds
+        self._serializer = serializer
+        self._is_shared = is_shared
+        self._functions = Functions(serializer, link.address)
+        self._freeze = freeze_for(link.address)
+        self._packer = ArgumentPacker(serializer, link.address, self._freeze)
         self._new_id = IdSource()
         self._stored_ids: set[ObjectId] = set()
-        self._link = Link(self._address, self._identity, timeout_seconds, heartbeat_interval_seconds)
-        self._finalizer = weakref.finalize(self, _finalize, self._link, cluster, os.getpid())
+
+    def _share(self, settings: ClientSettings) -> None:
+        """Be the client that this process has for `settings`."""
+        with _sharing:
+            model = _models.get(settings)
+            if model is None or model._link.is_closed:  # noqa: SLF001 - of the same class
+                seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
+                model = _models[settings] = object.__new__(Client)
+                model._become(_shared_link(settings.address, seconds), seconds, settings.read_serializer(), True)
+        self.__dict__.update(model.__dict__)
+
+    def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
+        return _arrive, (address_to_take(self._link.address), *self._seconds, pickled(self._serializer))
 
     @property
     def identity(self) -> bytes:
         """The id of this client, 16 bytes."""
-        return self._identity
+        return self._link.client_id
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +142,7 @@ class Client:
         self.disconnect()
 
     def __repr__(self) -> str:
-        return f"<Client {self._identity.hex()[:8]} of {self._address}>"
+        return f"<Client {self.identity.hex()[:8]} of {self._link.address}>"
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
         """Run `fn(*args, **kwargs)` on a worker.
@@ -129,7 +163,8 @@ class Client:
         instruction = function.instruction
         task_id = TaskId(self._new_id())
         future = ScalerFuture(task_id, self._link, self._serializer, self)
-        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids)
+        priority = surroundings.current.child_priority
+        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority)
         self._link.submit((task, future, instruction, packed.objects, packed.references))
         return future
 
@@ -180,7 +215,8 @@ class Client:
         self._link.check_open()
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an object is a text, not {name!r}")
-        frames = self._freeze(to_frames(self._serializer, obj))
+        with in_a_task_for(self._link.address):
+            frames = self._freeze(to_frames(self._serializer, obj))
         object_id = ObjectId(self._new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
         self._stored_ids.add(object_id)
@@ -202,8 +238,11 @@ class Client:
     def disconnect(self) -> None:
         """Cancel what is open (its futures raise `CancelledError`) and leave; the scheduler goes on.
 
-        May be called any number of times.
+        May be called any number of times. Nothing happens to a client that travelled, nor to one of the scheduler that
+        runs the task: others use it too.
         """
+        if self._is_shared:
+            return
         self._stored_ids.clear()
         self._link.close()
         self._finalizer()
@@ -217,6 +256,34 @@ class Client:
         """
         self._link.shut_down().result()
         self.disconnect()
+
+
+_sharing = threading.RLock()
+_models: dict[ClientSettings, Client] = {}
+"""the clients of this process that are shared by all who have the same settings"""
+_shared_links: dict[tuple[str, Seconds], Link] = {}
+"""their connections: clients that differ in the serializer only have the same"""
+
+
+def _shared_link(address: str, seconds: Seconds) -> Link:
+    link = _shared_links.get((address, seconds))
+    if link is None or link.is_closed:
+        link = _shared_links[address, seconds] = Link(check_address(address), ClientId(random_id()), *seconds)
+        weakref.finalize(link, _finalize, link, None, os.getpid())  # at the end of the program: it lives as long
+    return link
+
+
+def _arrive(*settings: Any) -> Client:
+    """Return the client of this process for one that travelled here."""
+    arrived = ClientSettings(*settings)
+    if arrived.address == HERE:
+        address = surroundings.current.address or os.environ.get(ADDRESS_VARIABLE)
+        if address is None:
+            raise ConfigError("a client that travelled in a task of its scheduler can be unpickled in such a task only")
+        arrived = arrived._replace(address=address)
+    client: Client = object.__new__(Client)
+    client._share(arrived)  # noqa: SLF001 - a constructor
+    return client
 
 
 def _start_cluster() -> LocalCluster:

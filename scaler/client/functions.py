@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from scaler.client.freezing import frozen
+from scaler.client.travel import in_a_task_for
 from scaler.ids import content_id
 from scaler.serialization import (
     DefaultSerializer,
@@ -96,10 +97,15 @@ def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
 
 
 class Functions:
-    """The functions of one client. Safe to use from several threads."""
+    """The functions of one client. Safe to use from several threads.
 
-    def __init__(self, serializer: Serializer) -> None:
+    Args:
+        address: of the scheduler whose tasks run them.
+    """
+
+    def __init__(self, serializer: Serializer, address: str) -> None:
         self._serializer = serializer
+        self._address = address
         # Another serializer may change its mind, or itself, from one call to the next.
         self._may_remember = type(serializer) is DefaultSerializer
         self._remembered: dict[int, Function] = {}
@@ -117,7 +123,8 @@ class Functions:
         if not callable(function):
             raise TypeError(f"the first argument must be something to call, not {function!r}")
         state = what_pickle_depends_on(function) if self._may_remember else None
-        made = Function(function, state, self._serializer)
+        with in_a_task_for(self._address):
+            made = Function(function, state, self._serializer)
         if state is not None:
             if len(self._remembered) >= REMEMBERED_FUNCTIONS:
                 self._remembered = {}  # a program with so many functions makes them as it goes

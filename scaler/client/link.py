@@ -14,6 +14,7 @@ Must never: run the user's code, block on anything but its own descriptors, or l
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import os
@@ -30,6 +31,7 @@ from typing import Any, TypeAlias
 import cloudpickle
 import zmq
 
+from scaler import surroundings
 from scaler.client.future import Callbacks
 from scaler.client.inbox import Inbox
 from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
@@ -88,8 +90,8 @@ class Link:
         heartbeat_seconds: float,
         silence_seconds: float | None = None,
     ) -> None:
-        self._address = address
-        self._client_id = client_id
+        self.address = address
+        self.client_id = client_id
         self._timeout_seconds = timeout_seconds
         self.callbacks = Callbacks()
         self._closed_because = ""
@@ -159,6 +161,11 @@ class Link:
         """Raise `DisconnectedError` if nothing can be sent any more."""
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return bool(self._closed_because)
 
     def check_process(self) -> None:
         """Raise `DisconnectedError` in a process that was forked from the client's: no thread would ever end its
@@ -337,9 +344,9 @@ class Link:
 
     def _open(self) -> None:
         try:
-            self._socket = DealerSocket(self._context, self._address)
+            self._socket = DealerSocket(self._context, self.address)
         except zmq.ZMQError as error:
-            self._closed_because = f"nobody can connect to {self._address}: {error}"
+            self._closed_because = f"nobody can connect to {self.address}: {error}"
             self._ending = self._disconnected
             return
         self._patience.opened(time.monotonic())
@@ -347,8 +354,11 @@ class Link:
         for descriptor in (self._inbox.descriptor, self._socket.descriptor, self._socket.monitor_descriptor):
             self._poller.register(descriptor, select.POLLIN)
         hello = ClientHello(
-            PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self._client_id
+            PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self.client_id
         )
+        here = surroundings.current
+        if self.address == here.address:
+            hello = dataclasses.replace(hello, nest_id=here.nest_id, processor=here.processor)
         for header, frames in encode(CLIENT_TO_SCHEDULER, [hello]):
             self._socket.send(header, frames)
 
@@ -356,7 +366,7 @@ class Link:
         """Give a connection up, and open the next one: at once the first time, else after a pause."""
         if self._socket is None:
             return
-        LOGGER.debug("lost the connection to %s: %s", self._address, reason)
+        LOGGER.debug("lost the connection to %s: %s", self.address, reason)
         self._socket.close()
         self._socket, self._is_welcome = None, False
         self._is_doubtful = False
@@ -372,7 +382,7 @@ class Link:
                 self._on_refused(reply)
                 return
             if self._scheduler_id not in (NO_ID, reply.scheduler_id):
-                LOGGER.info("another scheduler answers at %s: it is told again what is open", self._address)
+                LOGGER.info("another scheduler answers at %s: it is told again what is open", self.address)
             self._scheduler_id = SchedulerId(reply.scheduler_id)
             self._is_welcome = True
             self._patience.welcomed(time.monotonic())
@@ -380,7 +390,7 @@ class Link:
 
     def _on_refused(self, reply: HelloReply) -> None:
         self._closed_because = (
-            f"the scheduler at {self._address} refused this client: {reply.reason or 'no reason given'}"
+            f"the scheduler at {self.address} refused this client: {reply.reason or 'no reason given'}"
         )
         self._ending = self._disconnected
 
@@ -423,8 +433,8 @@ class Link:
 
     def _timed_out(self) -> BaseException:
         return TimeoutError(
-            f"no scheduler answered at {self._address} for {self._timeout_seconds:g} seconds; check that one runs "
-            f"there (scaler_scheduler {self._address}) and that this machine can reach it"
+            f"no scheduler answered at {self.address} for {self._timeout_seconds:g} seconds; check that one runs "
+            f"there (scaler_scheduler {self.address}) and that this machine can reach it"
         )
 
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
+from scaler import surroundings
 from scaler.client.arguments import ArgumentPacker
 from scaler.client.functions import Function
 from scaler.client.link import Link
@@ -57,6 +58,7 @@ class MapRun:
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
+        self._priority = surroundings.current.child_priority
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._progress: Progress | None = None
@@ -100,7 +102,7 @@ class MapRun:
     # Submitting
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
-        results, submit, prefix = self._results, self._link.submit, self._id_prefix
+        results, submit, prefix, priority = self._results, self._link.submit, self._id_prefix, self._priority
         instruction, least, most = self._function.instruction, self._function.least, self._function.most
         function_id, may_be_plain = instruction.object_id, self._packer.is_default
         room = WINDOW_TASKS
@@ -115,7 +117,7 @@ class MapRun:
             if block is None:
                 self._submit_packed(task_id, index, item)
             else:
-                submit((Task(task_id, function_id, block, b""), self, instruction, (), ()))
+                submit((Task(task_id, function_id, block, b"", priority), self, instruction, (), ()))
             results.append(None)
             room -= 1
             if self._is_urgent or has_watch:
@@ -130,7 +132,7 @@ class MapRun:
             self._open_bytes[index] = size_bytes
             self._open_bytes_sum += size_bytes
         instruction = self._function.instruction
-        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids)
+        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, self._priority)
         self._link.submit((task, self, instruction, packed.objects, packed.references))
 
     def _make_room(self) -> int:

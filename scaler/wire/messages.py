@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
 
@@ -200,6 +200,10 @@ class ClientHello:
     cloudpickle_version: Text
     client_id: Id
     """random, known to the client and the scheduler only: with it a client takes up its session on a new connection"""
+    nest_id: Id = NO_ID
+    """of a client inside a task: that of the agent's hello, as a proof of where it is; it ends with its processor"""
+    processor: U32 = 0
+    """of a client inside a task: its processor's number, never used again by the agent"""
 
 
 class ClientHellos(Batch[ClientHello], item=ClientHello):
@@ -313,6 +317,8 @@ class WorkerHello:
     """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
     held: Bytes
     """the tasks that the agent still has, unacknowledged results included: `HELD_RUN` records, one after the other"""
+    nest_id: Id = NO_ID
+    """random, known to the agent, its processors and the scheduler: the clients inside its tasks show it"""
 
 
 class WorkerHellos(Batch[WorkerHello], item=WorkerHello):
@@ -404,6 +410,17 @@ class WorkerHeartbeatEchos(Batch[WorkerHeartbeatEcho], item=WorkerHeartbeatEcho)
 
 
 @message
+class ProcessorGone:
+    """A processor has ended, and the clients in it with it. Said again on each new connection, for the latest ones."""
+
+    processor: U32
+
+
+class ProcessorsGone(Batch[ProcessorGone], item=ProcessorGone):
+    pass
+
+
+@message
 class DisconnectRequest:
     """The agent leaves: take back what it has not finished."""
 
@@ -474,7 +491,7 @@ AGENT_TO_SCHEDULER = Direction(
     "AgentToScheduler",
     "worker",
     3,
-    (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests, ObjectsKept),
+    (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests, ObjectsKept, ProcessorsGone),
 )
 SCHEDULER_TO_AGENT = Direction(
     "SchedulerToAgent",

@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from scaler.actors.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.config import ClusterConfig
+from scaler.ids import random_id
 from scaler.process.shell import Shell
 from scaler.worker.edge import Edge
 from scaler.worker.link import Link
@@ -85,8 +86,18 @@ def _tree(shell: Shell, edge: Edge, config: ClusterConfig, names: tuple[str, ...
     def slots(peers: Peers) -> tuple[ActorRef, ...]:
         return tuple(peers[f"slot-{index}"] for index in range(len(names)))
 
+    nest_id = random_id()
+
     def link(peers: Peers) -> Link:
-        return Link(edge, config=config, names=names, slots=slots(peers), objects=peers["objects"], end=shell.stop)
+        return Link(
+            edge,
+            config=config,
+            names=names,
+            slots=slots(peers),
+            objects=peers["objects"],
+            nest_id=nest_id,
+            end=shell.stop,
+        )
 
     def slot_spec(index: int) -> ChildSpec:
         return ChildSpec(f"slot-{index}", Slot, lambda peers: Slot(names[index], peers["link"], peers["objects"]))
@@ -94,7 +105,7 @@ def _tree(shell: Shell, edge: Edge, config: ClusterConfig, names: tuple[str, ...
     return Supervisor(
         (
             ChildSpec("objects", ObjectCache, lambda peers: ObjectCache(peers["link"], slots(peers))),
-            ChildSpec("pool", Supervisor, lambda peers: processor_pool(shell, config, names, slots(peers))),
+            ChildSpec("pool", Supervisor, lambda peers: processor_pool(shell, config, names, slots(peers), nest_id)),
             *map(slot_spec, range(len(names))),
             ChildSpec("link", Link, link),
         ),

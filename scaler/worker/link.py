@@ -40,6 +40,7 @@ from scaler.wire.messages import (
     ObjectKept,
     ObjectRequest,
     ObjectResponses,
+    ProcessorGone,
     ResultsReceivedBatch,
     RunCancel,
     RunCancels,
@@ -52,12 +53,22 @@ from scaler.wire.messages import (
     WorkerHeartbeatEchos,
     WorkerHello,
 )
-from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut, ObjectsHere, SayWhatIsKept
+from scaler.worker.messages import (
+    FetchObject,
+    ForgetEverything,
+    Leave,
+    LinkCut,
+    ObjectsHere,
+    ProcessorDown,
+    SayWhatIsKept,
+)
 
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 5.0
 """A scheduler that said nothing for so long, and for three heartbeats, is taken for dead."""
+PROCESSORS_REMEMBERED = 1024
+"""The scheduler may have missed the end of so many processors with a lost connection."""
 BACK_OFF_SECONDS = 0.05
 BACK_OFF_MOST_SECONDS = 2.0
 GOODBYE_SECONDS = 1.0
@@ -118,6 +129,7 @@ class Link(Actor):
         names: tuple[str, ...],
         slots: tuple[ActorRef, ...],
         objects: ActorRef,
+        nest_id: bytes,
         end: Callable[[int], None],
     ) -> None:
         self._door = door
@@ -127,6 +139,8 @@ class Link(Actor):
         self._objects = objects
         self._end = end
         self._node_id = random_id()
+        self._nest_id = nest_id
+        self._gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
         self._scheduler_id = NO_ID
         self._state = _State.AWAY
         self._heard_at = 0.0
@@ -166,6 +180,7 @@ class Link(Actor):
             self._node_id,
             ",".join(self._names),
             b"".join(HELD_RUN.pack(*run) for run in held),
+            self._nest_id,
         )
 
     def _lose(self, reason: str) -> None:
@@ -232,6 +247,7 @@ class Link(Actor):
             self._objects.send(SayWhatIsKept())
         self._door.say(list(self._unacknowledged))
         self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
+        self._door.say(list(self._gone))
 
     @handles(_HeartbeatDue)
     def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
@@ -351,6 +367,15 @@ class Link(Actor):
         for _ in islice(range(news), max(news, 0)):
             self._unacknowledged.popleft()
         self._acknowledged += max(news, 0)
+
+    # Processors
+
+    @handles(ProcessorDown)
+    def _processor_down(self, down: ProcessorDown) -> None:
+        gone = ProcessorGone(down.number)
+        self._gone.append(gone)
+        if self._state is _State.UP:
+            self._door.say([gone])
 
     # Objects
 

@@ -23,9 +23,10 @@ from typing import NoReturn
 
 from scaler.config import ClusterConfig
 from scaler.worker import processor
+from scaler.worker.processor import Birth
 
-REQUEST = struct.Struct("<BI")
-"""what is asked (START, KILL) and the number of the processor; START carries two descriptors"""
+REQUEST = struct.Struct("<BI16s")
+"""what is asked (START, KILL), the number of the processor, its agent's nest id; START carries two descriptors"""
 START, KILL = 1, 2
 REPORT = struct.Struct("<BIi")
 """what happened (STARTED, ENDED), the number of the processor, its process id or exit code"""
@@ -76,25 +77,27 @@ class Nursery:
             request += self._agent.recv(REQUEST.size - len(request)) or b""
         if not request:
             raise EOFError
-        kind, number = REQUEST.unpack(request)
+        kind, number, nest_id = REQUEST.unpack(request)
         if kind == START:
-            self._start(number, descriptors, not_for_children)
+            self._start(Birth(number, nest_id), descriptors, not_for_children)
         elif number in self._pids:
             _kill_group(self._pids[number])
 
-    def _start(self, number: int, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
+    def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
         channel, progress = descriptors
         pid = os.fork()
         if pid == 0:
-            self._become_processor(channel, progress, not_for_children)
+            self._become_processor(birth, channel, progress, not_for_children)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # the child does so too: whoever is first
         os.close(channel)
         os.close(progress)
-        self._pids[number] = pid
-        self._report(STARTED, number, pid)
+        self._pids[birth.number] = pid
+        self._report(STARTED, birth.number, pid)
 
-    def _become_processor(self, channel: int, progress: int, not_for_children: tuple[int, ...]) -> NoReturn:
+    def _become_processor(
+        self, birth: Birth, channel: int, progress: int, not_for_children: tuple[int, ...]
+    ) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -105,7 +108,7 @@ class Nursery:
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
             _die_with_parent(self._pid)
-            processor.main(socket.socket(fileno=channel), progress, self._config)
+            processor.main(socket.socket(fileno=channel), progress, birth, self._config)
             code = 0
         except BaseException:  # nothing may return into the loop
             logging.getLogger(__name__).exception("a processor could not start")

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.config import ClusterConfig
 from scaler.errors import DeserializeObjectError, ProtocolError
@@ -44,6 +44,7 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
+from scaler.surroundings import Surroundings, enter
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
     AGENT_TO_PROCESSOR,
@@ -71,10 +72,22 @@ IDLE_TICKS = 8
 LONGEST_US = 2**32 - 1
 
 
-class Processor:
-    """The main loop."""
+class Birth(NamedTuple):
+    """What a process is told when it is made a processor."""
 
-    def __init__(self, channel: Channel, progress: Progress) -> None:
+    number: int
+    """never used again by its agent"""
+    nest_id: bytes
+    """what its clients show the scheduler"""
+
+
+class Processor(Surroundings):
+    """The main loop, and what the clients in its tasks find around them."""
+
+    def __init__(self, channel: Channel, progress: Progress, birth: Birth, address: str) -> None:
+        self.processor, self.nest_id = birth
+        self.address = address
+        self._task: RunTask | None = None
         self._channel = channel
         self._words = progress.words
         self._number = 0
@@ -101,6 +114,18 @@ class Processor:
             while True:
                 for header, frames in self._channel.receive():
                     self._take(header, frames)
+
+    # For the clients in its tasks
+
+    @property
+    def task(self) -> int:
+        return int(self._words[0])
+
+    @property
+    def child_priority(self) -> int:
+        return 0 if self._task is None else self._task.priority + 1
+
+    # From the agent
 
     def _take(self, header: bytes, frames: list[memoryview]) -> None:
         try:
@@ -158,6 +183,7 @@ class Processor:
             if words[1] < number <= words[2]:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
             else:
+                self._task = task
                 result = self._run(task)
                 after_task()
             unsent.append(result)
@@ -249,11 +275,11 @@ def _follow_agent(channel: int) -> None:
     os._exit(1)
 
 
-def main(connection: socket.socket, progress_descriptor: int, config: ClusterConfig) -> None:
+def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
     """Run in a process that was just forked for this. Returns when the agent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of the terminal: the agent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.environ["SCALER_ADDRESS"] = config.address  # where a client that is made inside a task connects to
+    os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
     set_up_logging(config.logging, own_files=True)
     with contextlib.suppress(ValueError, OSError, AttributeError):
         faulthandler.enable()  # a segmentation fault says where; not without a stderr
@@ -270,4 +296,6 @@ def main(connection: socket.socket, progress_descriptor: int, config: ClusterCon
     connection.setblocking(True)
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
-    Processor(Channel(connection), progress).run(after_task)
+    processor = Processor(Channel(connection), progress, birth, config.address)
+    enter(processor)
+    processor.run(after_task)

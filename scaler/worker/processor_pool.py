@@ -31,6 +31,7 @@ from typing import Any
 from scaler.actors.kit import Actor, ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor, handles
 from scaler.config import ClusterConfig
 from scaler.errors import ProtocolError
+from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
@@ -80,9 +81,9 @@ class NurseryDiedError(RuntimeError):
 
 
 def processor_pool(
-    shell: Shell, config: ClusterConfig, names: tuple[str, ...], slots: tuple[ActorRef, ...]
+    shell: Shell, config: ClusterConfig, names: tuple[str, ...], slots: tuple[ActorRef, ...], nest_id: bytes
 ) -> Supervisor:
-    """Return the supervisor of all processes of the node."""
+    """Return the supervisor of all processes of the node, whose clients show the scheduler `nest_id`."""
     budget = RestartBudget(times=3 * len(slots) + 2, within_seconds=30.0)
 
     def processors(starter: ActorRef) -> Supervisor:
@@ -97,7 +98,7 @@ def processor_pool(
 
     return Supervisor(
         (
-            ChildSpec("starter", ProcessStarter, lambda _peers: ProcessStarter(shell, config)),
+            ChildSpec("starter", ProcessStarter, lambda _peers: ProcessStarter(shell, config, nest_id)),
             ChildSpec("processors", Supervisor, lambda peers: processors(peers["starter"])),
         ),
         Strategy.REST_FOR_ONE,
@@ -119,8 +120,9 @@ class _NurseryLost:
 class ProcessStarter(Actor):
     """Owns the nursery process."""
 
-    def __init__(self, shell: Shell, config: ClusterConfig) -> None:
+    def __init__(self, shell: Shell, config: ClusterConfig, nest_id: bytes) -> None:
         self._shell = shell
+        self._nest_id = nest_id
         self._processors: dict[int, ActorRef] = {}
         self._reports = b""
         self._socket, theirs = socket.socketpair()
@@ -156,7 +158,7 @@ class ProcessStarter(Actor):
     def _start(self, start: StartProcess) -> None:
         self._processors[start.number] = start.processor
         try:
-            request = REQUEST.pack(START, start.number)
+            request = REQUEST.pack(START, start.number, self._nest_id)
             socket.send_fds(self._socket, [request], [start.channel, start.progress])
         except ConnectionError:
             pass  # the end of the connection is about to be read
@@ -168,7 +170,7 @@ class ProcessStarter(Actor):
     def _kill(self, kill: KillProcess) -> None:
         if kill.number in self._processors:
             with contextlib.suppress(ConnectionError):
-                self._socket.sendall(REQUEST.pack(KILL, kill.number))
+                self._socket.sendall(REQUEST.pack(KILL, kill.number, NO_ID))
 
     @handles(_NurseryLost)
     def _lost(self, _lost: _NurseryLost) -> None:

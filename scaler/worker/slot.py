@@ -209,6 +209,7 @@ class Slot(Actor):
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
+        self._link.send(down)
         work = self._work
         if work is None or work.number != down.number:
             return

@@ -162,6 +162,16 @@ class Simulation:
         self.run()
         return client
 
+    def nested_client(self, agent: SimulatedAgent, processor: int = 1, comes_back: bool = True) -> SimulatedClient:
+        """Return a client inside a task of `agent`, that has said hello, again if asked for it."""
+        client = SimulatedClient(self, ClientId(self.new_id(b"client")))
+        client.comes_back = comes_back
+        client.nest_id, client.processor = agent.nest_id, processor
+        self.peers.append(client)
+        client.connect()
+        self.run()
+        return client
+
     def agent(self, workers: int = 1, execute: Execute = succeed) -> SimulatedAgent:
         """Return an agent that has said hello."""
         agent = SimulatedAgent(self, NodeId(self.new_id(b"node")), workers, execute)
@@ -503,6 +513,8 @@ class SimulatedClient(SimulatedPeer):
     def __init__(self, simulation: Simulation, client_id: ClientId, function_id: ObjectId = FUNCTION_ID) -> None:
         super().__init__(simulation)
         self.client_id = client_id
+        self.nest_id, self.processor = NO_ID, 0
+        """of a client inside a task: its agent's, and the number of its processor there"""
         self.function_id = function_id
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {function_id: ("function", [b"code"])}
         """what it holds at the store"""
@@ -516,7 +528,8 @@ class SimulatedClient(SimulatedPeer):
         self.fetched: dict[ObjectId, bytes | None] = {}
 
     def hello(self) -> ClientHello:
-        return ClientHello(self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
+        own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
+        return ClientHello(*own, self.nest_id, self.processor)
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
@@ -628,6 +641,7 @@ class SimulatedAgent(SimulatedPeer):
     def __init__(self, simulation: Simulation, node_id: NodeId, workers: int, execute: Execute) -> None:
         super().__init__(simulation)
         self.node_id = node_id
+        self.nest_id = b"nest" + node_id[4:]
         self.execute = execute
         self.slots = [_Slot() for _ in range(workers)]
         self.started: list[RunTask] = []
@@ -645,9 +659,8 @@ class SimulatedAgent(SimulatedPeer):
 
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.node_id[-1]}-{index}" for index in range(len(self.slots)))
-        return WorkerHello(
-            self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.node_id, names, self._held()
-        )
+        own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.node_id, names, self._held())
+        return WorkerHello(*own, self.nest_id)
 
     def _held(self) -> bytes:
         runs = [run for slot in self.slots for run in slot.queue]

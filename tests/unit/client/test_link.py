@@ -270,8 +270,8 @@ class TestHostileInput:
 
 class TestThread:
     def entry(self, sink: Any) -> Any:
-        function = Functions(DefaultSerializer()).get(abs)
-        packed = ArgumentPacker(DefaultSerializer()).pack((-1,), {})
+        function = Functions(DefaultSerializer(), NOBODY).get(abs)
+        packed = ArgumentPacker(DefaultSerializer(), NOBODY).pack((-1,), {})
         task = Task(TaskId(IdSource()()), function.instruction.object_id, packed.block, b"")
         return task, sink, function.instruction, (), ()
 

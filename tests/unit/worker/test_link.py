@@ -21,6 +21,7 @@ from scaler.wire.messages import (
     HelloRequests,
     ObjectKept,
     ObjectRequest,
+    ProcessorGone,
     ResultsReceived,
     ResultsReceivedBatch,
     RunCancel,
@@ -36,11 +37,20 @@ from scaler.wire.messages import (
     WorkerHello,
 )
 from scaler.worker.link import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS, Link
-from scaler.worker.messages import FetchObject, ForgetEverything, Leave, LinkCut, ObjectsHere, SayWhatIsKept
+from scaler.worker.messages import (
+    FetchObject,
+    ForgetEverything,
+    Leave,
+    LinkCut,
+    ObjectsHere,
+    ProcessorDown,
+    SayWhatIsKept,
+)
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
 SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
+NEST_ID = b"n" * 16
 
 
 class RecordingDoor:
@@ -81,6 +91,7 @@ class Bench:
             names=("a", "b"),
             slots=tuple(self.dispatcher.spawn(slot) for slot in self.slots),
             objects=self.dispatcher.spawn(self.objects),
+            nest_id=NEST_ID,
             end=self.ends.append,
         )
         self.link = self.dispatcher.spawn(self.actor)
@@ -356,3 +367,17 @@ def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
     bench.up()
     bench.tell(DisconnectResponses([DisconnectResponse("shutdown")]))
     assert bench.ends == [0]
+
+
+def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() -> None:
+    bench = Bench().up()
+    bench.tell(ProcessorDown(4, 0, "died"))
+    assert bench.door.take() == [ProcessorGone(4)]
+    hello = bench.reconnect()
+    assert hello.nest_id == NEST_ID
+    assert ProcessorGone(4) in bench.door.take()
+    bench.tell(LinkCut("cut"))
+    bench.tell(ProcessorDown(5, 0, "died"))
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.welcome()
+    assert [item for item in bench.door.take() if type(item) is ProcessorGone] == [ProcessorGone(4), ProcessorGone(5)]

@@ -50,7 +50,8 @@ PROGRAM = """
 import socket, sys
 from scaler.config import ClusterConfig
 from scaler.worker import processor
-processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), ClusterConfig.from_json(sys.argv[3]))
+birth = processor.Birth(7, bytes(16))
+processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, ClusterConfig.from_json(sys.argv[3]))
 """
 
 

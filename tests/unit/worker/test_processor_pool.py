@@ -30,6 +30,8 @@ from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.processes
 
+NEST_ID = b"n" * 16
+
 
 class Node:
     """Slots and their processors in this process's own shell, between recorders; it is its own `Edge`."""
@@ -42,7 +44,7 @@ class Node:
         names = tuple(f"w{index}" for index in range(n_workers))
         self.slots: tuple[ActorRef, ...] = tuple(dispatcher.spawn(Slot(name, link, objects)) for name in names)
         config = ClusterConfig("tcp://127.0.0.1:1", n_workers)
-        self.pool = dispatcher.spawn(processor_pool(self.shell, config, names, self.slots))
+        self.pool = dispatcher.spawn(processor_pool(self.shell, config, names, self.slots, NEST_ID))
         self.stored: dict[ObjectId, StoredObject] = {}
         self.results: list[RunResult] = []
         self._condition: Callable[[], Any] = lambda: True

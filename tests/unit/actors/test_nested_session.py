@@ -1,0 +1,95 @@
+"""Clients inside tasks: they end with their processor or its agent, and never because they are silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.client_session import ClientSession
+from scaler.actors.nested_session import NestedSession
+from scaler.wire.messages import HelloReply, HelloRequest, ProcessorGone
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+LONG = Outcome(seconds=1000.0)
+
+
+@pytest.fixture
+def agent(simulation: Simulation) -> SimulatedAgent:
+    return simulation.agent(2, execute=lambda _run: LONG)
+
+
+@pytest.fixture
+def nested(simulation: Simulation, agent: SimulatedAgent) -> SimulatedClient:
+    return simulation.nested_client(agent, processor=7)
+
+
+def test_a_silent_client_in_a_task_keeps_its_tasks(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    tasks = nested.submit(2)
+    nested.hangs = True
+    simulation.advance(600.0)
+    assert len(simulation.sessions(NestedSession)) == 1
+    assert set(agent.queued) == set(tasks)
+
+
+def test_a_client_in_a_task_whose_connection_was_cut_has_all_the_time_to_come_back(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    tasks = nested.submit(2)
+    simulation.run()
+    nested.hangs = True
+    simulation.close_connection(nested.connection)
+    simulation.advance(600.0)
+    assert set(agent.queued) == set(tasks)
+    nested.hangs = False
+    nested.connect()
+    simulation.run()
+    assert len(simulation.sessions(NestedSession)) == 1
+    assert sorted(run.task_id for run in agent.started) == sorted(tasks)
+
+
+def test_when_its_processor_ends_its_tasks_are_cancelled(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    other = simulation.nested_client(agent, processor=8)
+    nested.submit(1)
+    kept = other.submit(1)
+    simulation.run()
+    nested.is_gone = True
+    agent.say(ProcessorGone(7))
+    simulation.run()
+    assert agent.queued == kept
+    assert len(simulation.sessions(NestedSession)) == 1
+
+
+def test_when_its_agent_is_lost_its_tasks_are_cancelled(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    other_agent = simulation.agent(1, execute=lambda _run: LONG)
+    nested.submit(3)
+    simulation.run()
+    nested.is_gone = True
+    agent.die()
+    simulation.advance(70.0)
+    assert simulation.sessions(NestedSession) == []
+    assert other_agent.queued == []
+
+
+def test_a_hello_that_is_slower_than_the_news_of_the_end_gets_no_session(
+    simulation: Simulation, agent: SimulatedAgent
+) -> None:
+    agent.say(ProcessorGone(9))
+    simulation.run()
+    simulation.nested_client(agent, processor=9, comes_back=False)
+    assert simulation.sessions(NestedSession) == []
+
+
+def test_a_client_in_a_task_of_nobody_waits_for_its_agent(simulation: Simulation) -> None:
+    elsewhere = Simulation()
+    agent = elsewhere.agent()
+    early = simulation.nested_client(agent, comes_back=False)
+    assert not early.said(HelloReply)
+    assert [request.reason for request in early.said(HelloRequest)] == [
+        "the agent that runs your task is not connected"
+    ]
+    assert simulation.sessions(ClientSession) == simulation.sessions(NestedSession) == []

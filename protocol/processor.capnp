@@ -15,6 +15,7 @@ struct AgentToProcessor {
       runTask @0 :Worker.RunTask;
       objectResponse @1 :Common.ObjectResponse;
       objectInstruction @2 :Common.ObjectInstruction;
+      collectGarbage @3 :CollectGarbage;
     }
   }
 }
@@ -29,6 +30,12 @@ struct ProcessorToAgent {
       runResult @1 :Worker.RunResult;
     }
   }
+}
+
+struct CollectGarbage {
+  # Between two tasks: run the interpreter's garbage collection, and give memory that is not used back to the system.
+  count @0 :UInt32;                    # number of items
+  trimAboveBytes @1 :List(UInt64);     # a processor with no more resident memory than this keeps it
 }
 
 struct ProcessorReady {

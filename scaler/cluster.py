@@ -250,6 +250,8 @@ class Cluster(_ChildProcess):
         worker_io_threads: int = 1,
         heartbeat_interval_seconds: float = 2,
         death_timeout_seconds: float = 300,
+        garbage_collect_interval_seconds: float = 30,
+        trim_memory_threshold_bytes: int = 1073741824,
         event_loop: str = "builtin",
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
@@ -263,6 +265,8 @@ class Cluster(_ChildProcess):
             io_threads=worker_io_threads,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             death_timeout_seconds=death_timeout_seconds,
+            garbage_collect_interval_seconds=garbage_collect_interval_seconds,
+            trim_memory_threshold_bytes=trim_memory_threshold_bytes,
             event_loop=event_loop,
             logging=LoggingConfig(_paths(logging_paths), logging_level, logging_config_file),
         )
@@ -306,6 +310,8 @@ class SchedulerClusterCombo:
         worker_timeout_seconds: an agent silent for so long is dead: its tasks go to others.
         object_retention_seconds: nodes keep functions that nobody needs any more for so long.
         death_timeout_seconds: the cluster ends itself when it was without a scheduler for so long.
+        garbage_collect_interval_seconds: what a worker's process did not use for so long is dropped there.
+        trim_memory_threshold_bytes: a process of the cluster with more memory gives back what it does not use.
         per_worker_queue_size: the most tasks at one worker, the running one included.
         crash_limit: how often a task may be running when its process dies before it fails.
         protected: whether `Client.shutdown()` is refused.
@@ -331,6 +337,8 @@ class SchedulerClusterCombo:
         worker_timeout_seconds: float = 60,
         object_retention_seconds: float = 60,
         death_timeout_seconds: float = 300,
+        garbage_collect_interval_seconds: float = 30,
+        trim_memory_threshold_bytes: int = 1073741824,
         per_worker_queue_size: int = 1000,
         crash_limit: int = 3,
         protected: bool = True,
@@ -361,6 +369,8 @@ class SchedulerClusterCombo:
             worker_io_threads=worker_io_threads,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             death_timeout_seconds=death_timeout_seconds,
+            garbage_collect_interval_seconds=garbage_collect_interval_seconds,
+            trim_memory_threshold_bytes=trim_memory_threshold_bytes,
             event_loop=event_loop,
             logging_paths=logging_paths,
             logging_level=logging_level,

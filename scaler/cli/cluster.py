@@ -34,6 +34,18 @@ NUMBERS = (
         "S",
         "without a scheduler for so long the cluster ends itself",
     ),
+    Option(
+        "garbage_collect_interval_seconds",
+        ("-gc", "--garbage-collect-interval-seconds"),
+        "S",
+        "objects and functions that no task of a worker used for so long are dropped from its process",
+    ),
+    Option(
+        "trim_memory_threshold_bytes",
+        ("-tm", "--trim-memory-threshold-bytes"),
+        "BYTES",
+        "a process with more memory than this gives back to the system what it does not use",
+    ),
     Option("io_threads", ("-it", "--io-threads"), "N", "threads for the network"),
 )
 

@@ -442,7 +442,19 @@ class DisconnectResponses(Batch[DisconnectResponse], item=DisconnectResponse):
     pass
 
 
-# Between agent and processor: `RunTask`, `RunResult`, `ObjectResponse` and `ObjectInstruction`, and this one.
+# Between agent and processor: `RunTask`, `RunResult`, `ObjectResponse` and `ObjectInstruction`, and these.
+
+
+@message
+class CollectGarbage:
+    """Between two tasks: collect what refers to itself only, and give back to the system what is not used."""
+
+    trim_above_bytes: U64
+    """a processor with no more memory than this keeps it"""
+
+
+class CollectGarbageBatch(Batch[CollectGarbage], item=CollectGarbage):
+    pass
 
 
 @message
@@ -509,7 +521,9 @@ SCHEDULER_TO_AGENT = Direction(
         DisconnectResponses,
     ),
 )
-AGENT_TO_PROCESSOR = Direction("AgentToProcessor", "processor", 5, (RunTasks, ObjectResponses, ObjectInstructions))
+AGENT_TO_PROCESSOR = Direction(
+    "AgentToProcessor", "processor", 5, (RunTasks, ObjectResponses, ObjectInstructions, CollectGarbageBatch)
+)
 PROCESSOR_TO_AGENT = Direction("ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults))
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,

@@ -2,7 +2,7 @@
 
     edge <--> Link <--> Slot 0..n-1 <--> Processor 0..n-1 (supervised) <--> processes
                 ^          ^
-                +-> ObjectCache
+                +-> ObjectCache          GarbageCollector --> Slot
 
 The agent never runs user code and never unpickles, so that heartbeats, cancels and the death of a processor are dealt
 with at once, whatever a task does. A failure of one of its actors other than the processors ends it, loudly: the
@@ -25,6 +25,7 @@ from scaler.config import ClusterConfig
 from scaler.ids import random_id
 from scaler.process.shell import Shell
 from scaler.worker.edge import Edge
+from scaler.worker.garbage_collector import GarbageCollector
 from scaler.worker.link import Link
 from scaler.worker.messages import Leave
 from scaler.worker.object_cache import ObjectCache
@@ -102,11 +103,15 @@ def _tree(shell: Shell, edge: Edge, config: ClusterConfig, names: tuple[str, ...
     def slot_spec(index: int) -> ChildSpec:
         return ChildSpec(f"slot-{index}", Slot, lambda peers: Slot(names[index], peers["link"], peers["objects"]))
 
+    def garbage_collector(slots: tuple[ActorRef, ...]) -> GarbageCollector:
+        return GarbageCollector(slots, config.garbage_collect_interval_seconds, config.trim_memory_threshold_bytes)
+
     return Supervisor(
         (
             ChildSpec("objects", ObjectCache, lambda peers: ObjectCache(peers["link"], slots(peers))),
             ChildSpec("pool", Supervisor, lambda peers: processor_pool(shell, config, names, slots(peers), nest_id)),
             *map(slot_spec, range(len(names))),
+            ChildSpec("garbage collector", GarbageCollector, lambda peers: garbage_collector(slots(peers))),
             ChildSpec("link", Link, link),
         ),
         Strategy.ONE_FOR_ALL,

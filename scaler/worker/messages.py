@@ -100,6 +100,11 @@ class ForgetEverything:
     """Another scheduler took over, which knows nothing of what is stored here."""
 
 
+@message
+class CollectionDue:
+    """An interval is over: what nobody used in it can be forgotten."""
+
+
 # Between slot, processor and nursery. A new processor has the address of the one before, so all these carry the
 # number of the one that is meant, which is never used again.
 
@@ -140,6 +145,13 @@ class HandObject:
 class DropObjects:
     number: int
     object_ids: Sequence[ObjectId]
+
+
+@message
+class CleanProcessor:
+    """Have it collect its garbage, and give back memory that it does not use."""
+
+    number: int
 
 
 @message

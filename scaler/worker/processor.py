@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import logging
 import os
 import pickle
@@ -33,6 +34,7 @@ from scaler.config import ClusterConfig
 from scaler.errors import DeserializeObjectError, ProtocolError
 from scaler.ids import ObjectId
 from scaler.process.logs import LineWriter, set_up_logging
+from scaler.process.memory import give_back_memory
 from scaler.serialization import (
     INLINE_BYTES,
     DefaultSerializer,
@@ -49,6 +51,7 @@ from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
     AGENT_TO_PROCESSOR,
     PROCESSOR_TO_AGENT,
+    CollectGarbageBatch,
     ObjectInstructions,
     ObjectResponses,
     ProcessorReady,
@@ -141,6 +144,8 @@ class Processor(Surroundings):
                 self._store(batch)  # type: ignore[arg-type]
             elif kind is ObjectInstructions:
                 self._forget(batch)  # type: ignore[arg-type]
+            elif kind is CollectGarbageBatch:
+                self._collect_garbage(batch)  # type: ignore[arg-type]
 
     # Objects
 
@@ -152,6 +157,11 @@ class Processor(Surroundings):
         for instruction in instructions:
             for table in (self._objects, self._values, self._functions):
                 table.pop(instruction.object_id, None)
+
+    def _collect_garbage(self, batch: CollectGarbageBatch) -> None:
+        gc.collect()
+        self._after_task()  # a finalizer may have printed
+        give_back_memory(min(item.trim_above_bytes for item in batch))
 
     def _read_function(self, object_id: ObjectId) -> tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]:
         serializer, function = function_from_frames(self._objects[object_id])

@@ -9,8 +9,8 @@ A processor that dies after it was ready ends in good order: its supervisor star
 for a task that kills its processor is not the node's failure. One that never gets ready is a failure: back-off, and
 too many end the agent.
 
-Slots write to the processors (`HandTasks`, `HandObject`, `DropObjects`, `KillProcessor`); those send them what
-became of it.
+Slots write to the processors (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `KillProcessor`); those send
+them what became of it.
 
 Must never: block on a processor.
 """
@@ -39,6 +39,7 @@ from scaler.wire.messages import (
     AGENT_TO_PROCESSOR,
     PROCESSOR_TO_AGENT,
     Batch,
+    CollectGarbage,
     InstructionKind,
     ObjectInstruction,
     ObjectResponse,
@@ -46,6 +47,7 @@ from scaler.wire.messages import (
 )
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.messages import (
+    CleanProcessor,
     DropObjects,
     HandObject,
     HandTasks,
@@ -91,7 +93,7 @@ def processor_pool(
             return ChildSpec(
                 f"processor-{index}",
                 Processor,
-                lambda _peers: Processor(shell, starter, slots[index], names[index]),
+                lambda _peers: Processor(shell, starter, slots[index], names[index], config),
             )
 
         return Supervisor(tuple(map(spec, range(len(slots)))), Strategy.ONE_FOR_ONE, budget)
@@ -201,12 +203,13 @@ _numbers = count(1)
 class Processor(Actor):
     """Owns one processor process and the channel to it."""
 
-    def __init__(self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str) -> None:
+    def __init__(self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str, config: ClusterConfig) -> None:
         self._number = next(_numbers)
         self._shell = shell
         self._starter = starter
         self._slot = slot
         self._name = name
+        self._trim_above_bytes = config.trim_memory_threshold_bytes
         self._pid = 0
         self._is_ready = False
         self._is_over = False
@@ -268,6 +271,11 @@ class Processor(Actor):
     def _drop_objects(self, drop: DropObjects) -> None:
         if drop.number == self._number:
             self._send([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in drop.object_ids])
+
+    @handles(CleanProcessor)
+    def _clean(self, clean: CleanProcessor) -> None:
+        if clean.number == self._number:
+            self._send([CollectGarbage(self._trim_above_bytes)])
 
     @handles(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:

@@ -26,6 +26,8 @@ from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.message import message
 from scaler.wire.messages import RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
 from scaler.worker.messages import (
+    CleanProcessor,
+    CollectionDue,
     DropObjects,
     ForgetObjects,
     HandObject,
@@ -86,6 +88,10 @@ class _Work:
     held_us: float = 0.0
     results_seen: int = 0
     has: set[ObjectId] = field(default_factory=set)
+    used: set[ObjectId] = field(default_factory=set)
+    """of these, what tasks needed that were handed since the last collection"""
+    results_collected: int = 0
+    """how many results had been seen at the last collection"""
     cancelled: set[tuple[TaskId, int]] = field(default_factory=set)
     is_doomed: bool = False
     """killed, and not dead yet"""
@@ -154,10 +160,28 @@ class Slot(Actor):
             self._expected_us.pop(object_id, None)
         work = self._work
         if work is not None:
-            known = work.has.intersection(forget.object_ids)
-            if known:
-                work.has -= known
-                work.processor.send(DropObjects(work.number, tuple(known)))
+            self._drop(work, work.has.intersection(forget.object_ids))
+
+    @handles(CollectionDue)
+    def _collection_due(self, _due: CollectionDue) -> None:
+        """Drop what no task needed since the last time. A processor that did nothing since then is left alone."""
+        work = self._work
+        if work is None:
+            return
+        unused = work.has - work.used
+        if not unused and work.results_seen == work.results_collected:
+            return
+        self._drop(work, unused)
+        work.processor.send(CleanProcessor(work.number))
+        work.results_collected = work.results_seen
+        work.used = {object_id for entry in work.held if entry is not None for object_id in _needs(entry.task)}
+
+    def _drop(self, work: _Work, object_ids: set[ObjectId]) -> None:
+        """Have the processor forget objects, after the tasks that it was handed."""
+        if object_ids:
+            work.has -= object_ids
+            work.used -= object_ids
+            work.processor.send(DropObjects(work.number, tuple(object_ids)))
 
     # From the processor
 
@@ -246,7 +270,7 @@ class Slot(Actor):
 
     def _take_chunk(self, work: _Work) -> list[RunTask]:
         """Move tasks from the queue to what is held, as many as fit and as have their objects."""
-        held, has, known = work.held, work.has, self._expected_us
+        held, used, known = work.held, work.used, self._expected_us
         chunk: list[RunTask] = []
         room_bytes = CHUNK_BYTES
         row = self._queue.first_row()
@@ -256,7 +280,7 @@ class Slot(Actor):
             room_bytes -= len(task.payload)
             if held and (work.held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
                 break
-            if (task.function_id not in has or task.object_ids) and not self._has_objects(work, task):
+            if (task.function_id not in used or task.object_ids) and not self._has_objects(work, task):
                 break
             row.popleft()
             if not row:
@@ -268,12 +292,16 @@ class Slot(Actor):
 
     def _has_objects(self, work: _Work, task: RunTask) -> bool:
         """Return whether the processor has all that the task needs; if not, ask for the rest."""
-        missing = [object_id for object_id in _needs(task) if object_id not in work.has]
+        needs = _needs(task)
+        missing = [object_id for object_id in needs if object_id not in work.has]
         for object_id in missing:
             if object_id not in self._awaited:
                 self._awaited.add(object_id)
                 self._objects.send(NeedObject(object_id, self.actor_ref))
-        return not missing
+        if missing:
+            return False
+        work.used.update(needs)
+        return True
 
     def _give(self, tasks: list[RunTask], status: TaskStatus, text: str = "") -> None:
         payload = text.encode()

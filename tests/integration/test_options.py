@@ -192,3 +192,74 @@ def test_a_scheduler_with_full_queues_uses_no_processor_time() -> None:
 
 def _is_idle(process: psutil.Process) -> bool:
     return bool(process.cpu_percent(interval=1.0) < 3.0)
+
+
+KEPT: list[bytearray] = []
+
+
+def leave_a_cycle(path: str) -> None:
+    """Leave something that only a collection of garbage finds; when it does, the file exists."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+        def __del__(self) -> None:
+            Path(path).touch()
+
+    Cycle()
+
+
+def resident_bytes() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def fragment_the_heap(path: str) -> tuple[int, int]:
+    """Leave 100 MB of free memory that the C library keeps, because something lies above it. Returns pid and rss."""
+    pieces = [bytearray(50_000) for _ in range(2000)]
+    KEPT.append(pieces[-1])
+    del pieces
+    leave_a_cycle(path)
+    return os.getpid(), resident_bytes()
+
+
+def use_and_measure(data: bytes) -> tuple[int, int]:
+    return os.getpid(), resident_bytes() * bool(data)
+
+
+def test_what_nobody_used_for_an_interval_is_dropped_and_read_again_when_it_is_needed() -> None:
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, "-n", "1", "-gc", "0.3", "-tm", "0") as _cluster,
+        Client(address) as client,
+    ):
+        reference = client.send_object(os.urandom(50_000_000))
+        pid, full_bytes = client.submit(use_and_measure, reference).result(30)
+        processor = psutil.Process(pid)
+        wait_until(lambda: processor.memory_info().rss < full_bytes - 40_000_000, "the value is dropped")
+        assert client.submit(use_and_measure, reference).result(30)[0] == pid
+
+
+def test_garbage_is_collected_every_interval(tmp_path: Path) -> None:
+    with scheduler() as (address, _), Client(address) as client:
+        with command("cluster", address, "-n", "1", "-gc", "0.3"):
+            client.submit(leave_a_cycle, str(tmp_path / "often")).result(30)
+            wait_until((tmp_path / "often").exists, "a collection")
+        with command("cluster", address, "-n", "1", "-gc", "1000"):
+            client.submit(leave_a_cycle, str(tmp_path / "seldom")).result(30)
+            client.submit(time.sleep, 1).result(30)
+            assert not (tmp_path / "seldom").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc gives memory back")
+def test_memory_above_the_threshold_is_given_back_and_below_it_is_kept(tmp_path: Path) -> None:
+    with scheduler() as (address, _), Client(address) as client:
+        with command("cluster", address, "-n", "1", "-gc", "0.3", "-tm", "20000000"):
+            pid, full_bytes = client.submit(fragment_the_heap, str(tmp_path / "low")).result(30)
+            processor = psutil.Process(pid)
+            wait_until(lambda: processor.memory_info().rss < full_bytes - 80_000_000, "memory is given back")
+        with command("cluster", address, "-n", "1", "-gc", "0.3", "-tm", "10000000000"):
+            pid, full_bytes = client.submit(fragment_the_heap, str(tmp_path / "high")).result(30)
+            wait_until((tmp_path / "high").exists, "a collection")
+            client.submit(len, "behind it").result(30)
+            assert psutil.Process(pid).memory_info().rss > full_bytes - 20_000_000

@@ -32,6 +32,7 @@ from scaler.wire.codec import TaskFailure, decode, encode
 from scaler.wire.messages import (
     AGENT_TO_PROCESSOR,
     PROCESSOR_TO_AGENT,
+    CollectGarbage,
     InstructionKind,
     ObjectInstruction,
     ObjectResponse,
@@ -460,3 +461,22 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
     assert driver.progress.executing == 2
     assert driver.process.wait(20) == 3
     driver.close()
+
+
+def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: Path) -> None:
+    def leave_a_cycle(path: str) -> None:
+        class Cycle:
+            def __init__(self) -> None:
+                self.own = self
+
+            def __del__(self) -> None:
+                Path(path).touch()
+
+        Cycle()
+
+    collected = tmp_path / "collected"
+    value_of(driver.call(leave_a_cycle, str(collected)))
+    assert not collected.exists()
+    driver.send(CollectGarbage(0))
+    value_of(driver.call(len, "behind it"))
+    assert collected.exists()

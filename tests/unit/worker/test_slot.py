@@ -8,6 +8,8 @@ from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
 from scaler.worker.messages import (
+    CleanProcessor,
+    CollectionDue,
     DropObjects,
     ForgetObjects,
     HandObject,
@@ -357,3 +359,81 @@ def test_order_is_kept_when_tasks_come_back_twice(bench: Bench) -> None:
     bench.processor_up()
     bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [tasks[1], tasks[2], late]
+
+
+# Garbage
+
+
+def dropped(bench: Bench) -> list[ObjectId]:
+    """What the processor was told to forget at the last collection; an error if it was not told to collect."""
+    drops = [object_id for drop in bench.processor.take(DropObjects) for object_id in drop.object_ids]
+    assert bench.processor.take(CleanProcessor) == [CleanProcessor(bench.number)]
+    return sorted(drops)
+
+
+def test_what_no_task_used_since_the_last_collection_is_dropped(bench: Bench) -> None:
+    bench = Bench().with_function(FUNCTION, OTHER)
+    for function in (FUNCTION, OTHER):
+        bench.know(function=function)
+    bench.tell(CollectionDue())
+    assert dropped(bench) == []
+    bench.know()
+    bench.tell(CollectionDue())
+    assert dropped(bench) == [OTHER]
+    bench.tell(CollectionDue())
+    assert dropped(bench) == [FUNCTION]
+
+
+def test_a_processor_that_did_nothing_since_the_last_collection_is_left_alone(bench: Bench) -> None:
+    bench.know()
+    for _ in range(2):
+        bench.tell(CollectionDue())
+        dropped(bench)
+    for _ in range(3):
+        bench.tell(CollectionDue())
+    assert bench.processor.messages == []
+
+
+def test_arguments_are_dropped_as_well_and_fetched_again_when_needed(bench: Bench) -> None:
+    task = bench.task(object_ids=OTHER)
+    bench.run(task)
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.handed() == [task]
+    bench.finish(task)
+    bench.know()
+    bench.tell(CollectionDue())
+    bench.know()
+    bench.processor.messages.clear()
+    bench.tell(CollectionDue())
+    assert dropped(bench) == [OTHER]
+    bench.objects.messages.clear()
+    again = bench.task(object_ids=OTHER)
+    bench.run(again)
+    assert [need.object_id for need in bench.objects.take(NeedObject)] == [OTHER]
+    assert bench.handed() == []
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.handed() == [again]
+
+
+def test_what_a_running_task_uses_is_not_dropped_however_long_it_takes(bench: Bench) -> None:
+    bench.run(bench.task())
+    bench.handed()
+    bench.processor.messages.clear()
+    for _ in range(5):
+        bench.tell(CollectionDue())
+    assert bench.processor.messages == []
+
+
+def test_collections_do_not_pile_up_behind_a_long_task(bench: Bench) -> None:
+    bench.know()
+    bench.run(bench.task())
+    bench.processor.messages.clear()
+    for _ in range(5):
+        bench.tell(CollectionDue())
+    assert dropped(bench) == []
+
+
+def test_a_collection_without_a_processor_does_nothing(bench: Bench) -> None:
+    bench.die(0)
+    bench.tell(CollectionDue())
+    assert bench.processor.messages == []

@@ -1,0 +1,45 @@
+"""Memory is measured, and given back above the threshold."""
+
+from __future__ import annotations
+
+import sys
+
+import psutil
+import pytest
+
+from scaler.process import memory
+from scaler.process.memory import give_back_memory, resident_bytes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is given back")
+
+PIECES, PIECE_BYTES = 2000, 50_000  # too small for a mapping of their own
+
+
+def test_resident_memory_is_what_the_system_says() -> None:
+    assert resident_bytes() == pytest.approx(psutil.Process().memory_info().rss, rel=0.1)
+
+
+def test_memory_below_the_threshold_is_kept() -> None:
+    assert not give_back_memory(resident_bytes() * 10)
+
+
+@pytest.mark.skipif(memory._trim is None, reason="not glibc")
+def test_memory_above_the_threshold_is_given_back() -> None:
+    pieces = [bytearray(PIECE_BYTES) for _ in range(PIECES)]
+    full_bytes = resident_bytes()
+    pinned = pieces[-1]  # at the top of the heap: below it, nothing is given back by itself
+    pieces.clear()
+    assert resident_bytes() > full_bytes - PIECES * PIECE_BYTES / 2
+    assert give_back_memory(0)
+    assert resident_bytes() < full_bytes - PIECES * PIECE_BYTES / 2
+    assert len(pinned) == PIECE_BYTES
+
+
+def test_without_a_trim_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_trim", None)
+    assert not give_back_memory(0)
+
+
+def test_a_system_that_does_not_say_has_no_resident_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_STATM", memory.Path("/nowhere"))
+    assert resident_bytes() == 0

@@ -16,6 +16,7 @@ The table outlives the actor: the supervisor holds it. Must never: look into a f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from scaler.actors.kit import Actor, ActorRef, handles
@@ -73,16 +74,17 @@ class Copies:
     """Which nodes have a copy of what, by object and by node. A node is known by its agent's session."""
 
     def __init__(self) -> None:
-        self.nodes: dict[ObjectId, set[ActorRef]] = {}
+        self.nodes: dict[ObjectId, dict[ActorRef, None]] = {}
+        """a set, in the order in which they got it: the same seed shall give the same messages"""
         self.objects: dict[ActorRef, set[ObjectId]] = {}
 
     def add(self, object_id: ObjectId, node: ActorRef) -> None:
-        self.nodes.setdefault(object_id, set()).add(node)
+        self.nodes.setdefault(object_id, {})[node] = None
         self.objects.setdefault(node, set()).add(object_id)
 
-    def remove_object(self, object_id: ObjectId) -> set[ActorRef]:
+    def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
         """Forget all copies of an object. Returns the nodes that have one."""
-        nodes = self.nodes.pop(object_id, set())
+        nodes = self.nodes.pop(object_id, {})
         for node in nodes:
             _discard(self.objects, node, object_id)
         return nodes
@@ -91,7 +93,10 @@ class Copies:
         """Forget all copies of a node. Returns the objects of which there is no other copy."""
         objects = self.objects.pop(node, set())
         for object_id in objects:
-            _discard(self.nodes, object_id, node)
+            nodes = self.nodes[object_id]
+            nodes.pop(node, None)
+            if not nodes:
+                del self.nodes[object_id]
         return objects - self.nodes.keys()
 
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 import os
 import platform
-import select
 import threading
 import time
 import weakref
@@ -29,9 +27,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import cloudpickle
-import zmq
 
 from scaler import surroundings
+from scaler.client.connection import Connection
 from scaler.client.future import Callbacks
 from scaler.client.inbox import Inbox
 from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
@@ -39,11 +37,8 @@ from scaler.client.patience import Patience
 from scaler.errors import DisconnectedError, ProtocolError
 from scaler.ids import NO_ID, ClientId, ObjectId, SchedulerId, TaskId
 from scaler.version import __version__
-from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
-    CLIENT_TO_SCHEDULER,
     PROTOCOL_VERSION,
-    SCHEDULER_TO_CLIENT,
     Batch,
     ClientDisconnect,
     ClientHeartbeat,
@@ -59,14 +54,11 @@ from scaler.wire.messages import (
     ObjectResponses,
     TaskResults,
 )
-from scaler.wire.sockets import DealerSocket
 
 LOGGER = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
 """How long the last words to a scheduler that is there may take."""
-
-POLL_MOST_SECONDS = 3600.0
 
 Command: TypeAlias = Callable[[], None]
 
@@ -112,10 +104,8 @@ class Link:
             ClientShutdownResponses: self._on_shutdown_responses,
             ClientHeartbeatEchos: _ignore,
         }
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket: DealerSocket | None = None
+        self._connection = Connection(address, self._inbox.descriptor)
         self._is_welcome = False
-        self._poller = select.poll()
         self._scheduler_id = SchedulerId(NO_ID)
         self._patience = Patience(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds)
         self.bad_message_count = 0
@@ -150,7 +140,7 @@ class Link:
             self._work.add(entry)
             self._patience.set_waiting(True, time.monotonic())
             self._send()
-            if self._socket is not None and self._socket.has_message():
+            if self._connection.has_message():
                 self._inbox.rouse()  # sending has looked at the socket: its descriptor does not tell it again
         except BaseException:
             self._is_doubtful = True
@@ -269,10 +259,8 @@ class Link:
         self._work.give_up(make_error, self._disconnected, tell=False)
         self._inbox.end()
         self.callbacks.close()
-        if self._socket is not None:
-            self._socket.close(GOODBYE_SECONDS if self._is_welcome else 0)
+        self._connection.end(GOODBYE_SECONDS if self._is_welcome else 0)
         self._is_welcome = False
-        self._context.term()
 
     def _listen(self) -> None:
         """Handle what the scheduler has said; if that is nothing, wait until there is something to do."""
@@ -280,16 +268,13 @@ class Link:
             return
         may_sleep = self._inbox.fall_asleep() and self._ending is None
         seconds = self._patience.seconds_to_next(time.monotonic()) if may_sleep else 0.0
-        poller = self._poller
         self._turn.release()
-        ready = {fd for fd, _ in poller.poll(math.ceil(min(seconds, POLL_MOST_SECONDS) * 1000))}
+        ready = self._connection.wait(seconds)
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
-        if self._socket is None:
-            return
         # Asked first and acted upon last: what arrived before the cut still counts.
-        was_cut = self._socket.monitor_descriptor in ready and self._socket.was_cut()
-        if was_cut or self._socket.descriptor in ready:
+        was_cut = self._connection.was_cut(ready)
+        if was_cut or self._connection.has_arrived(ready):
             self._receive()
         if was_cut:
             self._lose("it was cut")
@@ -298,27 +283,18 @@ class Link:
 
     def _receive(self) -> bool:
         """Handle what has arrived. Returns whether there was anything."""
-        message = self._next_message()
-        if message is None:
-            return False
-        while message is not None:
-            self._handle(message)
-            message = self._next_message()
-        return True
-
-    def _next_message(self) -> tuple[bytes, list[memoryview]] | None:
-        return None if self._socket is None else self._socket.receive()
-
-    def _handle(self, message: tuple[bytes, list[memoryview]]) -> None:
+        has_received = False
         try:
-            batches: list[Batch[Any]] = decode(SCHEDULER_TO_CLIENT, *message)
+            while (batches := self._connection.receive()) is not None:
+                has_received = True
+                self._on_heard(batches)
+                for batch in batches:
+                    self._handlers[type(batch)](batch)
         except ProtocolError as error:
             self.bad_message_count += 1
             self._lose(f"what came is no message of a scheduler: {error}")  # nobody knows which answers were in it
-            return
-        self._on_heard(batches)
-        for batch in batches:
-            self._handlers[type(batch)](batch)
+            return True
+        return has_received
 
     def _obey(self) -> None:
         """Do what other threads have queued."""
@@ -333,45 +309,37 @@ class Link:
         work = self._work
         if not work.out:
             return
-        if self._socket is None or not self._is_welcome:
+        if not self._is_welcome:
             work.drop_unsaid()
             return
         out, work.out = work.out, []
-        for header, frames in encode(CLIENT_TO_SCHEDULER, out):
-            self._socket.send(header, frames)
+        self._connection.send(out)
 
     # Its connection
 
     def _open(self) -> None:
         try:
-            self._socket = DealerSocket(self._context, self.address)
-        except zmq.ZMQError as error:
+            self._connection.open()
+        except OSError as error:
             self._closed_because = f"nobody can connect to {self.address}: {error}"
             self._ending = self._disconnected
             return
         self._patience.opened(time.monotonic())
-        self._poller = select.poll()
-        for descriptor in (self._inbox.descriptor, self._socket.descriptor, self._socket.monitor_descriptor):
-            self._poller.register(descriptor, select.POLLIN)
         hello = ClientHello(
             PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self.client_id
         )
         here = surroundings.current
         if self.address == here.address:
             hello = dataclasses.replace(hello, nest_id=here.nest_id, processor=here.processor)
-        for header, frames in encode(CLIENT_TO_SCHEDULER, [hello]):
-            self._socket.send(header, frames)
+        self._connection.send([hello])
 
     def _lose(self, reason: str) -> None:
         """Give a connection up, and open the next one: at once the first time, else after a pause."""
-        if self._socket is None:
+        if not self._connection.is_open:
             return
         LOGGER.debug("lost the connection to %s: %s", self.address, reason)
-        self._socket.close()
-        self._socket, self._is_welcome = None, False
-        self._is_doubtful = False
-        self._poller = select.poll()
-        self._poller.register(self._inbox.descriptor, select.POLLIN)
+        self._connection.close()
+        self._is_welcome = self._is_doubtful = False
         self._patience.lost(time.monotonic())
 
     def _on_hello_replies(self, batch: HelloReplies) -> None:

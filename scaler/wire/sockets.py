@@ -166,7 +166,11 @@ class DealerSocket:
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._monitor = _CutMonitor(self._socket)
-        self._socket.connect(address)
+        try:
+            self._socket.connect(address)
+        except zmq.ZMQError:
+            self.close()  # or its context could never end
+            raise
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self.monitor_descriptor = self._monitor.descriptor
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaler.client import link as link_module
+from scaler.client import connection as connection_module
 from scaler.client.arguments import ArgumentPacker
 from scaler.client.client import Client
 from scaler.client.functions import Functions
@@ -357,7 +357,7 @@ class TestThread:
             client = new_client(scheduler.address)
             futures = [client.submit(abs, n) for n in range(3)]
             scheduler.wait_for(Task, 3)
-            monkeypatch.setattr(link_module, "decode", fail)
+            monkeypatch.setattr(connection_module, "decode", fail)
             for future in futures:
                 with pytest.raises(DisconnectedError, match="bug"):
                     future.result(10)

@@ -1,0 +1,101 @@
+"""Connection: the socket that a client has at a time, or none; items in, batches out.
+
+Used by the link, by one thread at a time. A connection that is lost is never mended: the next one is a new socket. Must
+never: know what the items mean, or wait for anything but its descriptors.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Batch
+from scaler.wire.sockets import DealerSocket
+
+WAIT_MOST_SECONDS = 3600.0
+
+
+class Connection:
+    """The one connection of a link.
+
+    Args:
+        address: of the scheduler.
+        wake_descriptor: readable when another thread wants to end a `wait`.
+    """
+
+    def __init__(self, address: str, wake_descriptor: int) -> None:
+        self._address = address
+        self._wake_descriptor = wake_descriptor
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket: DealerSocket | None = None
+        self._poller = self._new_poller()
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
+
+    def _new_poller(self, *descriptors: int) -> select.poll:
+        poller = select.poll()
+        for descriptor in (self._wake_descriptor, *descriptors):
+            poller.register(descriptor, select.POLLIN)
+        return poller
+
+    def open(self) -> None:
+        """Start to connect.
+
+        Raises:
+            OSError: if nobody can connect to that address.
+        """
+        try:
+            self._socket = DealerSocket(self._context, self._address)
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, str(error)) from error
+        self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close it, if it is open; what was sent has `linger_seconds` to leave."""
+        socket, self._socket = self._socket, None
+        self._poller = self._new_poller()
+        if socket is not None:
+            socket.close(linger_seconds)
+
+    def end(self, linger_seconds: float = 0) -> None:
+        """Close it for good."""
+        self.close(linger_seconds)
+        self._context.term()
+
+    def wait(self, seconds: float) -> set[int]:
+        """Wait until there may be something to do. Returns the descriptors that said so."""
+        return {fd for fd, _ in self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000))}
+
+    def has_arrived(self, ready: set[int]) -> bool:
+        """Return whether, by what `wait` returned, there may be a message."""
+        return self._socket is not None and self._socket.descriptor in ready
+
+    def was_cut(self, ready: set[int]) -> bool:
+        """Return whether, by what `wait` returned, the connection is lost."""
+        return self._socket is not None and self._socket.monitor_descriptor in ready and self._socket.was_cut()
+
+    def has_message(self) -> bool:
+        """Return whether a message waits."""
+        return self._socket is not None and self._socket.has_message()
+
+    def receive(self) -> list[Batch[Any]] | None:
+        """Return the next message, or None if there is none.
+
+        Raises:
+            ProtocolError: if what has arrived is no message.
+        """
+        message = None if self._socket is None else self._socket.receive()
+        return None if message is None else decode(SCHEDULER_TO_CLIENT, *message)
+
+    def send(self, items: Sequence[Any]) -> None:
+        """Send items, if it is open."""
+        if self._socket is not None:
+            for header, frames in encode(CLIENT_TO_SCHEDULER, items):
+                self._socket.send(header, frames)

@@ -17,6 +17,9 @@ struct ClientToScheduler {
       objectRequest @4 :Common.ObjectRequest;
       clientHeartbeat @5 :ClientHeartbeat;
       clientDisconnect @6 :ClientDisconnect;
+      graphTask @7 :GraphTask;
+      graphNode @8 :GraphNode;
+      graphTaskCancel @9 :GraphTaskCancel;
     }
   }
 }
@@ -74,6 +77,32 @@ struct TaskResult {
                             # 6 not found, 7 missing objects, 8 internal error
   payload @3 :List(Data);   # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
   size @4 :List(UInt64);    # 0, or the bytes of a large result: request the object that has the task's id, then delete it
+}
+
+struct GraphTask {
+  # A graph of tasks: its nodes follow. The client makes up the id. Said again, its nodes follow again, from the first.
+  count @0 :UInt32;             # number of items
+  graphId @1 :Data;             # id column: the graphs
+  nodeCount @2 :List(UInt32);   # how many nodes the graph has
+  priority @3 :List(UInt32);    # of all its tasks, as in Task
+}
+
+struct GraphNode {
+  # The next node of a graph. Position 0 is the first one that was said; each comes after all that it depends on.
+  count @0 :UInt32;              # number of items
+  graphId @1 :Data;              # id column: the graph that each belongs to
+  taskId @2 :Data;               # id column: the tasks
+  functionId @3 :Data;           # id column: the objects that hold the functions
+  payload @4 :List(Data);        # the block of arguments, with results of other nodes in it, see README.md
+  objectIds @5 :List(Data);      # ids of the objects among the arguments, one after the other
+  dependencies @6 :List(Data);   # positions of the nodes it depends on, each once: UInt32, little-endian, one after the other
+  wanted @7 :Data;               # byte column: 1 = the client gets a TaskResult for it, 0 = only other nodes need it
+}
+
+struct GraphTaskCancel {
+  # Never run what is left of a graph, and stop what runs. The results of its wanted nodes still follow: canceled.
+  count @0 :UInt32;   # number of items
+  graphId @1 :Data;   # id column: the graphs
 }
 
 struct ClientHeartbeat {

@@ -15,6 +15,7 @@ from typing import Any, NewType
 TaskId = NewType("TaskId", bytes)
 ObjectId = NewType("ObjectId", bytes)
 """An object that is stored: an argument, a function, a large result."""
+GraphId = NewType("GraphId", bytes)
 ClientId = NewType("ClientId", bytes)
 NodeId = NewType("NodeId", bytes)
 """A cluster process."""

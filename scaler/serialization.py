@@ -233,13 +233,20 @@ def _modules_read(code: Any, namespace: Mapping[str, Any]) -> list[ModuleType] |
 # The block of arguments.
 
 _ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
-VALUE, OBJECT = 0, 1
+_RESULT_ARGUMENT = struct.Struct("<BHII")  # the same, and the position of a node
+ARGUMENT_HEADER_BYTES = _ARGUMENT.size
+VALUE, OBJECT, RESULT = 0, 1, 2
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
     """Return one argument of a call: a value (its bytes), or an object (its id)."""
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
+
+
+def result_argument(position: int) -> bytes:
+    """Return one positional argument of a graph's node: the result of the node at that position."""
+    return _RESULT_ARGUMENT.pack(RESULT, 0, 4, position)
 
 
 def plain_block(arguments: Sequence[Any]) -> bytes | None:
@@ -280,3 +287,38 @@ def read_arguments(
         else:
             positional.append(argument)
     return positional, keywords
+
+
+def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
+    """Return a block with results in the places of their positions, and the ids of the objects among those.
+
+    No value is read for that: the scheduler does it.
+
+    Args:
+        result: returns kind and data of the argument that the result at a position becomes.
+
+    Raises:
+        ValueError: if the block is malformed, or `result` raises it.
+    """
+    parts: list[bytes] = []
+    object_ids: list[bytes] = []
+    unpack, header_bytes = _ARGUMENT.unpack_from, _ARGUMENT.size
+    offset, end = 0, len(block)
+    try:
+        while offset < end:
+            kind, name_bytes, data_bytes = unpack(block, offset)
+            start = offset + header_bytes + name_bytes
+            following = start + data_bytes
+            if kind == RESULT:
+                kind, data = result(int.from_bytes(block[start:following], "little"))
+                parts += (_ARGUMENT.pack(kind, name_bytes, len(data)), block[offset + header_bytes : start], data)
+                if kind == OBJECT:
+                    object_ids.append(data)
+            else:
+                parts.append(block[offset:following])
+            offset = following
+    except struct.error as error:
+        raise ValueError(str(error)) from error
+    if offset != end:
+        raise ValueError("the last argument is cut off")
+    return b"".join(parts), b"".join(object_ids)

@@ -1,18 +1,22 @@
 """ClientSession: one client, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the client), the acceptor (the client is back on another connection) and its
-tasks; sends to its tasks, the object store, the acceptor and, through the outbox, to the client. It supervises its
-tasks: one that fails inside the scheduler is reported as failed, and nothing else happens.
+Written to by the edge (batches from the client), the acceptor (the client is back on another connection), its tasks
+and its graphs; sends to these, the object store, the acceptor and, through the outbox, to the client. It supervises
+them: a task or graph that fails inside the scheduler is reported as failed, and nothing else happens.
 """
 
 from __future__ import annotations
 
+from scaler.actors.graph import GraphActor
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
     BalancerRestarted,
+    CancelGraph,
     CancelTask,
     DeleteObject,
     FetchObject,
+    GraphEnded,
+    GraphNodeDone,
     OwnerLeft,
     ShutdownAsked,
     StoreObject,
@@ -21,12 +25,16 @@ from scaler.actors.messages import (
 )
 from scaler.actors.session import Services, Session
 from scaler.actors.task import Home, TaskActor
-from scaler.ids import ClientId, Connection, ObjectId, TaskId
+from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
+from scaler.serialization import Frames
 from scaler.wire.messages import (
     ClientDisconnects,
     ClientHeartbeatEcho,
     ClientHeartbeats,
     GoodbyeKind,
+    GraphNodes,
+    GraphTaskCancels,
+    GraphTasks,
     InstructionKind,
     ObjectInstruction,
     ObjectInstructions,
@@ -58,6 +66,7 @@ class ClientSession(Session):
         self._object_store = services.object_store
         self._crash_limit = crash_limit
         self._tasks: dict[TaskId, ActorRef] = {}
+        self._graphs: dict[GraphId, ActorRef] = {}
 
     def on_start(self) -> None:
         super().on_start()
@@ -78,6 +87,44 @@ class ClientSession(Session):
             task = self._tasks.get(cancel.task_id)
             if task is not None:  # else its result is on the way
                 task.send(CancelTask())
+
+    @handles(GraphTasks)
+    def _announce(self, batch: GraphTasks) -> None:
+        for spec in batch:
+            graph = self._graphs.get(spec.graph_id)
+            if graph is None or graph.is_stopped():
+                self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home))
+            else:
+                graph.send(spec)  # it was sent again after a cut
+
+    @handles(GraphNodes)
+    def _hear_nodes(self, batch: GraphNodes) -> None:
+        by_graph: dict[GraphId, GraphNodes] = {}
+        for node in batch:
+            nodes = by_graph.get(node.graph_id)
+            if nodes is None:
+                nodes = by_graph[node.graph_id] = GraphNodes()
+            nodes.append(node)
+        for graph_id, nodes in by_graph.items():
+            graph = self._graphs.get(graph_id)
+            if graph is None or graph.is_stopped():
+                self._refuse(nodes)
+            else:
+                graph.send(nodes)
+
+    def _refuse(self, nodes: GraphNodes) -> None:
+        """The rest of a graph that has failed here, or was never announced."""
+        for node in nodes:
+            if node.wanted:
+                sentence = b"the scheduler does not know the graph of this task"
+                self._outbox.put(self._connection, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
+
+    @handles(GraphTaskCancels)
+    def _cancel_graphs(self, batch: GraphTaskCancels) -> None:
+        for cancel in batch:
+            graph = self._graphs.get(cancel.graph_id)
+            if graph is not None:  # else its last result is on the way
+                graph.send(CancelGraph())
 
     @handles(ObjectInstructions)
     def _instruct(self, batch: ObjectInstructions) -> None:
@@ -131,12 +178,29 @@ class ClientSession(Session):
         if self._tasks.pop(result.task_id, None) is None:
             return
         if done.frames:
-            object_id = ObjectId(result.task_id)
-            self._object_store.send(StoreObject(object_id, self._client_id, "", done.frames, held=True))
+            self._store_result(result, done.frames)
         self._outbox.put(self._connection, result)
 
+    def _store_result(self, result: TaskResult, frames: Frames) -> None:
+        self._object_store.send(StoreObject(ObjectId(result.task_id), self._client_id, "", frames, held=True))
+
+    @handles(GraphNodeDone)
+    def _node_done(self, done: GraphNodeDone) -> None:
+        if done.frames:
+            self._store_result(done.result, done.frames)
+        self._outbox.put(self._connection, done.result)
+
+    @handles(GraphEnded)
+    def _graph_ended(self, ended: GraphEnded) -> None:
+        if self._graphs.get(ended.graph_id) is ended.graph:
+            del self._graphs[ended.graph_id]
+
     @handles(ChildFailed)
-    def _task_failed(self, failed: ChildFailed) -> None:
+    def _child_failed(self, failed: ChildFailed) -> None:
+        for graph_id, graph in self._graphs.items():
+            if graph is failed.child:  # it has said itself which tasks fail with it
+                del self._graphs[graph_id]
+                return
         for task_id, task in self._tasks.items():
             if task is failed.child:
                 sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
@@ -146,18 +210,20 @@ class ClientSession(Session):
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
-        for task in self._tasks.values():
-            task.send(restarted)
+        for child in (*self._tasks.values(), *self._graphs.values()):
+            child.send(restarted)
 
     # Its end
 
     def _leave(self) -> None:
         for task in self._tasks.values():
             task.send(CancelTask())
-        self._tasks = {}
+        for graph in self._graphs.values():
+            graph.send(CancelGraph())
+        self._tasks, self._graphs = {}, {}
         self._object_store.send(OwnerLeft(self._client_id))
         super()._leave()
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: open tasks."""
-        return {"tasks": len(self._tasks)}
+        """Return counts: open tasks, open graphs."""
+        return {"tasks": len(self._tasks), "graphs": len(self._graphs)}

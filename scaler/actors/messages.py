@@ -7,7 +7,7 @@ Commands are imperative, facts in the past tense; each says who sends it to whom
 from __future__ import annotations
 
 from scaler.actors.kit import ActorRef
-from scaler.ids import ClientId, Connection, ObjectId, TaskId
+from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
 from scaler.wire.messages import ClientHello, Task, TaskResult, WorkerHello
@@ -89,15 +89,39 @@ class RunLost:
 
 @message
 class CancelTask:
-    """client session -> task: never run, or stop."""
+    """client session or graph -> task: never run, or stop."""
 
 
 @message
 class TaskDone:
-    """task -> client session: this is my end."""
+    """task -> client session or graph: this is my end."""
 
     result: TaskResult
     frames: Frames
+
+
+# Graphs
+
+
+@message
+class CancelGraph:
+    """client session -> graph: start nothing more, and stop what runs."""
+
+
+@message
+class GraphNodeDone:
+    """graph -> client session: a node that your client wants has ended."""
+
+    result: TaskResult
+    frames: Frames
+
+
+@message
+class GraphEnded:
+    """graph -> client session: all my nodes have ended, and so do I. A graph that came after me may have my id."""
+
+    graph_id: GraphId
+    graph: ActorRef
 
 
 # The balancer and its workers
@@ -159,12 +183,13 @@ class BalancerRestarted:
 
 @message
 class StoreObject:
-    """client session -> object store: keep this. `held` by its client until deleted, else as long as tasks use it.
-    `is_function`: its id says what it is, so it may come again, and nodes keep their copies for a while.
+    """client session or graph -> object store: keep this. `held` by its client until deleted, else as long as tasks use
+    it; what a graph stores has no owner. `is_function`: its id says what it is, so it may come again, and nodes keep
+    their copies for a while.
     """
 
     object_id: ObjectId
-    owner: ClientId
+    owner: ClientId | None
     name: str
     frames: Frames
     held: bool
@@ -192,14 +217,14 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task -> object store: I need these until I say otherwise."""
+    """task or graph -> object store: I need these until I say otherwise."""
 
     object_ids: bytes
 
 
 @message
 class ReleaseObjects:
-    """task -> object store: I need these no more."""
+    """task or graph -> object store: I need these no more."""
 
     object_ids: bytes
 

@@ -1,8 +1,8 @@
 """ObjectStore: what is too large for a message, or needed more than once: functions, large arguments, large results.
 
-Written to by client sessions (store, delete, fetch, the client left), tasks (use, release) and agent sessions (fetch,
-what their agent has, the agent left). What is asked for goes to the outbox; agent sessions are told which copies their
-agents shall delete.
+Written to by client sessions (store, delete, fetch, the client left), graphs (store, use, release), tasks (use,
+release) and agent sessions (fetch, what their agent has, the agent left). What is asked for goes to the outbox; agent
+sessions are told which copies their agents shall delete.
 
 An object is kept while a client holds it or a task uses it. Then its bytes are forgotten here at once, and deleted on
 the nodes that fetched a copy; only copies of functions stay there for the retention time, because a function has the
@@ -150,10 +150,13 @@ class ObjectStore(Actor):
             self._retained.pop(store.object_id, None)  # the copies are of use again
         elif stored.location:
             self._store_again(stored, store)
-        stored.owners.add(store.owner)
+        owner = store.owner
+        if owner is None:
+            return  # it goes with those that use it
+        stored.owners.add(owner)
         if store.held:
-            stored.holders.add(store.owner)
-        self._table.owned.setdefault(store.owner, set()).add(store.object_id)
+            stored.holders.add(owner)
+        self._table.owned.setdefault(owner, set()).add(store.object_id)
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
         """The bytes come as they were asked for; or the client is back after a cut, and perhaps never heard of that."""

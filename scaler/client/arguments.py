@@ -14,6 +14,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.travel import in_a_task_for
 from scaler.ids import IdSource, ObjectId
 from scaler.serialization import (
+    ARGUMENT_HEADER_BYTES,
     INLINE_BYTES,
     OBJECT,
     VALUE,
@@ -84,6 +85,13 @@ class ArgumentPacker:
         if "" in keywords:
             raise TypeError("a keyword argument needs a name")  # in a block, no name means positional
         return self._pack([("", argument) for argument in arguments] + list(keywords.items()))
+
+    def as_object(self, packed: PackedArguments) -> PackedArguments:
+        """Return one positional argument whose value is in the block, with an object in its place."""
+        data = packed.block[ARGUMENT_HEADER_BYTES:]
+        instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
+        object_id = instruction.object_id
+        return PackedArguments(argument_block(OBJECT, object_id), object_id, [instruction])
 
     def _pack(self, named: list[tuple[str, Any]]) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from scaler.client.arguments import ArgumentPacker
 from scaler.client.freezing import freeze_for
 from scaler.client.functions import Functions
 from scaler.client.future import ScalerFuture
+from scaler.client.graph import pack_graph
 from scaler.client.link import Link
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
@@ -197,6 +198,48 @@ class Client:
         function = self._functions.get(fn)
         run = MapRun(function, self._packer, self._serializer, self._link, timeout)
         return run.run(iterable_of_tuples, progress)
+
+    def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
+        """Run what `keys` need of a graph, and return key -> value in the order of `keys`.
+
+        A graph is a dictionary. A value that is a tuple beginning with a function is a call: its arguments that are
+        strings are keys, whose values or results it gets; all others are literals. Any other value is data.
+
+        A node that fails fails every node that needs it with the same exception; the rest goes on.
+
+        Args:
+            graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.
+            keys: the keys whose values are wanted. Nothing that they do not need runs.
+            block: whether to wait for the values. If not, they are futures; to cancel one cancels the whole graph.
+
+        Raises:
+            KeyError: if a key or an argument is not in the graph, or a key is asked for twice.
+            TypeError: if the graph is malformed, or a function does not take the arguments of its node.
+            graphlib.CycleError: if nodes depend on each other in a circle.
+            SerializeObjectError: if a function or a value cannot be serialised.
+            MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
+            DisconnectedError: if the client is disconnected.
+            BaseException: what the first of the `keys` to have failed raised, if `block`.
+        """
+        self._link.check_open()
+        open_graph, tasks = pack_graph(graph, keys, self._functions, self._packer)
+        futures: dict[str, ScalerFuture] = {}
+        for key, task_id in tasks.items():
+            future = futures[key] = ScalerFuture(task_id or TaskId(self._new_id()), self._link, self._serializer, self)
+            if task_id is None:
+                future.settle(graph[key])
+            else:
+                open_graph.sinks[task_id] = future
+        if open_graph.sinks:
+            self._link.submit_graph(open_graph)
+        if not block:
+            return futures
+        try:
+            return {key: future.result() for key, future in futures.items()}
+        except (KeyboardInterrupt, SystemExit):
+            for future in futures.values():
+                future.cancel()
+            raise
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Changing it afterwards changes nothing.

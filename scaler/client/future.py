@@ -178,6 +178,11 @@ class ScalerFuture(Future[Any]):
             return asyncio.get_running_loop().run_in_executor(None, self.result).__await__()
         return asyncio.wrap_future(self).__await__()
 
+    def settle(self, value: Any) -> None:
+        """End with a value that needs no task; before anybody else has the future."""
+        self._outcome = (value, None)
+        self.set_result(None)
+
     # For the link's thread
 
     def deliver(self, result: TaskResult) -> None:

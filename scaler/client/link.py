@@ -32,6 +32,7 @@ from scaler import surroundings
 from scaler.client.connection import Connection
 from scaler.client.future import Callbacks
 from scaler.client.inbox import Inbox
+from scaler.client.open_graphs import OpenGraph
 from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
 from scaler.client.patience import Patience
 from scaler.errors import DisconnectedError, ProtocolError
@@ -126,6 +127,11 @@ class Link:
                     self._send_at_once(entry)
                     return
         self._put(entry)
+
+    def submit_graph(self, graph: OpenGraph) -> None:
+        """Send a graph."""
+        self.check_open()
+        self._inbox.put(_Request(partial(self._work.add_graph, graph), graph))
 
     def _is_idle(self) -> bool:
         """Return whether the thread sleeps with nothing open: to wake it up would cost more than to do its work."""
@@ -411,7 +417,7 @@ class _Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Receiver | _Asker) -> None:
+    def __init__(self, command: Command, receiver: Receiver | OpenGraph | _Asker) -> None:
         self.command = command
         self.receiver = receiver
 

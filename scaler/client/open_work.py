@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 from scaler.client.object_reference import ObjectReference
+from scaler.client.open_graphs import OpenGraph, OpenGraphs
 from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import ObjectId, TaskId
@@ -21,6 +23,7 @@ from scaler.wire.messages import (
     ClientDisconnect,
     ClientShutdownResponse,
     GoodbyeKind,
+    GraphTaskCancel,
     InstructionKind,
     ObjectInstruction,
     ObjectRequest,
@@ -92,6 +95,7 @@ class OpenWork:
         self.out: list[Any] = []
         """what is to be said next"""
         self._tasks: dict[TaskId, OpenTask] = {}
+        self._graphs = OpenGraphs()
         self._requests: dict[ObjectId, Receiver] = {}
         self._shutdowns: list[ShutdownReply] = []
         self._functions: dict[ObjectId, ObjectInstruction] = {}
@@ -104,7 +108,7 @@ class OpenWork:
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
-        return bool(self._tasks or self._requests or self._shutdowns)
+        return bool(self._tasks or self._graphs or self._requests or self._shutdowns)
 
     # What the client asks for
 
@@ -117,6 +121,19 @@ class OpenWork:
             self.out.extend(map(_said, objects))
         self.out.append(task)
 
+    def add_graph(self, graph: OpenGraph) -> None:
+        """Send a graph; its sinks hear of the results."""
+        self._graphs.add(graph)
+        for function in graph.functions:
+            if function.object_id not in self._functions:
+                self._add_function(function)
+        self._say_graph(graph)
+
+    def _say_graph(self, graph: OpenGraph) -> None:
+        self.out.extend(map(_said, graph.objects))
+        self.out.append(graph.spec)
+        self.out.extend(graph.nodes_to_say())
+
     def _add_function(self, function: ObjectInstruction) -> None:
         if len(self._functions) >= self._functions_limit:
             self._forget_functions()
@@ -126,6 +143,7 @@ class OpenWork:
     def _forget_functions(self) -> None:
         """Let go of functions that no open task runs: some programs make a new one for each task."""
         used = {entry[0].function_id for entry in self._tasks.values()}
+        used.update(function.object_id for function in self._graphs.functions())
         unused = [object_id for object_id in self._functions if object_id not in used]
         for object_id in unused:
             del self._functions[object_id]
@@ -133,11 +151,16 @@ class OpenWork:
         self._functions_limit = max(FUNCTIONS_KEPT, 2 * len(self._functions))
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel a task, unless its result has come. Its sink hears that it was cancelled."""
+        """Cancel a task, or its whole graph, unless its result has come. Sinks hear that they were cancelled."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.out.append(TaskCancel(task_id))
             entry[1].fail(_cancelled)
+            return
+        graph = self._graphs.remove(task_id)
+        if graph is not None:
+            self.out.append(GraphTaskCancel(graph.spec.graph_id))
+            graph.fail(_cancelled)
 
     def abandon(self, sink: object) -> None:
         """Cancel all tasks of `sink`, which is not interested any more."""
@@ -172,11 +195,15 @@ class OpenWork:
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
-        self.out.extend(map(TaskCancel, list(self._tasks)))
+        self._say_cancels()
         self._delete([*self._held, *self._functions, *self._results])
         self._held, self._functions, self._results = {}, {}, set()
         self._fail_tasks(make_error)
         self._fail_requests(missing_result)
+
+    def _say_cancels(self) -> None:
+        self.out.extend(map(TaskCancel, self._tasks))
+        self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self._graphs)
 
     def shut_down(self, reply: ShutdownReply) -> None:
         """Ask the scheduler to end."""
@@ -193,10 +220,10 @@ class OpenWork:
         touched: Sink | None = None
         for result in results:
             entry = pop(result.task_id, None)
-            if entry is None:
+            sink = entry[1] if entry is not None else self._graphs.pop_sink(result.task_id)
+            if sink is None:
                 self._on_late(result)
                 continue
-            sink = entry[1]
             if sink is not touched:
                 if touched is not None:
                     touched.notify()
@@ -235,7 +262,9 @@ class OpenWork:
             self.out.append(instruction)
 
     def _made_for_a_task(self, object_id: ObjectId) -> ObjectInstruction | None:
-        objects = (instruction for entry in self._tasks.values() for instruction in entry[3])
+        of_tasks = (entry[3] for entry in self._tasks.values())
+        of_graphs = (graph.objects for graph in self._graphs)
+        objects = chain.from_iterable(chain(of_tasks, of_graphs))
         return next((instruction for instruction in objects if instruction.object_id == object_id), None)
 
     def on_shutdown_response(self, response: ClientShutdownResponse) -> None:
@@ -257,17 +286,21 @@ class OpenWork:
         self.out.extend(map(_said, self._held.values()))
         for entry in self._tasks.values():
             self._functions.setdefault(entry[2].object_id, entry[2])
+        for function in self._graphs.functions():
+            self._functions.setdefault(function.object_id, function)
         self.out.extend(self._functions.values())
         for task, _, _, objects, _ in self._tasks.values():
             self.out.extend(map(_said, objects))
             self.out.append(task)
+        for graph in self._graphs:
+            self._say_graph(graph)
         self.out.extend(map(ObjectRequest, self._requests))
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
     def drop_unsaid(self) -> None:
         """Nothing can be said at present: keep of `out` only what `say_again` does not make of the tables."""
-        self.out = [item for item in self.out if isinstance(item, TaskCancel) or _is_delete(item)]
+        self.out = [item for item in self.out if isinstance(item, (TaskCancel, GraphTaskCancel)) or _is_delete(item)]
 
     def give_up(self, make_error: MakeError, make_request_error: MakeError, tell: bool) -> None:
         """Fail everything that waits.
@@ -279,7 +312,7 @@ class OpenWork:
         """
         self.drop_unsaid()
         if tell:
-            self.out.extend(map(TaskCancel, list(self._tasks)))
+            self._say_cancels()
         else:
             self.out = []
         self._fail_tasks(make_error)
@@ -290,8 +323,11 @@ class OpenWork:
 
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}
+        graphs, self._graphs = self._graphs, OpenGraphs()
         for entry in entries.values():
             entry[1].fail(make_error)
+        for graph in graphs:
+            graph.fail(make_error)
 
     def _fail_requests(self, make_error: MakeError) -> None:
         requests, self._requests = self._requests, {}

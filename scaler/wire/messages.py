@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
 
@@ -30,6 +30,7 @@ U32 = Annotated[int, "u32"]
 U64 = Annotated[int, "u64"]
 Id = Annotated[bytes, "id"]
 TaskIdColumn = Annotated[TaskId, "id"]
+GraphIdColumn = Annotated[GraphId, "id"]
 ObjectIdColumn = Annotated[ObjectId, "id"]
 Bytes = Annotated[bytes, "bytes"]
 Text = Annotated[str, "text"]
@@ -251,6 +252,52 @@ class TaskResult:
 
 
 class TaskResults(Batch[TaskResult], item=TaskResult):
+    pass
+
+
+@message
+class GraphTask:
+    """A graph: so many nodes of it follow. Said again, it means that they follow once more, from the first."""
+
+    graph_id: GraphIdColumn
+    node_count: U32
+    priority: U32 = 0
+    """of all its tasks, as in `Task`"""
+
+
+class GraphTasks(Batch[GraphTask], item=GraphTask):
+    pass
+
+
+@message
+class GraphNode:
+    """The next node of a graph: a task that runs when those before it that it depends on have ended well."""
+
+    graph_id: GraphIdColumn
+    task_id: TaskIdColumn
+    function_id: ObjectIdColumn
+    payload: Bytes
+    """the block of arguments; the results of other nodes are in it by their positions"""
+    object_ids: Bytes
+    """as in `Task`"""
+    dependencies: Bytes
+    """the positions of the nodes it depends on, each once: UInt32, little-endian, counted from 0; all before its own"""
+    wanted: U8
+    """whether the client wants the result"""
+
+
+class GraphNodes(Batch[GraphNode], item=GraphNode):
+    pass
+
+
+@message
+class GraphTaskCancel:
+    """Never run what is left of the graph, and stop what runs."""
+
+    graph_id: GraphIdColumn
+
+
+class GraphTaskCancels(Batch[GraphTaskCancel], item=GraphTaskCancel):
     pass
 
 
@@ -483,7 +530,18 @@ CLIENT_TO_SCHEDULER = Direction(
     "ClientToScheduler",
     "client",
     1,
-    (ClientHellos, Tasks, TaskCancels, ObjectInstructions, ObjectRequests, ClientHeartbeats, ClientDisconnects),
+    (
+        ClientHellos,
+        Tasks,
+        TaskCancels,
+        ObjectInstructions,
+        ObjectRequests,
+        ClientHeartbeats,
+        ClientDisconnects,
+        GraphTasks,
+        GraphNodes,
+        GraphTaskCancels,
+    ),
 )
 SCHEDULER_TO_CLIENT = Direction(
     "SchedulerToClient",

@@ -20,12 +20,15 @@ import cloudpickle
 import zmq
 
 from scaler.errors import MissingObjects, ProtocolError
-from scaler.ids import Connection, ObjectId, SchedulerId, TaskId, random_id
+from scaler.ids import Connection, GraphId, ObjectId, SchedulerId, TaskId, random_id
 from scaler.serialization import (
     INLINE_BYTES,
+    OBJECT,
+    VALUE,
     Frames,
     from_frames,
     function_from_frames,
+    put_results,
     read_arguments,
     size_of,
     to_frames,
@@ -41,6 +44,9 @@ from scaler.wire.messages import (
     ClientHello,
     ClientShutdownResponse,
     GoodbyeKind,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
     HelloReply,
     InstructionKind,
     ObjectInstruction,
@@ -58,6 +64,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAIT_SECONDS = 10.0
+
+
+class _Graph:
+    """The nodes of a graph, and what became of them."""
+
+    def __init__(self, spec: GraphTask) -> None:
+        self.spec = spec
+        self.nodes: list[GraphNode] = []
+        self.results: list[TaskResult] = []
+
+    def argument(self, position: int) -> tuple[int, bytes]:
+        result = self.results[position]
+        return (OBJECT, result.task_id) if result.size else (VALUE, result.payload)
 
 
 class FakeScheduler:
@@ -79,6 +98,7 @@ class FakeScheduler:
         self.objects: dict[ObjectId, Frames] = {}
         self.message_count = self.bad_message_count = 0
         self._canceled: set[TaskId] = set()
+        self._graphs: dict[GraphId, _Graph] = {}
         self._commands: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._wake_receiver, self._wake_sender = os.pipe()
@@ -184,7 +204,9 @@ class FakeScheduler:
             if isinstance(item, ClientHello):
                 self.connections.append(connection)
             answer = self._answers.get(type(item), lambda *_: None)(self, item)
-            if answer is not None:
+            if isinstance(answer, list):
+                answers += answer
+            elif answer is not None:
                 answers.append(answer)
         with self._changed:  # before the answers leave: who has one may count on it
             self.heard += items
@@ -225,6 +247,31 @@ class FakeScheduler:
     def _on_cancel(self, cancel: TaskCancel) -> TaskResult | None:
         return None if self.answers_tasks else TaskResult(cancel.task_id, TaskStatus.CANCELED, b"", 0)
 
+    def _on_graph(self, graph: GraphTask) -> None:
+        self._graphs[graph.graph_id] = _Graph(graph)
+
+    def _on_node(self, node: GraphNode) -> list[TaskResult]:
+        """Run nodes as they come: those that they need have come before."""
+        graph = self._graphs[node.graph_id]
+        graph.nodes.append(node)
+        if not self.answers_tasks:
+            return []
+        positions = [node.dependencies[i : i + 4] for i in range(0, len(node.dependencies), 4)]
+        needed = [graph.results[int.from_bytes(packed, "little")] for packed in positions]
+        result = next((each for each in needed if each.status), None)
+        if result is None:
+            block, object_ids = put_results(node.payload, graph.argument)
+            task = Task(node.task_id, node.function_id, block, node.object_ids + object_ids)
+            result = self._result_of(task)
+        result = TaskResult(node.task_id, result.status, result.payload, result.size)
+        graph.results.append(result)
+        return [result] if node.wanted else []
+
+    def _on_graph_cancel(self, cancel: GraphTaskCancel) -> list[TaskResult]:
+        graph = self._graphs.get(cancel.graph_id)
+        nodes = [] if self.answers_tasks or graph is None else graph.nodes
+        return [TaskResult(node.task_id, TaskStatus.CANCELED, b"", 0) for node in nodes if node.wanted]
+
     def _on_goodbye(self, goodbye: ClientDisconnect) -> ClientShutdownResponse | None:
         if goodbye.kind != GoodbyeKind.SHUTDOWN:
             return None
@@ -237,6 +284,9 @@ class FakeScheduler:
         ObjectRequest: _on_request,
         Task: _on_task,
         TaskCancel: _on_cancel,
+        GraphTask: _on_graph,
+        GraphNode: _on_node,
+        GraphTaskCancel: _on_graph_cancel,
         ClientDisconnect: _on_goodbye,
     }
 

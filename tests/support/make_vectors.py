@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.ids import ObjectId
-from scaler.serialization import OBJECT, VALUE, argument_block
+from scaler.serialization import OBJECT, RESULT, VALUE, argument_block
 from scaler.wire.codec import TaskFailure, camel_case, column_kinds, encode, schema_directory, union_name
 from scaler.wire.messages import (
     CLIENT_TO_SCHEDULER,
@@ -51,6 +51,7 @@ BYTES = {
     "object_ids": [sample_id(7) + sample_id(8), b"", sample_id(9)],
     "held": [HELD, b"", HELD[:22]],
     "location": [b"", bytes(range(48)), b""],
+    "dependencies": [bytes((0, 0, 0, 0, 2, 1, 0, 0)), b"", bytes((3, 0, 0, 0))],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]
 NUMBERS = {
@@ -168,19 +169,26 @@ def parts() -> Json:
     failure = TaskFailure(
         "builtins.ValueError", "größer als 3", "Traceback (most recent call last):\n", b"\x80\x05pickle"
     )
-    arguments = [
+    arguments: list[Json] = [
         {"kind": VALUE, "name": "", "data": b"\x80\x05K\x03."},
         {"kind": OBJECT, "name": "", "data": sample_id(7)},
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
+    of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {
             "payload": failure.encode().hex(),
             "meaning": {**failure._asdict(), "exception": failure.exception.hex()},
         },
         "arguments": {
-            "payload": b"".join(argument_block(a["kind"], a["data"], a["name"]) for a in arguments).hex(),  # type: ignore[arg-type]
-            "meaning": [{**a, "data": a["data"].hex()} for a in arguments],  # type: ignore[union-attr]
+            "payload": _block(arguments).hex(),
+            "meaning": [{**a, "data": a["data"].hex()} for a in arguments],
+        },
+        "argumentsOfNode": {
+            "payload": _block(of_node).hex(),
+            "meaning": [{**a, "data": a["data"].hex()} for a in of_node],
+            "whenItRuns": _block([{"kind": VALUE, "name": "", "data": b"\x80\x05K\x07."}, arguments[0]]).hex(),
+            "result": b"\x80\x05K\x07.".hex(),
         },
         "held": {
             "payload": HELD.hex(),
@@ -190,6 +198,10 @@ def parts() -> Json:
             ],
         },
     }
+
+
+def _block(arguments: list[Json]) -> bytes:
+    return b"".join(argument_block(each["kind"], each["data"], each["name"]) for each in arguments)
 
 
 def files() -> dict[str, str]:

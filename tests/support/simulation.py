@@ -11,24 +11,27 @@ Whatever is random comes from the seed: the same seed and the same calls give th
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.balancer import Balancer
 from scaler.actors.client_session import ClientSession
+from scaler.actors.graph import GraphActor
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.actors.worker_proxy import WorkerProxy
-from scaler.ids import NO_ID, ClientId, Connection, NodeId, ObjectId, SchedulerId, TaskId, split_ids
+from scaler.ids import NO_ID, ClientId, Connection, GraphId, NodeId, ObjectId, SchedulerId, TaskId, split_ids
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.serialization import OBJECT, argument_block, result_argument
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
     AGENT_TO_SCHEDULER,
@@ -46,6 +49,9 @@ from scaler.wire.messages import (
     DisconnectRequest,
     DisconnectResponse,
     GoodbyeKind,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
     HelloReply,
     HelloRequest,
     InstructionKind,
@@ -261,6 +267,21 @@ class Simulation:
         refs = (ref for session in self.sessions(AgentSession) for ref in session._workers)
         return [cast("WorkerProxy", ref._actor) for ref in refs if ref._actor is not None]
 
+    def graphs(self) -> list[GraphActor]:
+        """The graphs of clients that are there."""
+        refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs.values())
+        return [cast("GraphActor", ref._actor) for ref in refs if ref._actor is not None]
+
+    def _running_nodes(self, session: ClientSession) -> Iterator[tuple[TaskId, ActorRef]]:
+        graphs = (cast("GraphActor", ref._actor) for ref in session._graphs.values())
+        return ((task_id, ref) for graph in graphs for task_id, (_, ref) in graph._running.items())
+
+    def living_graphs(self) -> list[GraphActor]:
+        """All graphs, also those of clients that are gone."""
+        found = (actor for actor in gc.get_objects() if type(actor) is GraphActor)
+        mine = [actor for actor in found if actor._actor_ref._dispatcher is self.dispatcher]
+        return [actor for actor in mine if actor._actor_ref._actor is actor]
+
     def task(self, task_id: TaskId) -> TaskActor | None:
         for session in self.sessions(ClientSession):
             if task_id in session._tasks:
@@ -279,7 +300,27 @@ class Simulation:
         tasks = self._check_tasks()
         self._check_runs(tasks)
         self._check_places()
+        self._check_graphs()
         self._check_store(tasks)
+
+    def _check_graphs(self) -> None:
+        """Every open node waits for another one or is a task; what no node needs is forgotten."""
+        for session in self.sessions(ClientSession):
+            for graph_id, ref in session._graphs.items():
+                assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
+        for graph in self.graphs():
+            nodes = graph._nodes
+            assert graph._open_count == sum(node.status is None for node in nodes)
+            assert graph._open_count or not graph._is_complete(), "a graph that is over goes on"
+            for position, node in enumerate(nodes):
+                needed_by = sum(position in other.dependencies for other in nodes if other.status is None)
+                assert node.needed_by == needed_by, f"node {position}"
+                if node.status is None and node.task_id not in graph._running:
+                    open_ones = [nodes[d] for d in node.dependencies if nodes[d].status is None]
+                    assert open_ones, f"node {position} waits for nothing"
+                if graph._is_complete() and node.status is not None and not needed_by:
+                    assert not node.is_stored, f"nobody needs the result of node {position}"
+                    assert node.wanted or not node.payload, f"nobody needs the result of node {position}"
 
     def _check_directory(self) -> None:
         if self.actor(ACCEPTOR) is None:
@@ -306,7 +347,7 @@ class Simulation:
                 owners[run.task, run.attempt] = owners.get((run.task, run.attempt), 0) + 1
         tasks: dict[ActorRef, TaskActor] = {}
         for session in self.sessions(ClientSession):
-            for task_id, ref in session._tasks.items():
+            for task_id, ref in (*session._tasks.items(), *self._running_nodes(session)):
                 task = ref._actor
                 assert task is not None, f"{session} waits for a task that has ended: {task_id!r}"
                 tasks[ref] = task
@@ -367,6 +408,8 @@ class Simulation:
         for task in tasks.values():
             for used in split_ids(task._spec.object_ids):
                 users[used] = users.get(used, 0) + 1
+        for used in self._used_by_graphs(tasks):
+            users[used] = users.get(used, 0) + 1
         nodes = {session.actor_ref for session in self.sessions(AgentSession)}
         assert table.copies.objects.keys() <= nodes, "an agent that left is taken to have copies"
         for object_id, having in table.copies.nodes.items():
@@ -377,6 +420,15 @@ class Simulation:
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
 
+    def _used_by_graphs(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[bytes]:
+        of_tasks = [cast("Any", task._home.session._actor) for task in tasks.values()]
+        graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
+        for node in (node for graph in graphs for node in graph._nodes):
+            if node.status is None:
+                yield from split_ids(node.object_ids)
+            if node.is_stored:
+                yield node.task_id
+
     def check_empty(self) -> None:
         """Check that nothing of any client is left: to be called when all have left and all their runs have ended.
 
@@ -384,6 +436,7 @@ class Simulation:
             AssertionError: naming what is left.
         """
         assert self.sessions(ClientSession) == []
+        assert self.living_graphs() == []
         assert self.actor(BALANCER).statistics()["ready_tasks"] == 0
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         table = self.tree.objects
@@ -520,7 +573,9 @@ class SimulatedClient(SimulatedPeer):
         """what it holds at the store"""
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
         self.submitted: list[TaskId] = []
-        self.open: dict[TaskId, Task] = {}
+        self.open: dict[TaskId, Task | GraphId] = {}
+        """tasks without a result; the graph of those that are nodes of one"""
+        self.graphs: dict[GraphId, list[GraphNode]] = {}
         self.to_cancel: set[TaskId] = set()
         self.results: dict[TaskId, TaskResult] = {}
         self.surplus: list[TaskResult] = []
@@ -534,8 +589,18 @@ class SimulatedClient(SimulatedPeer):
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
         for task_id, task in self.open.items():
-            self.say(*self._for_task.get(task_id, ()), task)
-        self.say(*(TaskCancel(task_id) for task_id in self.open if task_id in self.to_cancel))
+            if isinstance(task, Task):
+                self.say(*self._for_task.get(task_id, ()), task)
+        for graph_id in dict.fromkeys(graph_id for graph_id in self.open.values() if not isinstance(graph_id, Task)):
+            self._say_graph(graph_id)
+        self._say_cancels(task_id for task_id in self.open if task_id in self.to_cancel)
+
+    def _say_graph(self, graph_id: GraphId) -> None:
+        nodes = self.graphs[graph_id]
+        for node in nodes:
+            self.say(*self._for_task.get(node.task_id, ()))
+        wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
+        self.say(GraphTask(graph_id, len(nodes)), *wanted)
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
@@ -574,9 +639,47 @@ class SimulatedClient(SimulatedPeer):
         self.say(*batch)
         return task_ids
 
+    def submit_graph(self, shape: Sequence[Sequence[int]], wanted: Iterable[int], for_task: bytes = b"") -> GraphId:
+        """Submit a graph.
+
+        Args:
+            shape: for each node the positions of those that it depends on; their results are its arguments.
+            wanted: positions of the nodes whose results are wanted.
+            for_task: content of an object that belongs to the graph and is used by all its nodes, if not empty.
+        """
+        graph_id = GraphId(self._simulation.new_id(b"graph"))
+        object_id = ObjectId(self._simulation.new_id(b"object") if for_task else b"")
+        nodes = self.graphs[graph_id] = []
+        wanted = set(wanted)
+        for position, dependencies in enumerate(shape):
+            task_id = TaskId(self._simulation.new_id(b"node"))
+            block = b"".join(map(result_argument, dependencies)) + (object_id and argument_block(OBJECT, object_id))
+            packed = b"".join(each.to_bytes(4, "little") for each in dependencies)
+            is_wanted = int(position in wanted)
+            nodes.append(GraphNode(graph_id, task_id, self.function_id, block, object_id, packed, is_wanted))
+            if is_wanted:
+                self.open[task_id] = graph_id
+                self.submitted.append(task_id)
+        if for_task:
+            brought = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", [for_task])
+            self._for_task[nodes[0].task_id] = [brought]
+        self._say_graph(graph_id)
+        return graph_id
+
     def cancel(self, *task_ids: TaskId) -> None:
-        self.to_cancel.update(task_ids)
-        self.say(*map(TaskCancel, task_ids))
+        """Cancel tasks; of a node, its whole graph."""
+        for task_id in task_ids:
+            graph_id = self.open.get(task_id)
+            self.to_cancel.add(task_id)
+            if graph_id is not None and not isinstance(graph_id, Task):
+                self.to_cancel.update(node.task_id for node in self.graphs[graph_id])
+        self._say_cancels(task_ids)
+
+    def _say_cancels(self, task_ids: Iterable[TaskId]) -> None:
+        tasks = [(task_id, self.open.get(task_id)) for task_id in task_ids]
+        self.say(*(TaskCancel(task_id) for task_id, task in tasks if task is None or isinstance(task, Task)))
+        graphs = dict.fromkeys(task for _, task in tasks if task is not None and not isinstance(task, Task))
+        self.say(*map(GraphTaskCancel, graphs))
 
     def create(self, content: bytes, name: str = "") -> ObjectId:
         object_id = ObjectId(self._simulation.new_id(b"object"))

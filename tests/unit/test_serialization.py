@@ -18,6 +18,7 @@ from scaler.serialization import (
     INLINE_BYTES,
     OBJECT,
     OUT_OF_BAND_BYTES,
+    RESULT,
     VALUE,
     DefaultSerializer,
     Serializer,
@@ -26,7 +27,9 @@ from scaler.serialization import (
     function_from_frames,
     function_to_frames,
     plain_block,
+    put_results,
     read_arguments,
+    result_argument,
     size_of,
     to_frames,
     what_pickle_depends_on,
@@ -264,3 +267,30 @@ def test_a_function_travels_with_its_serializer(serializer: Serializer) -> None:
 def test_the_id_of_content_depends_on_where_its_parts_end() -> None:
     assert content_id([b"ab", b"c"]) != content_id([b"a", b"bc"])
     assert content_id([b"ab"]) == content_id([memoryview(b"ab")])
+
+
+class TestPutResults:
+    def test_results_take_the_places_of_their_positions(self) -> None:
+        block = argument_block(VALUE, b"first") + result_argument(3) + result_argument(1) + result_argument(3)
+        results = {1: (OBJECT, b"i" * 16), 3: (VALUE, b"the third")}
+        made, object_ids = put_results(block, results.__getitem__)
+        expected = [(VALUE, b"first"), results[3], results[1], results[3]]
+        assert made == b"".join(argument_block(kind, data) for kind, data in expected)
+        assert object_ids == b"i" * 16
+
+    def test_a_name_stays_with_its_argument(self) -> None:
+        named = argument_block(RESULT, (2).to_bytes(4, "little"), "größe")
+        made, _ = put_results(named, lambda position: (VALUE, b"x" * position))
+        assert made == argument_block(VALUE, b"xx", "größe")
+
+    def test_a_block_without_positions_stays_as_it_is(self) -> None:
+        block = argument_block(VALUE, b"first") + argument_block(OBJECT, b"i" * 16, "name")
+        assert put_results(block, lambda _position: (VALUE, b"never")) == (block, b"")
+        assert put_results(b"", lambda _position: (VALUE, b"never")) == (b"", b"")
+
+    @given(st.binary(max_size=60))
+    def test_whatever_the_bytes_are_it_is_a_block_or_a_value_error(self, block: bytes) -> None:
+        try:
+            put_results(block, lambda _position: (VALUE, b""))
+        except ValueError:
+            return

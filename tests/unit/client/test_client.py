@@ -3,12 +3,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import graphlib
+import operator
 import os
+import pickle
 import threading
 import time
 from concurrent.futures import CancelledError, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -35,6 +38,9 @@ from scaler.wire.codec import TaskFailure
 from scaler.wire.messages import (
     ClientDisconnect,
     GoodbyeKind,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
     InstructionKind,
     ObjectInstruction,
     Task,
@@ -210,6 +216,112 @@ class Reversed(Serializer):
         import pickle
 
         return pickle.loads(bytes(reversed(payload)))
+
+
+class TestGet:
+    GRAPH: ClassVar[dict[str, Any]] = {
+        "a": 2, "b": 3, "c": (pow, "a", "b"), "d": (max, "c", "c"), "e": (abs, -1), "f": abs, "n": None,
+        "t": (boom, "text"), "text": "why", "u": (max, "t", "a"),
+    }  # fmt: skip
+
+    def test_values_come_in_the_order_of_the_keys(self, client: Client) -> None:
+        values = client.get(self.GRAPH, ["d", "a", "n", "f", "e"])
+        assert list(values.items()) == [("d", 8), ("a", 2), ("n", None), ("f", abs), ("e", 1)]
+        assert client.get(self.GRAPH, []) == {}
+        assert client.get(self.GRAPH, ["a"]) == {"a": 2}
+
+    def test_only_what_is_needed_is_sent(self, client: Client, scheduler: FakeScheduler) -> None:
+        assert client.get(self.GRAPH, ["d"]) == {"d": 8}
+        assert len(scheduler.of(GraphNode)) == 2
+        assert scheduler.of(GraphTask)[0].node_count == 2
+
+    def test_futures_come_at_once_in_the_order_of_the_keys(self, client: Client) -> None:
+        futures = client.get(self.GRAPH, ["d", "a", "t"], block=False)
+        assert list(futures) == ["d", "a", "t"]
+        assert futures["a"].done()
+        assert futures["d"].result(10) == 8
+        assert isinstance(futures["t"].exception(10), ValueError)
+
+    def test_a_failure_is_the_same_for_all_that_need_it(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="why"):
+            client.get(self.GRAPH, ["d", "u"])
+        futures = client.get(self.GRAPH, ["u", "t"], block=False)
+        assert [str(future.exception(10)) for future in futures.values()] == ["why", "why"]
+
+    def test_objects_and_large_values_and_results(self, client: Client) -> None:
+        reference = client.send_object([1, 2, 3])
+        big = bytes(100_000)
+        graph = {"r": reference, "big": big, "s": (sum, "r"), "twice": (operator.mul, "big", 2), "l": (len, "twice")}
+        assert client.get(graph, ["s", "r", "l"]) == {"s": 6, "r": [1, 2, 3], "l": 200_000}
+        assert client.get(graph, ["twice"]) == {"twice": big * 2}
+
+    @pytest.mark.parametrize(
+        ("graph", "keys", "error"),
+        [
+            ({"a": 1}, ["b"], KeyError),
+            ({"a": 1}, ["a", "a"], KeyError),
+            ({"a": (abs, "b")}, ["a"], KeyError),
+            ({"a": (abs, "b"), "b": (abs, "a")}, ["a"], graphlib.CycleError),
+            ({"a": (abs, 1, 2)}, ["a"], TypeError),
+            ({"a": (abs, (abs, 1))}, ["a"], TypeError),
+            ([], ["a"], TypeError),
+            ({"a": (abs, threading.Lock())}, ["a"], SerializeObjectError),
+        ],
+    )
+    def test_a_bad_graph_is_refused_before_anything_is_sent(
+        self, client: Client, scheduler: FakeScheduler, graph: Any, keys: list[str], error: type[Exception]
+    ) -> None:
+        with pytest.raises(error):
+            client.get(graph, keys)
+        assert client.submit(abs, -1).result(10) == 1
+        assert scheduler.of(GraphTask) == []
+
+    def test_cancelling_one_future_cancels_the_graph_and_all_futures_end(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        futures = client.get(self.GRAPH, ["c", "d", "e", "a"], block=False)
+        scheduler.wait_for(GraphNode, 3)
+        assert futures["d"].cancel()
+        done, _ = wait([futures[key] for key in "cde"], timeout=10)
+        assert len(done) == 3
+        assert all(future.cancelled() for future in done)
+        assert futures["a"].result(0) == 2
+        (cancel,) = scheduler.wait_for(GraphTaskCancel)
+        assert cancel.graph_id == scheduler.of(GraphTask)[0].graph_id
+        assert not futures["a"].cancel()
+
+    @pytest.mark.parametrize("end", ["disconnect", "clear"])
+    def test_an_open_graph_ends_with_its_client(self, client: Client, scheduler: FakeScheduler, end: str) -> None:
+        scheduler.answers_tasks = False
+        futures = client.get(self.GRAPH, ["c", "d"], block=False)
+        scheduler.wait_for(GraphNode, 2)
+        getattr(client, end)()
+        for future in futures.values():
+            with pytest.raises(CancelledError):
+                future.result(10)
+
+    def test_after_a_cut_the_whole_graph_is_said_again_and_only_open_results_are_wanted(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        futures = client.get(self.GRAPH, ["c", "d"], block=False)
+        first, second = scheduler.wait_for(GraphNode, 2)
+        scheduler.say(TaskResult(first.task_id, TaskStatus.SUCCESS, pickle.dumps(8), 0))
+        assert futures["c"].result(10) == 8
+        scheduler.answers_tasks = True
+        scheduler.say_bytes(b"garbage")
+        assert futures["d"].result(10) == 8
+        again = scheduler.of(GraphNode)[2:]
+        assert [(node.task_id, node.wanted) for node in again] == [(first.task_id, 0), (second.task_id, 1)]
+
+    def test_a_scheduler_that_stays_away_is_a_timeout_error(self) -> None:
+        with Client("tcp://127.0.0.1:1", timeout_seconds=0.2) as client, pytest.raises(TimeoutError):
+            client.get(self.GRAPH, ["d"])
+
+    def test_a_serializer_of_the_users_own(self, scheduler: FakeScheduler) -> None:
+        with Client(scheduler.address, serializer=Reversed()) as client:
+            assert client.get(self.GRAPH, ["d", "e", "a"]) == {"d": 8, "e": 1, "a": 2}
 
 
 class TestMap:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.errors import ProtocolError
-from scaler.serialization import OBJECT, VALUE, read_arguments
+from scaler.serialization import OBJECT, VALUE, put_results, read_arguments
 from scaler.wire.codec import TaskFailure, decode, encode, union_name
 from scaler.wire.messages import DIRECTIONS, HELD_RUN, Direction
 from tests.support.items import as_sent
@@ -80,3 +80,11 @@ def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
         for task_id, attempt, worker in HELD_RUN.iter_unpack(bytes.fromhex(parts["held"]["payload"]))
     ]
     assert held == parts["held"]["meaning"]
+
+
+def test_arguments_of_a_node_become_those_of_its_task() -> None:
+    part = load("parts")["argumentsOfNode"]
+    position = int.from_bytes(bytes.fromhex(part["meaning"][0]["data"]), "little")
+    results = {position: (VALUE, bytes.fromhex(part["result"]))}
+    block, object_ids = put_results(bytes.fromhex(part["payload"]), results.__getitem__)
+    assert (block.hex(), object_ids) == (part["whenItRuns"], b"")

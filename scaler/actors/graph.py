@@ -1,0 +1,315 @@
+"""Graph: one graph of a client: its nodes, and the results that other nodes still need.
+
+Written to by its client session (nodes, cancel) and its tasks (done); spawns a task for each node whose arguments are
+there, and sends to the session what the client wants, and to the object store what is large. A small result is put
+into the arguments of those that need it as the bytes that it is; a large one is an object under the task's id, for as
+long as a node needs it.
+
+    GraphNodes --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
+                      |                                     |
+                      +--<-- a dependency failed <----------+
+
+A node starts as soon as it can, also while others are still to come. Nobody knows then who will need a result, so none
+is dropped before the last node is there.
+
+Must never: look into a value, or keep a result that nobody needs.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.actors.messages import (
+    BalancerRestarted,
+    CancelGraph,
+    CancelTask,
+    GraphEnded,
+    GraphNodeDone,
+    ReleaseObjects,
+    StoreObject,
+    TaskDone,
+    UseObjects,
+)
+from scaler.actors.task import Home, TaskActor
+from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
+from scaler.ids import ObjectId, TaskId
+from scaler.serialization import OBJECT, VALUE, Frames, put_results
+from scaler.wire.messages import GraphNode, GraphNodes, GraphTask, Task, TaskResult, TaskStatus
+
+BLOCK_BYTES = 64 * 1024
+"""The most that the results in one block of arguments should take together; the larger ones of them become objects."""
+
+WORTH_AN_OBJECT_BYTES = 1024
+"""A result smaller than this stays in the block: an object of its own would cost more than it saves."""
+
+_CANCEL = CancelTask()
+
+
+class Node:
+    """One node: what it is to run with, and what became of it."""
+
+    __slots__ = (
+        "block", "dependencies", "function_id", "is_stored", "needed_by", "object_ids", "payload", "size", "status",
+        "task_id", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, item: GraphNode) -> None:
+        self.task_id = item.task_id
+        self.function_id = item.function_id
+        self.block = item.payload
+        self.object_ids = item.object_ids
+        self.wanted = item.wanted
+        self.dependencies: tuple[int, ...] = ()
+        self.needed_by = 0
+        """nodes that depend on it and have not ended"""
+        self.is_stored = False
+        """whether the object store has its result, for the nodes that need it"""
+        self.status: int | None = None
+        self.payload = b""
+        self.size = 0
+
+    def result(self) -> TaskResult:
+        """Return its end, as the client hears of it."""
+        assert self.status is not None
+        return TaskResult(self.task_id, self.status, self.payload, self.size)
+
+
+class GraphActor(Actor):
+    """One graph.
+
+    Args:
+        home: that of the client's tasks; the graph's tasks have the graph in the place of the session.
+    """
+
+    def __init__(self, spec: GraphTask, home: Home) -> None:
+        self._spec = spec
+        self._session = home.session
+        self._object_store = home.object_store
+        self._home = home
+        self._nodes: list[Node] = []
+        self._readiness = Readiness()
+        self._running: dict[TaskId, tuple[int, ActorRef]] = {}
+        self._open_count = 0
+        self._heard_count = 0
+        """nodes heard since the graph was said the last time; those that are known were said again"""
+        self._is_canceled = False
+
+    def on_start(self) -> None:
+        home = self._home
+        self._home = Home(self.actor_ref, home.balancer, home.object_store, home.crash_limit)
+        self._end_if_over()  # a graph without nodes
+
+    # From the client
+
+    @handles(GraphTask)
+    def _said_again(self, _graph: GraphTask) -> None:
+        self._heard_count = 0
+
+    @handles(GraphNodes)
+    def _hear(self, batch: GraphNodes) -> None:
+        for item in batch:
+            if self._heard_count >= self._spec.node_count:
+                break  # more than announced
+            if self._heard_count == len(self._nodes):
+                self._add(item)
+            elif item.wanted:
+                known = self._nodes[self._heard_count]
+                if known.status is not None:  # else it will be told
+                    self._session.send(GraphNodeDone(known.result(), ()))
+            self._heard_count += 1
+        if self._is_complete():
+            for node in self._nodes:
+                self._drop(node)
+            self._end_if_over()
+
+    def _is_complete(self) -> bool:
+        return len(self._nodes) == self._spec.node_count
+
+    def _add(self, item: GraphNode) -> None:
+        node, nodes = Node(item), self._nodes
+        position = len(nodes)
+        self._open_count += 1
+        if node.object_ids:
+            self._object_store.send(UseObjects(node.object_ids))
+        try:
+            dependencies = _positions(item.dependencies) if item.dependencies else ()
+            state = self._readiness.add(dependencies)
+        except ValueError as error:
+            self._readiness.add(())
+            nodes.append(node)
+            self._fail(position, TaskStatus.INTERNAL_ERROR, f"the graph cannot be read: {error}".encode())
+            return
+        nodes.append(node)
+        node.dependencies = dependencies
+        for dependency in dependencies:
+            nodes[dependency].needed_by += 1
+        if self._is_canceled:
+            self._end(node, TaskStatus.CANCELED, b"")
+        elif state == READY:
+            self._start(position)
+        elif state == FAILED:
+            cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
+            assert cause.status is not None
+            self._end(node, cause.status, cause.payload)
+
+    @handles(CancelGraph)
+    def _cancel(self, _cancel: CancelGraph) -> None:
+        self._is_canceled = True
+        for _, task in self._running.values():
+            task.send(_CANCEL)
+        for node in self._nodes:
+            if node.status is None and node.task_id not in self._running:
+                self._end(node, TaskStatus.CANCELED, b"")
+        self._end_if_over()
+
+    # Its tasks
+
+    def _start(self, position: int) -> None:
+        node = self._nodes[position]
+        block, object_ids = node.block, node.object_ids
+        if node.dependencies:
+            self._make_objects(node)
+            try:
+                block, more_ids = put_results(block, self._result)
+            except ValueError as error:
+                self._fail(position, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
+                return
+            object_ids += more_ids
+        node.block = b""
+        task = Task(node.task_id, node.function_id, block, object_ids, self._spec.priority)
+        self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home)))
+
+    def _result(self, position: int) -> tuple[int, bytes]:
+        """Return a finished node's result as an argument: its kind and data."""
+        if position >= len(self._nodes) or self._readiness.state(position) != FINISHED:
+            raise ValueError(f"they name node {position}, which is not among the dependencies")
+        node = self._nodes[position]
+        return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
+
+    def _make_objects(self, node: Node) -> None:
+        """Let the larger results be objects when all together are too much for one message."""
+        values = [each for each in map(self._nodes.__getitem__, node.dependencies) if not each.is_stored]
+        sum_bytes = sum(len(value.payload) for value in values)
+        if sum_bytes <= BLOCK_BYTES:
+            return
+        for value in sorted(values, key=lambda value: len(value.payload), reverse=True):
+            if sum_bytes <= BLOCK_BYTES or len(value.payload) < WORTH_AN_OBJECT_BYTES:
+                break
+            sum_bytes -= len(value.payload)
+            self._store(value, (value.payload,))
+
+    def _store(self, node: Node, frames: Frames) -> None:
+        """Keep a result as an object for the nodes that need it. It belongs to no client: it goes with them."""
+        object_id = ObjectId(node.task_id)
+        node.is_stored = True
+        self._object_store.send(UseObjects(object_id))
+        self._object_store.send(StoreObject(object_id, None, "", frames, held=False))
+
+    @handles(TaskDone)
+    def _done(self, done: TaskDone) -> None:
+        result = done.result
+        known = self._running.pop(result.task_id, None)
+        if known is None:
+            return
+        position = known[0]
+        if self._is_canceled:
+            self._end(self._nodes[position], TaskStatus.CANCELED, b"")
+        elif result.status:
+            self._fail(position, result.status, result.payload)
+        else:
+            self._finish(position, result, done.frames)
+        self._end_if_over()
+
+    @handles(ChildFailed)
+    def _task_failed(self, failed: ChildFailed) -> None:
+        for task_id, (position, task) in self._running.items():
+            if task is failed.child:
+                del self._running[task_id]
+                sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+                self._fail(position, TaskStatus.INTERNAL_ERROR, sentence)
+                self._end_if_over()
+                return
+
+    def _finish(self, position: int, result: TaskResult, frames: Frames) -> None:
+        node = self._nodes[position]
+        node.size = result.size
+        if frames and (node.needed_by or not self._is_complete()):
+            self._store(node, frames)
+        self._end(node, TaskStatus.SUCCESS, result.payload, frames)
+        for ready in self._readiness.finish(position):
+            self._start(ready)
+
+    def _fail(self, position: int, status: int, payload: bytes) -> None:
+        """End a node, and all that need it, in the same way."""
+        for failed in (position, *self._readiness.fail(position)):
+            self._end(self._nodes[failed], status, payload)
+
+    # Ends
+
+    def _end(self, node: Node, status: int, payload: bytes, frames: Frames = ()) -> None:
+        node.status, node.payload, node.block = status, payload, b""
+        self._open_count -= 1
+        if node.object_ids:
+            self._object_store.send(ReleaseObjects(node.object_ids))
+        if node.wanted:
+            self._session.send(GraphNodeDone(node.result(), frames))
+        for dependency in node.dependencies:
+            needed = self._nodes[dependency]
+            needed.needed_by -= 1
+            if not needed.needed_by:
+                self._drop(needed)
+        self._drop(node)
+
+    def _drop(self, node: Node) -> None:
+        """Forget a result that no node needs any more; a small one that the client wants may have to be said again."""
+        if node.needed_by or node.status is None or not (self._is_complete() or self._is_canceled):
+            return
+        if node.is_stored:
+            node.is_stored = False
+            self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
+        if not node.wanted:
+            node.payload = b""
+
+    def _end_if_over(self) -> None:
+        if self._running or self._open_count or not (self._is_complete() or self._is_canceled):
+            return
+        self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref))
+        self.stop_now()
+
+    # News of others
+
+    @handles(BalancerRestarted)
+    def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
+        for _, task in self._running.values():
+            task.send(restarted)
+
+    def on_failure(self, *_error: object) -> None:
+        """Leave nothing behind: no task, no object, and no future of the client without an end."""
+        for _, task in self._running.values():
+            task.send(_CANCEL)
+        sentence = b"the scheduler failed at the graph of this task"
+        for node in self._nodes:
+            if node.is_stored:
+                self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
+            if node.status is None:
+                if node.object_ids:
+                    self._object_store.send(ReleaseObjects(node.object_ids))
+                if node.wanted:
+                    failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
+                    self._session.send(GraphNodeDone(failed, ()))
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: nodes, those that have not ended, those that are tasks now."""
+        return {"nodes": len(self._nodes), "open_nodes": self._open_count, "running_nodes": len(self._running)}
+
+
+def _positions(packed: bytes) -> tuple[int, ...]:
+    """Return the positions in `packed`.
+
+    Raises:
+        ValueError: if one of them is cut off.
+    """
+    if len(packed) % 4:
+        raise ValueError("the positions of dependencies have four bytes each")
+    return struct.unpack(f"<{len(packed) // 4}I", packed)

@@ -1,0 +1,95 @@
+"""What a user wrote as a graph, read and checked: which keys are calls, and whose results each call needs.
+
+    {"a": 1, "b": (inc, "a"), "c": (add, "b", "b")}  -->  calls b, c;  b needs nothing, c needs b
+                 data          calls
+
+Everything that can be wrong with it is found here, before anything is sent. Must never call anything of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+Call = tuple[Any, ...]
+"""A function and its arguments."""
+
+
+class Description(NamedTuple):
+    """A graph, its calls known by numbers from 0 on.
+
+    Attributes:
+        calls: function and arguments of each.
+        numbers: key -> number of the call, in the order of the numbers.
+        counts: how many of its arguments are results of other calls.
+        dependencies: whose, by number, call after call; one that is used twice is there twice.
+        asked: the keys that are asked for, in their order.
+    """
+
+    calls: list[Call]
+    numbers: dict[str, int]
+    counts: list[int]
+    dependencies: list[int]
+    asked: list[str]
+
+
+def is_call(value: Any) -> bool:
+    """Return whether a value of a graph is a call: a tuple that begins with something to call."""
+    return type(value) is tuple and len(value) > 0 and callable(value[0])
+
+
+def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
+    """Return what is in `graph`.
+
+    Raises:
+        KeyError: if a key that is asked for or an argument is not in the graph, or a key is asked for twice.
+        TypeError: if it is no mapping, a key is no string, or a call has a call among its arguments.
+    """
+    if not isinstance(graph, Mapping):
+        raise TypeError(f"a graph is a dictionary of keys and values, not {type(graph).__name__}")
+    asked = _asked(graph, keys)
+    calls: list[Call] = []
+    numbers: dict[str, int] = {}
+    for key, value in graph.items():
+        if not isinstance(key, str):
+            raise TypeError(f"the keys of a graph are strings, not {key!r}")
+        if type(value) is tuple and value and callable(value[0]):
+            numbers[key] = len(calls)
+            calls.append(value)
+    counts: list[int] = []
+    dependencies: list[int] = []
+    for key, call in zip(numbers, calls, strict=True):
+        before = len(dependencies)
+        _read_arguments(key, call, graph, numbers, dependencies)
+        counts.append(len(dependencies) - before)
+    return Description(calls, numbers, counts, dependencies, asked)
+
+
+def _read_arguments(
+    key: str, call: Call, graph: Mapping[str, Any], numbers: Mapping[str, int], dependencies: list[int]
+) -> None:
+    """Add the calls whose results are arguments of this one."""
+    for argument in islice(call, 1, None):
+        if isinstance(argument, str):
+            number = numbers.get(argument)
+            if number is not None:
+                dependencies.append(number)
+            elif argument not in graph:
+                raise KeyError(f"the node {key!r} needs {argument!r}, which is not in the graph")
+        elif is_call(argument):
+            raise TypeError(f"the node {key!r} has a call among its arguments: give {argument!r} a key of its own")
+
+
+def _asked(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"the keys to get are a list of keys, not the single text {keys!r}")
+    asked = list(keys)
+    seen: set[str] = set()
+    for key in asked:
+        if key not in graph:
+            raise KeyError(f"the key {key!r} is not in the graph")
+        if key in seen:
+            raise KeyError(f"the key {key!r} is asked for twice")
+        seen.add(key)
+    return asked

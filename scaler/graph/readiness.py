@@ -1,0 +1,91 @@
+"""Readiness: which nodes of a graph can run, now that others have ended.
+
+Kept by the scheduler for each graph. Nodes come one by one, each after those that it depends on, and are known by their
+positions; a node that depends on one that has failed fails with it. No recursion: a chain may have a million nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+WAITING, READY, FINISHED, FAILED = range(4)
+
+
+class Readiness:
+    """The nodes of one graph, and what each waits for. Adding and finishing take time by the number of edges."""
+
+    def __init__(self) -> None:
+        self._states = bytearray()
+        self._missing: list[int] = []
+        self._consumers: list[list[int] | None] = []
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def state(self, position: int) -> int:
+        """Return whether a node is waiting, ready, finished or failed."""
+        return self._states[position]
+
+    def add(self, dependencies: Sequence[int]) -> int:
+        """Add the next node. Returns its state.
+
+        Args:
+            dependencies: positions of nodes that were added before, each once.
+
+        Raises:
+            ValueError: if one of them was not.
+        """
+        states, consumers, position = self._states, self._consumers, len(self._states)
+        missing, state = 0, READY
+        for dependency in dependencies:
+            if not 0 <= dependency < position:
+                raise ValueError(f"node {position} depends on node {dependency}, which does not come before it")
+            before = states[dependency]
+            if before == FAILED:
+                state = FAILED
+            elif before != FINISHED:
+                missing += 1
+        if missing and state == READY:
+            state = WAITING
+            for dependency in dependencies:
+                if states[dependency] != FINISHED:
+                    known = consumers[dependency]
+                    if known is None:
+                        consumers[dependency] = [position]
+                    else:
+                        known.append(position)
+        states.append(state)
+        self._missing.append(missing)
+        consumers.append(None)
+        return state
+
+    def finish(self, position: int) -> list[int]:
+        """A node that was ready has ended well. Returns those that are ready now."""
+        states, missing = self._states, self._missing
+        states[position] = FINISHED
+        consumers = self._consumers[position]
+        if consumers is None:
+            return []
+        self._consumers[position] = None
+        ready = []
+        for consumer in consumers:
+            left = missing[consumer] = missing[consumer] - 1
+            if not left and states[consumer] == WAITING:
+                states[consumer] = READY
+                ready.append(consumer)
+        return ready
+
+    def fail(self, position: int) -> list[int]:
+        """A node has failed. Returns those that fail with it, the nearest first; it is not among them."""
+        states, consumers = self._states, self._consumers
+        states[position] = FAILED
+        failed: list[int] = []
+        reached = [position]
+        for node in reached:
+            for consumer in consumers[node] or ():
+                if states[consumer] == WAITING:
+                    states[consumer] = FAILED
+                    failed.append(consumer)
+                    reached.append(consumer)
+            consumers[node] = None
+        return failed

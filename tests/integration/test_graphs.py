@@ -1,0 +1,244 @@
+"""Graphs on real workers. One cluster for most tests; those that kill something have their own."""
+
+from __future__ import annotations
+
+import graphlib
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, as_completed, wait
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler import Client, ProcessorDiedError, SchedulerClusterCombo, Serializer
+from tests.support.processes import command, free_address, scheduler, wait_until
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
+        yield combo.get_address()
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    with Client(address) as client:
+        yield client
+
+
+def inc(a: int) -> int:
+    return a + 1
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def fail(*_: Any) -> None:
+    raise KeyError("this one")
+
+
+def nap(seconds: float, *_: Any) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def touch_and_nap(folder: str, seconds: float, *_: Any) -> int:
+    Path(folder, f"{os.getpid()}-{time.time_ns()}").touch()
+    time.sleep(seconds)
+    return 1
+
+
+def tree(leaves: int) -> tuple[dict[str, Any], str]:
+    """A graph that adds up 1 to `leaves`, and the key of the sum."""
+    graph: dict[str, Any] = {}
+    for i in range(leaves):
+        graph[f"v{i}"] = i
+        graph[f"x{i}"] = (inc, f"v{i}")
+    layer = [f"x{i}" for i in range(leaves)]
+    while len(layer) > 1:
+        above = []
+        for a, b in zip(layer[::2], layer[1::2], strict=False):
+            key = f"{a}+{b}"
+            graph[key] = (add, a, b)
+            above.append(key)
+        layer = above + ([layer[-1]] if len(layer) % 2 else [])
+    return graph, layer[0]
+
+
+def test_a_tree_of_thousands_of_calls(client: Client) -> None:
+    graph, top = tree(3000)
+    assert client.get(graph, [top]) == {top: 3000 * 3001 // 2}
+
+
+def test_a_chain_of_thousands_of_calls(client: Client) -> None:
+    count = 3000
+    graph: dict[str, Any] = {"0": 0, **{str(n): (inc, str(n - 1)) for n in range(1, count)}}
+    assert client.get(graph, [str(count - 1)]) == {str(count - 1): count - 1}
+
+
+def test_one_call_with_thousands_of_arguments(client: Client) -> None:
+    graph: dict[str, Any] = {str(n): (inc, n) for n in range(3000)}
+    graph["all"] = (lambda *values: sum(values), *graph)
+    assert client.get(graph, ["all", "7"]) == {"all": 3000 * 3001 // 2, "7": 8}
+
+
+def test_every_kind_of_value(client: Client) -> None:
+    reference = client.send_object([1, 2, 3], name="numbers")
+    graph = {
+        "none": None, "call": inc, "reference": reference, "data": (1, 2), "sum": (sum, "reference"),
+        "same": (lambda x: x, "none"), "apply": (lambda f, x: f(x), "call", 5), "twice": (add, "sum", "sum"),
+        "literals": (lambda *values: values, 1, None, b"x", reference), "text": "text", "upper": (str.upper, "text"),
+    }  # fmt: skip
+    assert client.get(graph, list(graph)) == {
+        "none": None, "call": inc, "reference": [1, 2, 3], "data": (1, 2), "sum": 6, "same": None, "apply": 6,
+        "twice": 12, "literals": (1, None, b"x", [1, 2, 3]), "text": "text", "upper": "TEXT",
+    }  # fmt: skip
+
+
+def test_only_what_is_needed_runs(client: Client, tmp_path: Path) -> None:
+    graph = {"a": (touch_and_nap, str(tmp_path), 0), "b": (inc, "a")}
+    with pytest.raises(KeyError):  # a text is a key, so a path is data
+        client.get(graph, ["b"])
+    graph = {"path": str(tmp_path), "a": (touch_and_nap, "path", 0), "b": (inc, "a"), "c": (touch_and_nap, "path", 0)}
+    assert client.get(graph, ["b"]) == {"b": 2}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_large_intermediate_results(client: Client) -> None:
+    graph = {
+        "a": (os.urandom, 5 * MEGABYTE), "b": (bytes.__add__, "a", "a"), "length": (len, "b"),
+        "same": (lambda a, b: a + a == b, "a", "b"), "short": (lambda a: bytes(a[:10]), "a"),
+    }  # fmt: skip
+    values = client.get(graph, ["length", "same", "short", "a"])
+    assert values["length"] == 10 * MEGABYTE
+    assert values["same"] is True
+    assert values["a"][:10] == values["short"]
+
+
+def test_many_middling_results_as_arguments_of_one_call(client: Client) -> None:
+    graph: dict[str, Any] = {str(n): (os.urandom, 10_000) for n in range(200)}
+    graph["length"] = (lambda *values: sum(map(len, values)), *graph)
+    assert client.get(graph, ["length"]) == {"length": 2_000_000}
+
+
+def test_a_failure_is_the_same_for_all_that_need_it_and_the_rest_goes_on(client: Client) -> None:
+    graph = {"a": 1, "b": (fail, "a"), "c": (inc, "b"), "d": (add, "c", "a"), "e": (nap, 0.2), "f": (add, "e", 1)}
+    futures = client.get(graph, ["d", "b", "f", "c"], block=False)
+    for key in "dbc":
+        error = futures[key].exception(30)
+        assert isinstance(error, KeyError)
+        assert error.args == ("this one",)
+        assert "in fail" in str(error.__cause__)
+    assert futures["f"].result(30) == 1.2
+    with pytest.raises(KeyError, match="this one"):
+        client.get(graph, ["f", "d"])
+
+
+def test_bad_graphs_are_refused(client: Client) -> None:
+    with pytest.raises(KeyError):
+        client.get({"a": (inc, "nobody")}, ["a"])
+    with pytest.raises(graphlib.CycleError):
+        client.get({"a": (inc, "b"), "b": (inc, "a")}, ["a"])
+    with pytest.raises(TypeError):
+        client.get({"a": (inc, 1, 2)}, ["a"])
+    assert client.get({"a": (inc, 1)}, ["a"]) == {"a": 2}
+
+
+def test_cancelling_one_future_ends_all_and_frees_the_workers(client: Client) -> None:
+    graph: dict[str, Any] = {"a": (nap, 100), "b": (nap, 100), "c": (add, "a", "b"), "d": (inc, "c"), "e": (nap, 100)}
+    futures = client.get(graph, ["a", "b", "c", "d"], block=False)
+    waiting = threading.Thread(target=lambda: list(as_completed(futures.values(), timeout=30)), daemon=True)
+    waiting.start()
+    time.sleep(0.2)
+    assert futures["c"].cancel()
+    done, open_ones = wait(futures.values(), timeout=10)
+    assert not open_ones
+    assert all(future.cancelled() for future in done)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    start = time.monotonic()
+    assert client.map(inc, [(n,) for n in range(50)]) == list(range(1, 51))
+    assert time.monotonic() - start < 20
+
+
+def test_disconnect_with_an_open_graph_does_not_hang(address: str) -> None:
+    client = Client(address)
+    futures = client.get(
+        {"a": (nap, 100), "b": (inc, "a"), "c": (fail,), "d": (add, "c", "b")}, ["b", "d"], block=False
+    )
+    assert isinstance(futures["d"].exception(30), KeyError)
+    start = time.monotonic()
+    client.disconnect()
+    assert time.monotonic() - start < 5
+    with pytest.raises(CancelledError):
+        futures["b"].result(5)
+
+
+class Reversed(Serializer):
+    def serialize(self, obj: Any) -> bytes:
+        return bytes(reversed(cloudpickle.dumps(obj)))
+
+    def deserialize(self, payload: bytes) -> Any:
+        return pickle.loads(bytes(reversed(payload)))
+
+
+def test_a_serializer_of_the_users_own(address: str) -> None:
+    with Client(address, serializer=Reversed()) as client:
+        graph = {"a": 1, "big": bytes(100_000), "b": (inc, "a"), "c": (add, "b", "b"), "n": (len, "big")}
+        assert client.get(graph, ["c", "n", "a"]) == {"c": 4, "n": 100_000, "a": 1}
+
+
+def test_a_node_that_kills_its_processor_fails_what_needs_it_only(client: Client) -> None:
+    graph = {"dead": (os._exit, 3), "a": (lambda x: x, "dead"), "b": (inc, 1), "c": (add, "b", 1)}
+    futures = client.get(graph, ["a", "c"], block=False)
+    assert futures["c"].result(30) == 3
+    assert isinstance(futures["a"].exception(30), ProcessorDiedError)
+
+
+def test_several_threads_at_once(client: Client) -> None:
+    graph, top = tree(100)
+    seen: list[Any] = []
+    threads = [threading.Thread(target=lambda: seen.append(client.get(graph, [top])[top])) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert seen == [5050] * 6
+
+
+@pytest.mark.faults
+def test_an_agent_that_is_killed_in_the_middle_costs_no_result(tmp_path: Path) -> None:
+    graph: dict[str, Any] = {"path": str(tmp_path), "big": (os.urandom, MEGABYTE)}
+    graph.update({f"n{i}": (touch_and_nap, "path", 0.3, "big") for i in range(8)})
+    graph["all"] = (lambda *values: sum(values), *(f"n{i}" for i in range(8)))
+    graph["length"] = (len, "big")
+    with scheduler() as (address, _), command("cluster", address, "-n", "2") as first, Client(address) as client:
+        futures = client.get(graph, ["all", "length"], block=False)
+        wait_until(lambda: len(list(tmp_path.iterdir())) >= 3, "some nodes have run")
+        os.kill(first.pid, signal.SIGKILL)
+        with command("cluster", address, "-n", "2"):
+            assert futures["all"].result(60) == 8
+            assert futures["length"].result(60) == MEGABYTE
+
+
+@pytest.mark.faults
+def test_the_next_scheduler_at_the_address_gets_the_open_graph() -> None:
+    address = free_address()
+    graph: dict[str, Any] = {f"n{i}": (nap, 0.3, i) for i in range(6)}
+    graph["all"] = (lambda *values: len(values), *(f"n{i}" for i in range(6)))
+    with scheduler(address) as (_, first), command("cluster", address, "-n", "2"), Client(address) as client:
+        futures = client.get(graph, ["n0", "all"], block=False)
+        assert futures["n0"].result(30) == 0.3
+        os.kill(first.pid, signal.SIGKILL)
+        first.end()
+        with scheduler(address):
+            assert futures["all"].result(60) == 6

@@ -1,0 +1,257 @@
+"""Graphs against the whole scheduler; the audits of the simulation run at every step."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.graph import BLOCK_BYTES, GraphActor
+from scaler.actors.tree import BALANCER
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.serialization import OBJECT, VALUE, argument_block
+from scaler.wire.messages import GraphNode, GraphTask, RunTask, TaskCancel, TaskStatus
+from tests.support.simulation import Outcome, SimulatedClient, Simulation
+
+DIAMOND = [(), (0,), (0,), (1, 2)]
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=30.0)
+
+
+def large(_run: RunTask) -> Outcome:
+    return Outcome(payload=b"", frames=(b"large", b"result"))
+
+
+def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:
+    client.leave()
+    simulation.advance(1.0)
+    simulation.check_empty()
+
+
+def test_nodes_run_when_their_arguments_are_there_and_only_wanted_results_travel(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    graph_id = client.submit_graph(DIAMOND, [3])
+    simulation.advance(5.0)
+    nodes = [node.task_id for node in client.graphs[graph_id]]
+    assert [run.task_id for run in agent.started] == [nodes[0], *nodes[1:3], nodes[3]]
+    assert agent.started[-1].payload == argument_block(VALUE, b"done") * 2
+    assert list(client.results) == [nodes[3]]
+    assert client.surplus == []
+    assert simulation.living_graphs() == []
+    leave_and_check(simulation, client)
+
+
+def test_a_large_result_is_an_object_until_its_last_consumer_has_ended(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, large)
+    graph_id = client.submit_graph(DIAMOND, [3])
+    simulation.advance(0.15)
+    first, *_ = (node.task_id for node in client.graphs[graph_id])
+    assert ObjectId(first) in simulation.tree.objects.objects
+    assert {run.object_ids for run in agent.started[1:3]} == {first}
+    assert {run.payload for run in agent.started[1:3]} == {argument_block(OBJECT, first)}
+    simulation.advance(5.0)
+    assert list(simulation.tree.objects.objects) == [client.function_id, client.submitted[0]]
+    assert client.results[client.submitted[0]].size == len(b"largeresult")
+    client.delete(ObjectId(client.submitted[0]))
+    leave_and_check(simulation, client)
+
+
+def test_a_large_result_that_is_wanted_and_needed_outlives_both(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, large)
+    client.submit_graph([(), (0,)], [0, 1])
+    simulation.advance(5.0)
+    client.fetch(ObjectId(client.submitted[0]))
+    simulation.run()
+    assert client.fetched[ObjectId(client.submitted[0])] == b"largeresult"
+    leave_and_check(simulation, client)
+
+
+def test_many_results_that_are_too_much_for_one_message_become_objects(simulation: Simulation) -> None:
+    client = simulation.client()
+    value = b"v" * 8192
+    agent = simulation.agent(2, lambda _run: Outcome(payload=value))
+    count = BLOCK_BYTES // len(value) + 4
+    client.submit_graph([*[()] * count, range(count)], [count])
+    simulation.advance(50.0)
+    run = agent.started[-1]
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(run.payload) < BLOCK_BYTES + count * 32
+    assert len(run.object_ids) > 0
+    leave_and_check(simulation, client)
+
+
+def test_a_failure_fails_those_that_need_it_in_the_same_way_and_the_rest_goes_on(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit_graph([(), (0,), (1,), (), (3,)], range(5))
+    bad = client.submitted[0]
+    simulation.agent(2, lambda run: Outcome(TaskStatus.FAILED, b"why") if run.task_id == bad else Outcome())
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.FAILED] * 3 + [TaskStatus.SUCCESS] * 2
+    assert {client.results[task_id].payload for task_id in client.submitted[:3]} == {b"why"}
+    leave_and_check(simulation, client)
+
+
+def test_a_cancelled_graph_ends_all_its_nodes_and_frees_the_workers(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit_graph([*DIAMOND, ()], range(5))
+    simulation.advance(1.0)
+    client.cancel(client.submitted[3])
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.CANCELED] * 5
+    assert agent.queued == []
+    assert simulation.living_graphs() == []
+    leave_and_check(simulation, client)
+
+
+def test_the_graphs_of_a_client_that_dies_go_with_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit_graph(DIAMOND, [3], for_task=b"the graph's own")
+    simulation.advance(1.0)
+    client.die()
+    simulation.advance(6.0)
+    simulation.check_empty()
+    assert agent.queued == []
+
+
+def test_a_graph_that_is_said_again_after_a_cut_runs_once(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    client.submit_graph(DIAMOND, [0, 3])
+    simulation.advance(0.15)
+    assert client.statuses() == [TaskStatus.SUCCESS, None]
+    client.connect()
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 4
+    assert client.surplus == []
+
+
+def test_a_result_that_was_lost_with_the_connection_is_said_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    client.submit_graph([*DIAMOND, (3,)], [0, 4])
+    simulation.advance(0.05)
+    client.cut()
+    simulation.advance(0.1)
+    assert client.statuses() == [None, None]
+    client.connect()
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 5
+
+
+def test_a_task_of_a_graph_that_crashes_is_tried_again(simulation: Simulation) -> None:
+    client = simulation.client()
+    crashes = [Outcome(TaskStatus.PROCESSOR_DIED, b"it died")] * 2
+    simulation.agent(1, lambda _run: crashes.pop() if crashes else Outcome())
+    client.submit_graph([(), (0,)], [1])
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_balancer_that_fails_forgets_no_node() -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    client.submit_graph(DIAMOND, [3])
+    simulation.run()
+    simulation.fail(simulation.tree.supervisor.children[BALANCER])
+    simulation.advance(1.0)
+    simulation.agent(1)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_graph_that_fails_inside_the_scheduler_fails_its_futures_and_nothing_else() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.submit_graph(DIAMOND, [0, 3], for_task=b"the graph's own")
+    (plain,) = client.submit(1)
+    simulation.advance(1.0)
+    (graph,) = simulation.graphs()
+    simulation.fail(graph.actor_ref)
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.INTERNAL_ERROR, TaskStatus.INTERNAL_ERROR, TaskStatus.SUCCESS]
+    assert client.results[plain].payload == b"done"
+    assert agent.queued == []
+    leave_and_check(simulation, client)
+
+
+def test_a_task_actor_of_a_graph_that_fails_is_a_failed_node() -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    client.submit_graph([(), (0,), ()], range(3))
+    simulation.run()
+    (graph,) = simulation.graphs()
+    task_id = client.submitted[0]
+    simulation.fail(graph._running[task_id][1])
+    simulation.agent(1)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.INTERNAL_ERROR, TaskStatus.INTERNAL_ERROR, TaskStatus.SUCCESS]
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize(
+    ("block", "dependencies"),
+    [
+        (b"", b"\1\0\0\0"),  # itself
+        (b"", b"\0\0"),
+        (argument_block(2, b"\7\0\0\0"), b"\0\0\0\0"),  # not among its dependencies
+        (b"\2\0\0\4\0\0\0", b"\0\0\0\0"),  # cut off
+    ],
+)
+def test_a_malformed_node_fails_alone(simulation: Simulation, block: bytes, dependencies: bytes) -> None:
+    client = simulation.client()
+    simulation.agent(1, slow)
+    graph_id = client.submit_graph([()], [0])
+    simulation.advance(40.0)
+    good, bad = (TaskId(simulation.new_id(b"node")) for _ in range(2))
+    client.open = dict.fromkeys((good, bad), graph_id)
+    client.say(
+        GraphTask(graph_id, 2),
+        GraphNode(graph_id, good, client.function_id, b"", b"", b"", 1),
+        GraphNode(graph_id, bad, client.function_id, block, b"", dependencies, 1),
+    )
+    simulation.advance(40.0)
+    assert client.statuses([good, bad]) == [TaskStatus.SUCCESS, TaskStatus.INTERNAL_ERROR]
+    assert simulation.dispatcher.failures == 0
+    leave_and_check(simulation, client)
+
+
+def test_nodes_of_an_unknown_graph_are_refused(simulation: Simulation) -> None:
+    client = simulation.client()
+    task_id = TaskId(b"n" * 16)
+    client.open = {task_id: GraphId(b"?" * 16)}
+    client.say(GraphNode(GraphId(b"?" * 16), task_id, client.function_id, b"", b"", b"", 1))
+    simulation.run()
+    assert client.statuses([task_id]) == [TaskStatus.NOT_FOUND]
+
+
+def test_more_nodes_than_announced_and_a_graph_of_none_are_harmless(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.say(GraphTask(GraphId(b"0" * 16), 0))
+    client.say(GraphTask(GraphId(b"1" * 16), 1))
+    nodes = [
+        GraphNode(GraphId(b"1" * 16), TaskId(bytes([n]) * 16), client.function_id, b"", b"", b"", 0) for n in (1, 2)
+    ]
+    client.say(*nodes)
+    simulation.run()
+    assert [len(graph._nodes) for graph in simulation.graphs()] == [1]
+    leave_and_check(simulation, client)
+
+
+def test_a_cancel_of_a_single_node_is_not_known_here(simulation: Simulation) -> None:
+    """Clients cancel graphs as a whole."""
+    client = simulation.client()
+    simulation.agent(1)
+    client.submit_graph([()], [0])
+    client.say(TaskCancel(client.submitted[0]))
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_statistics_count_nodes(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.submit_graph(DIAMOND, [3])
+    simulation.run()
+    (graph,) = simulation.graphs()
+    assert isinstance(graph, GraphActor)
+    assert graph.statistics() == {"nodes": 4, "open_nodes": 4, "running_nodes": 1}

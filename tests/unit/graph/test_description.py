@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+
+from scaler.graph.description import is_call, read
+
+
+def test_calls_are_told_from_data() -> None:
+    graph = {
+        "a": 1,
+        "f": abs,
+        "t": (1, 2),
+        "e": (),
+        "b": (abs, "a"),
+        "l": [abs, "a"],
+        "c": (pow, "b", "b"),
+        "d": (list,),
+    }
+    description = read(graph, ["c", "a"])
+    assert description.numbers == {"b": 0, "c": 1, "d": 2}
+    assert description.calls == [(abs, "a"), (pow, "b", "b"), (list,)]
+    assert description.counts == [0, 2, 0]
+    assert description.dependencies == [0, 0]
+    assert description.asked == ["c", "a"]
+    assert [key for key, value in graph.items() if is_call(value)] == ["b", "c", "d"]
+
+
+def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:
+    description = read(OrderedDict(b=(abs, "a"), a=(int,)), iter(["a"]))
+    assert description.numbers == {"b": 0, "a": 1}
+    assert description.asked == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "keys", "named"),
+    [
+        ({"a": 1}, ["b"], "'b' is not in the graph"),
+        ({"a": 1}, ["a", "a"], "'a' is asked for twice"),
+        ({"a": (abs, "b")}, ["a"], "'a' needs 'b'"),
+        ({"a": 1, "c": (abs, "b")}, ["a"], "'c' needs 'b'"),
+    ],
+)
+def test_what_is_not_there_is_a_key_error(graph: dict[str, Any], keys: list[str], named: str) -> None:
+    with pytest.raises(KeyError, match=named):
+        read(graph, keys)
+
+
+@pytest.mark.parametrize(
+    ("graph", "keys", "named"),
+    [
+        ([("a", 1)], ["a"], "not list"),
+        ({"a": 1}, "a", "single text"),
+        ({"a": 1, 2: 3}, ["a"], "strings, not 2"),
+        ({"a": 1, "b": (abs, (abs, "a"))}, ["b"], "a key of its own"),
+    ],
+)
+def test_what_is_malformed_is_a_type_error(graph: Any, keys: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=named):
+        read(graph, keys)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.graph.readiness import FAILED, FINISHED, READY, WAITING, Readiness
+
+
+def graph(*dependencies: tuple[int, ...]) -> Readiness:
+    readiness = Readiness()
+    for each in dependencies:
+        readiness.add(each)
+    return readiness
+
+
+def test_a_node_is_ready_when_all_that_it_depends_on_have_finished() -> None:
+    diamond = graph((), (0,), (0,), (1, 2))
+    assert [diamond.state(position) for position in range(len(diamond))] == [READY, WAITING, WAITING, WAITING]
+    assert diamond.finish(0) == [1, 2]
+    assert diamond.finish(2) == []
+    assert diamond.finish(1) == [3]
+    assert diamond.finish(3) == []
+    assert {diamond.state(position) for position in range(4)} == {FINISHED}
+
+
+def test_a_failure_reaches_all_that_depend_on_it_and_nobody_else() -> None:
+    nodes = graph((), (), (0,), (1,), (2, 3), (4,))
+    assert nodes.fail(0) == [2, 4, 5]
+    assert nodes.finish(1) == [3]
+    assert nodes.finish(3) == []
+    assert nodes.state(4) == FAILED
+
+
+def test_nodes_that_come_after_the_end_of_what_they_need() -> None:
+    nodes = graph((), ())
+    nodes.finish(0)
+    nodes.fail(1)
+    assert nodes.add((0,)) == READY
+    assert nodes.add((0, 1)) == FAILED
+    assert nodes.add((3,)) == FAILED
+
+
+def test_a_node_can_only_depend_on_those_before_it() -> None:
+    nodes = graph(())
+    for bad in (1, 2, -1):
+        with pytest.raises(ValueError, match="does not come before"):
+            nodes.add((bad,))
+    assert len(nodes) == 1
+
+
+def test_a_chain_of_a_hundred_thousand_nodes_fails_without_recursion() -> None:
+    chain = graph((), *((position,) for position in range(100_000)))
+    assert len(chain.fail(0)) == 100_000

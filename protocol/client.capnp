@@ -61,6 +61,7 @@ struct Task {
   payload @3 :List(Data);      # the block of arguments, see README.md
   objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
   priority @5 :List(UInt32);   # how deep the task is nested: 0 if no other task submitted it; deeper ones go first
+  name @6 :List(Text);         # what the user calls the task; empty: it has the name of its function's object
 }
 
 struct TaskCancel {

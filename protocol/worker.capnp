@@ -64,6 +64,7 @@ struct RunTask {
   payload @5 :List(Data);      # the block of arguments, see README.md
   objectIds @6 :List(Data);    # ids of the objects among the arguments, one after the other
   priority @7 :List(UInt32);   # as in Task: tasks of a higher one are run first, those of the same one in their order
+  name @8 :List(Text);         # as in Task, for the log
 }
 
 struct RunCancel {

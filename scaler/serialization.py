@@ -14,6 +14,7 @@ import pickle
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
@@ -173,6 +174,13 @@ def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]
     if memoryview(frames[0]).nbytes:
         serializer = from_frames(serializer, frames[:1])
     return serializer, from_frames(serializer, frames[1:])
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return what people call `function`; a partial is called as what it is made of."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
 
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:

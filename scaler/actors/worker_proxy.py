@@ -95,7 +95,14 @@ class WorkerProxy(Actor):
 
     def _order(self, spec: Task, attempt: int) -> RunTask:
         return RunTask(
-            spec.task_id, self._index, attempt, spec.function_id, spec.payload, spec.object_ids, spec.priority
+            spec.task_id,
+            self._index,
+            attempt,
+            spec.function_id,
+            spec.payload,
+            spec.object_ids,
+            spec.priority,
+            spec.name,
         )
 
     def _refuse(self, assign: AssignTask) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from scaler import surroundings
 from scaler.client.arguments import ArgumentPacker
 from scaler.client.freezing import freeze_for
-from scaler.client.functions import Functions
+from scaler.client.functions import Function, Functions
 from scaler.client.future import ScalerFuture
 from scaler.client.graph import pack_graph
 from scaler.client.link import Link
@@ -151,21 +151,25 @@ class Client:
         Arguments are serialised before this returns. An `ObjectReference` as an argument of its own arrives as the
         object.
 
+        The task has the name of the function, in messages and logs. `name="…"` gives it another one, unless the
+        function takes a keyword argument `name` itself, or any keyword at all: then it gets that one, as all others.
+
         Raises:
-            TypeError: if `fn` cannot be called, or not with these arguments.
+            TypeError: if `fn` cannot be called, or not with these arguments, or the name is not a text.
             SerializeObjectError: if the function or an argument cannot be serialised.
             MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
             DisconnectedError: if the client is disconnected.
         """
         self._link.check_open()
         function = self._functions.get(fn)
+        name = _take_name(function, kwargs) if "name" in kwargs else ""
         function.check(args, kwargs)
         packed = self._packer.pack(args, kwargs)
         instruction = function.instruction
         task_id = TaskId(self._new_id())
-        future = ScalerFuture(task_id, self._link, self._serializer, self)
+        future = ScalerFuture(task_id, self._link, self._serializer, self, name or instruction.name)
         priority = surroundings.current.child_priority
-        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority)
+        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority, name)
         self._link.submit((task, future, instruction, packed.objects, packed.references))
         return future
 
@@ -327,6 +331,20 @@ def _arrive(*settings: Any) -> Client:
     client: Client = object.__new__(Client)
     client._share(arrived)  # noqa: SLF001 - a constructor
     return client
+
+
+def _take_name(function: Function, keywords: dict[str, Any]) -> str:
+    """Take the name of the task out of the keyword arguments, unless it is the function's own; empty if there is none.
+
+    Raises:
+        TypeError: if it is not a text.
+    """
+    if function.may_take("name"):
+        return ""
+    name = keywords.pop("name")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"the name of a task is a text, not {name!r}")
+    return "" if name is None or name == function.instruction.name else name
 
 
 def _start_cluster() -> LocalCluster:

@@ -20,6 +20,7 @@ from scaler.serialization import (
     DefaultSerializer,
     Serializer,
     function_to_frames,
+    name_of,
     what_pickle_depends_on,
 )
 from scaler.wire.messages import InstructionKind, ObjectInstruction
@@ -41,8 +42,9 @@ class Function:
 
     def __init__(self, function: Callable[..., Any], state: tuple[Any, ...] | None, serializer: Serializer) -> None:
         frames = frozen(function_to_frames(serializer, function))
-        name = getattr(function, "__qualname__", None) or type(function).__qualname__
-        self.instruction = ObjectInstruction(InstructionKind.CREATE_FUNCTION, content_id(frames), str(name), frames)
+        self.instruction = ObjectInstruction(
+            InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
+        )
         self._function = function
         self._state = state
         self.least, self.most = _positional_counts(function)
@@ -58,6 +60,16 @@ class Function:
             signature.bind(*arguments, **keywords)
         except TypeError as error:
             raise TypeError(f"{self.instruction.name}: {error}") from None
+
+    def may_take(self, keyword: str) -> bool:
+        """Return whether the function takes this keyword argument, or nobody knows."""
+        signature = _signature(self._function)
+        if signature is None:
+            return True
+        parameter = signature.parameters.get(keyword)
+        if parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            return True
+        return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
 
     def is_still(self, function: Callable[..., Any]) -> bool:
         """Return whether this is `function`, and would be pickled the same way again."""

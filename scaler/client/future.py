@@ -110,11 +110,15 @@ class ScalerFuture(Future[Any]):
 
     Attributes:
         task_id: the id of the task, 16 bytes.
+        name: what the task is called: as its function, or as the user wished.
     """
 
-    def __init__(self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object) -> None:
+    def __init__(
+        self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
+    ) -> None:
         super().__init__()
         self.task_id = task_id
+        self.name = name
         self._link = link
         self._serializer = serializer
         self._client = client  # a client lives at least as long as its open futures
@@ -125,6 +129,12 @@ class ScalerFuture(Future[Any]):
         self._is_wanted = False
 
     # For everybody
+
+    def __repr__(self) -> str:
+        state = "open"
+        if self.done():
+            state = "cancelled" if self.cancelled() else "finished" if self._exception is None else "failed"
+        return f"<ScalerFuture {self.name} {self.task_id.hex()[-8:]}: {state}>"
 
     def result(self, timeout: float | None = None) -> Any:
         """Return what the task returned; wait for it, at most `timeout` seconds.
@@ -267,7 +277,7 @@ class ScalerFuture(Future[Any]):
         if self._raw is None:
             return None, super().exception()
         if self._raw.status:
-            return None, read_error(self._raw)
+            return None, read_error(self._raw, self.name)
         return read_value(self._serializer, [self._raw.payload] if frames is None else frames)
 
     def _fetch(self, deadline: float | None) -> Frames | None:

@@ -172,7 +172,7 @@ class MapRun:
         for _ in range(len(arrived)):
             result = arrived.popleft()
             if result.status:
-                raise read_error(result)
+                raise read_error(result, self._function.instruction.name)
             value, error = read_value(serializer, (result.payload,))
             self._put(result.task_id, value, error)
         while self._arrived_frames:

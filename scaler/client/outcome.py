@@ -43,17 +43,17 @@ def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseExcepti
         return None, error
 
 
-def read_error(result: TaskResult) -> BaseException:
-    """Return the exception that a result without a value stands for."""
+def read_error(result: TaskResult, name: str) -> BaseException:
+    """Return the exception that a result without a value stands for; those of the system name the task."""
     if result.status == TaskStatus.FAILED:
-        return _read_failure(result.payload)
+        return _read_failure(result.payload, name)
     if result.status == TaskStatus.CANCELED:
         return CancelledError()
     text = result.payload.decode("utf-8", "replace")
     error_type = _ERRORS.get(result.status)
     if error_type is None:
-        return TaskFailedError(f"the task ended with the unknown status {result.status}: {text}")
-    return error_type(text or f"the task ended: {TaskStatus(result.status).name.lower().replace('_', ' ')}")
+        return TaskFailedError(f"task {name} ended with the unknown status {result.status}: {text}")
+    return error_type(f"task {name}: {text or TaskStatus(result.status).name.lower().replace('_', ' ')}")
 
 
 def missing_result() -> BaseException:
@@ -63,11 +63,11 @@ def missing_result() -> BaseException:
     )
 
 
-def _read_failure(payload: bytes) -> BaseException:
+def _read_failure(payload: bytes, name: str) -> BaseException:
     try:
         failure = TaskFailure.decode(payload)
     except ProtocolError as error:
-        return TaskFailedError(f"the task failed, and its failure cannot be read: {error}")
+        return TaskFailedError(f"task {name} failed, and its failure cannot be read: {error}")
     reason = "it cannot be pickled"
     if failure.exception:
         try:
@@ -81,6 +81,6 @@ def _read_failure(payload: bytes) -> BaseException:
                 return exception
             reason = f"its pickle holds a {type(exception).__name__}"
     return TaskFailedError(
-        f"the task raised {failure.type_name}: {failure.text}\n"
+        f"task {name} raised {failure.type_name}: {failure.text}\n"
         f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}"
     )

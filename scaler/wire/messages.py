@@ -223,6 +223,8 @@ class Task:
     """the ids of the objects among the arguments, one after the other"""
     priority: U32 = 0
     """how deep the task is nested; deeper ones go first, so that the tasks that wait for them end soon"""
+    name: Text = ""
+    """what the user calls it; empty: it has the name of its function"""
 
 
 class Tasks(Batch[Task], item=Task):
@@ -384,6 +386,8 @@ class RunTask:
     payload: Bytes
     object_ids: Bytes
     priority: U32 = 0
+    """as in `Task`"""
+    name: Text = ""
     """as in `Task`"""
 
 

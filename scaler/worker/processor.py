@@ -42,6 +42,7 @@ from scaler.serialization import (
     Serializer,
     from_frames,
     function_from_frames,
+    name_of,
     read_arguments,
     size_of,
     to_frames,
@@ -103,6 +104,7 @@ class Processor(Surroundings):
         self._has_results = threading.Event()
         self._is_flusher_asleep = True
         self._after_task: Callable[[], None] = _nothing
+        self._is_logging = logger.isEnabledFor(logging.DEBUG)
 
     def run(self, after_task: Callable[[], None]) -> None:
         """Serve until the agent closes the channel.
@@ -214,6 +216,8 @@ class Processor(Surroundings):
         started_ns, ended_ns = perf_counter_ns(), 0
         try:
             serializer, function, value = self._functions.get(task.function_id) or self._read_function(task.function_id)
+            if self._is_logging:
+                logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
             if task.payload:
                 positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
                 started_ns = perf_counter_ns()
@@ -229,6 +233,8 @@ class Processor(Surroundings):
             ended_ns = ended_ns or perf_counter_ns()
             status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+        if self._is_logging:
+            logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames)
 
     # Results

@@ -101,6 +101,22 @@ def test_crash_limit() -> None:
         client.submit(os._exit, 3).result(30)
 
 
+def test_tasks_are_named_in_errors_and_in_the_log_of_the_worker() -> None:
+    with (
+        scheduler(None, "--crash-limit", "1") as (address, _),
+        command("cluster", address, "-n", "1", "-ll", "DEBUG") as cluster,
+        Client(address) as client,
+    ):
+        with pytest.raises(ProcessorDiedError, match=r"^task the last straw: the processor of worker"):
+            client.submit(os._exit, 3, name="the last straw").result(30)
+        with pytest.raises(ProcessorDiedError, match=r"^task _exit: the processor of worker"):
+            client.map(os._exit, [(3,)])
+        task_id = client.submit(pow, 2, 3).task_id.hex()
+        cluster.wait_for(f"task pow ({task_id}) starts")
+        cluster.wait_for(f"task {task_id}: success after ")
+        cluster.wait_for("task the last straw (")
+
+
 def wait_for_file(path: str) -> bool:
     """Return at once without a path, else when the file exists; another one says that it waits."""
     if path:

@@ -134,6 +134,51 @@ class TestSubmit:
         assert client.submit(functools.partial(pow, 2), 3).result(10) == 8
         assert client.submit([1, 1, 2].count, 1).result(10) == 2
 
+    def test_a_task_has_the_name_of_its_function_and_says_no_other(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        futures = [client.submit(only_keyword, 1, b=2), client.submit(functools.partial(functools.partial(pow, 2)), 3)]
+        futures += [client.submit(abs, -1, name="abs"), client.submit(abs, -1, name=None)]
+        assert [future.name for future in futures] == ["only_keyword", "pow", "abs", "abs"]
+        assert [future.result(10) for future in futures] == [3, 8, 1, 1]
+        assert {task.name for task in scheduler.of(Task)} == {""}
+
+    def test_a_task_has_the_name_that_it_was_given(self, client: Client, scheduler: FakeScheduler) -> None:
+        future = client.submit(only_keyword, 1, b=2, name="count the primes")
+        assert future.result(10) == 3
+        assert repr(future) == f"<ScalerFuture count the primes {future.task_id.hex()[-8:]}: finished>"
+        assert [task.name for task in scheduler.of(Task)] == ["count the primes"]
+
+    @pytest.mark.parametrize(
+        ("function", "answer"),
+        [
+            (lambda name: name, "own"),
+            (lambda *, name="default": name, "own"),
+            (lambda **options: options, {"name": "own"}),
+            (functools.partial(lambda name: name, name="bound"), "own"),
+            (dict, {"name": "own"}),
+        ],
+    )
+    def test_a_function_that_takes_a_name_gets_it(
+        self, client: Client, scheduler: FakeScheduler, function: Any, answer: Any
+    ) -> None:
+        future = client.submit(function, name="own")
+        assert future.result(10) == answer
+        assert future.name in ("dict", "TestSubmit.<lambda>")
+        assert scheduler.of(Task)[0].name == ""
+
+    def test_a_positional_argument_called_name_is_none_of_its_business(self, client: Client) -> None:
+        def greet(name: str, /) -> str:
+            return name
+
+        future = client.submit(greet, "you", name="a greeting")
+        assert (future.result(10), future.name) == ("you", "a greeting")
+
+    def test_a_name_that_is_no_text_is_a_type_error(self, client: Client, scheduler: FakeScheduler) -> None:
+        with pytest.raises(TypeError, match="the name of a task is a text, not 3"):
+            client.submit(only_keyword, 1, b=2, name=3)
+        assert scheduler.of(Task) == []
+
     def test_what_cannot_be_called_is_a_type_error(self, client: Client) -> None:
         with pytest.raises(TypeError, match="call"):
             client.submit(3)  # type: ignore[arg-type]

@@ -10,7 +10,15 @@ import pytest
 
 from scaler.client import Client, ScalerFuture
 from scaler.errors import DisconnectedError, MissingObjects
-from scaler.wire.messages import InstructionKind, ObjectInstruction, ObjectRequest, Task, TaskCancel, TaskResult
+from scaler.wire.messages import (
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    Task,
+    TaskCancel,
+    TaskResult,
+    TaskStatus,
+)
 from tests.support.fake_scheduler import FakeScheduler
 
 LARGE = 100_000
@@ -229,3 +237,39 @@ def test_a_result_that_says_nothing_new_is_ignored(client: Client, scheduler: Fa
     scheduler.say(TaskResult(future.task_id, 1, b"", 0), TaskResult(b"?" * 16, 0, b"", 0))
     assert client.submit(abs, -2).result(10) == 2
     assert future.result() == 1
+
+
+def test_a_future_shows_its_name_and_its_state(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    good, bad, cancelled = (client.submit(function, -1) for function in (abs, boom_with, abs))
+    last = good.task_id.hex()[-8:]
+    assert repr(good) == f"<ScalerFuture abs {last}: open>"
+    tasks = scheduler.wait_for(Task, 3)
+    cancelled.cancel()
+    scheduler.run(tasks[0])
+    scheduler.run(tasks[1])
+    assert (good.result(10), type(bad.exception(10))) == (1, ValueError)
+    states = [repr(future).rpartition(" ")[2] for future in (good, bad, cancelled)]
+    assert states == ["finished>", "failed>", "cancelled>"]
+
+
+@pytest.mark.parametrize(
+    ("status", "payload", "text"),
+    [
+        (TaskStatus.PROCESSOR_DIED, b"signal SIGKILL", "task count: signal SIGKILL"),
+        (TaskStatus.NO_WORKER, b"", "task count: no worker"),
+        (TaskStatus.MISSING_OBJECTS, b"it is gone", "task count: it is gone"),
+    ],
+)
+def test_an_error_of_the_system_names_the_task(
+    client: Client, scheduler: FakeScheduler, status: TaskStatus, payload: bytes, text: str
+) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1, name="count")
+    [task] = scheduler.wait_for(Task)
+    scheduler.say(TaskResult(task.task_id, status, payload, 0))
+    assert str(future.exception(10)) == text
+
+
+def boom_with(_number: int) -> None:
+    raise ValueError("boom")

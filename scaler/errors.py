@@ -63,6 +63,12 @@ class ProtocolError(ScalerError):
     """Bytes from a peer that are not a message of this protocol."""
 
 
+class TaskInterrupt(BaseException):
+    """Raised inside a task that is to end now, wherever it is: what it does in `finally` and `with` is done, then it is
+    over. Not a `ScalerError`, not even an `Exception`, so that no task takes it for a failure of its own.
+    """
+
+
 class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught
     """Carries the traceback of another process as text: the `__cause__` of a task's exception."""
 

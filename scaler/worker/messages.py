@@ -155,6 +155,13 @@ class CleanProcessor:
 
 
 @message
+class InterruptProcessor:
+    """Have the processor look at its progress page for a task to interrupt."""
+
+    number: int
+
+
+@message
 class KillProcessor:
     number: int
     reason: str
@@ -168,6 +175,11 @@ class StartProcess:
     processor: ActorRef
     channel: int
     progress: int
+
+
+@message
+class InterruptProcess:
+    number: int
 
 
 @message

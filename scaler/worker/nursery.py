@@ -1,8 +1,8 @@
 """The nursery: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
-The agent writes to it (start, kill); it answers (started, ended). It has imported what processors need, so that a new
-one is there within milliseconds. When the agent goes, however it goes, the nursery sees the end of their connection,
-kills all processors with everything they have started, and ends.
+The agent writes to it (start, kill, interrupt); it answers (started, ended). It has imported what processors need, so
+that a new one is there within milliseconds. When the agent goes, however it goes, the nursery sees the end of their
+connection, kills all processors with everything they have started, and ends.
 
 Must never: run user code, open a ZeroMQ context, or start a thread.
 """
@@ -26,8 +26,8 @@ from scaler.worker import processor
 from scaler.worker.processor import Birth
 
 REQUEST = struct.Struct("<BI16s")
-"""what is asked (START, KILL), the number of the processor, its agent's nest id; START carries two descriptors"""
-START, KILL = 1, 2
+"""what is asked (START, KILL, INTERRUPT), of which processor, and the nest id; START carries two descriptors"""
+START, KILL, INTERRUPT = 1, 2, 3
 REPORT = struct.Struct("<BIi")
 """what happened (STARTED, ENDED), the number of the processor, its process id or exit code"""
 STARTED, ENDED = 1, 2
@@ -80,8 +80,11 @@ class Nursery:
         kind, number, nest_id = REQUEST.unpack(request)
         if kind == START:
             self._start(Birth(number, nest_id), descriptors, not_for_children)
-        elif number in self._pids:
-            _kill_group(self._pids[number])
+        elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
+            if kind == KILL:
+                _kill_group(self._pids[number])
+            else:
+                os.kill(self._pids[number], processor.INTERRUPT_SIGNAL)
 
     def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
         channel, progress = descriptors

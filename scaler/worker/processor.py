@@ -8,6 +8,9 @@ result, in the order of the tasks, and says in the progress page which task it e
 Results leave when the handed tasks are done or some milliseconds after the first; a second thread sees to that while
 a task goes on for long, and sleeps for good while there is nothing to send.
 
+A task that is not wanted any more is interrupted: the agent names it in the progress page and sends a signal, whose
+handler raises `TaskInterrupt` in the main thread, in the middle of that task and nowhere else.
+
 Must never: let an exception of a task out of that task's result, or write to the channel without the lock.
 """
 
@@ -28,10 +31,11 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns, sleep
+from types import FrameType
 from typing import Any, NamedTuple
 
 from scaler.config import ClusterConfig
-from scaler.errors import DeserializeObjectError, ProtocolError
+from scaler.errors import DeserializeObjectError, ProtocolError, TaskInterrupt
 from scaler.ids import ObjectId
 from scaler.process.logs import LineWriter, set_up_logging
 from scaler.process.memory import give_back_memory
@@ -74,6 +78,9 @@ TICK_SECONDS = 0.003
 IDLE_TICKS = 8
 """After so many ticks without an unsent result the flusher sleeps until it is woken."""
 LONGEST_US = 2**32 - 1
+INTERRUPT_SIGNAL = signal.SIGURG
+"""By default it is ignored, so it harms no process that does not expect it."""
+_IMPORTS = "<frozen importlib._bootstrap>"
 
 
 class Birth(NamedTuple):
@@ -105,6 +112,8 @@ class Processor(Surroundings):
         self._is_flusher_asleep = True
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
+        self._may_interrupt = False
+        self._was_interrupted = False
 
     def run(self, after_task: Callable[[], None]) -> None:
         """Serve until the agent closes the channel.
@@ -215,27 +224,68 @@ class Processor(Surroundings):
         frames: Frames = ()
         started_ns, ended_ns = perf_counter_ns(), 0
         try:
-            serializer, function, value = self._functions.get(task.function_id) or self._read_function(task.function_id)
-            if self._is_logging:
-                logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
-            if task.payload:
-                positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
-                started_ns = perf_counter_ns()
-                returned = function(*positional, **keywords)
-            else:
-                started_ns = perf_counter_ns()
-                returned = function()
-            ended_ns = perf_counter_ns()
-            frames = to_frames(serializer, returned)
-            if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
-                payload, frames = frames[0], ()
-        except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
+            try:
+                known = self._functions.get(task.function_id)
+                serializer, function, value = known or self._read_function(task.function_id)
+                if self._is_logging:
+                    logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
+                self._may_interrupt = True
+                if task.payload:
+                    positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
+                    started_ns = perf_counter_ns()
+                    returned = function(*positional, **keywords)
+                else:
+                    started_ns = perf_counter_ns()
+                    returned = function()
+                ended_ns = perf_counter_ns()
+                frames = to_frames(serializer, returned)
+                self._may_interrupt = False
+                if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
+                    payload, frames = frames[0], ()
+            except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
+                self._may_interrupt = False
+                ended_ns = ended_ns or perf_counter_ns()
+                if not self._was_interrupted:
+                    status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
+        except TaskInterrupt:  # it came between an exception of the task's and the first line of the handler above
             ended_ns = ended_ns or perf_counter_ns()
-            status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+        if self._was_interrupted:
+            return self._interrupted(task, duration_us)
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames)
+
+    # Interrupting
+
+    def interrupt(self, _signal: int, frame: FrameType | None) -> None:
+        """The handler of the signal, in the main thread: raise in the task that is to end, if that is executed now.
+
+        It raises at most once for a task, and only while `_run` is prepared for it. If not now, the agent asks again.
+        """
+        words = self._words
+        number = words[0]
+        if self._may_interrupt and words[3] == number and not _is_delicate(frame):
+            self._may_interrupt = False
+            self._was_interrupted = True
+            words[3] = 0
+            raise TaskInterrupt("the task is not wanted any more")
+
+    def _interrupted(self, task: RunTask, duration_us: int) -> RunResult:
+        """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
+
+        Processes that it has started and not waited for shall not outlive it. They end with this one, and so it ends.
+        """
+        self._was_interrupted = False
+        if self._is_logging:
+            logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
+        result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", duration_us, ())
+        if _has_children():
+            logger.info("an interrupted task has left processes behind: this processor ends with them")
+            self._unsent.append(result)
+            self._send_results()
+            os._exit(0)
+        return result
 
     # Results
 
@@ -283,6 +333,35 @@ def _nothing() -> None:
     pass
 
 
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Return whether an exception out of nowhere could do lasting harm here: in an import, since there are modules that
+    cannot be imported a second time; or in code of ours that the task has called, unless it only waits.
+    """
+    is_waiting = frame is not None and frame.f_globals.get("__name__") == "threading" and frame.f_code.co_name == "wait"
+    while frame is not None and frame.f_globals is not _OURS:
+        name = frame.f_globals.get("__name__")
+        if frame.f_code.co_filename == _IMPORTS:
+            return True
+        if type(name) is str and name.startswith("scaler.") and name != _PURE and not is_waiting:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_OURS = globals()
+_PURE = function_from_frames.__module__
+"""It keeps nothing, so it can be interrupted: values may take long to read and to write."""
+
+
+def _has_children() -> bool:
+    """Return whether this process has child processes, ended ones that nobody has waited for included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def _follow_agent(channel: int) -> None:
     """Wait until the agent has closed its end of the channel, whatever the main thread does, and end."""
     poll = select.poll()
@@ -314,4 +393,5 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     os.close(progress_descriptor)
     processor = Processor(Channel(connection), progress, birth, config.address)
     enter(processor)
+    signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
     processor.run(after_task)

@@ -9,8 +9,8 @@ A processor that dies after it was ready ends in good order: its supervisor star
 for a task that kills its processor is not the node's failure. One that never gets ready is a failure: back-off, and
 too many end the agent.
 
-Slots write to the processors (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `KillProcessor`); those send
-them what became of it.
+Slots write to the processors (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `InterruptProcessor`,
+`KillProcessor`); those send them what became of it.
 
 Must never: block on a processor.
 """
@@ -51,6 +51,8 @@ from scaler.worker.messages import (
     DropObjects,
     HandObject,
     HandTasks,
+    InterruptProcess,
+    InterruptProcessor,
     KillProcess,
     KillProcessor,
     ProcessEnded,
@@ -59,7 +61,7 @@ from scaler.worker.messages import (
     ProcessStarted,
     StartProcess,
 )
-from scaler.worker.nursery import ENDED, KILL, REPORT, REQUEST, START
+from scaler.worker.nursery import ENDED, INTERRUPT, KILL, REPORT, REQUEST, START
 from scaler.worker.progress import Progress, new_progress_page
 
 logger = logging.getLogger(__name__)
@@ -170,9 +172,16 @@ class ProcessStarter(Actor):
 
     @handles(KillProcess)
     def _kill(self, kill: KillProcess) -> None:
-        if kill.number in self._processors:
+        self._request(KILL, kill.number)
+
+    @handles(InterruptProcess)
+    def _interrupt(self, interrupt: InterruptProcess) -> None:
+        self._request(INTERRUPT, interrupt.number)
+
+    def _request(self, kind: int, number: int) -> None:
+        if number in self._processors:
             with contextlib.suppress(ConnectionError):
-                self._socket.sendall(REQUEST.pack(KILL, kill.number, NO_ID))
+                self._socket.sendall(REQUEST.pack(kind, number, NO_ID))
 
     @handles(_NurseryLost)
     def _lost(self, _lost: _NurseryLost) -> None:
@@ -276,6 +285,11 @@ class Processor(Actor):
     def _clean(self, clean: CleanProcessor) -> None:
         if clean.number == self._number:
             self._send([CollectGarbage(self._trim_above_bytes)])
+
+    @handles(InterruptProcessor)
+    def _interrupt(self, interrupt: InterruptProcessor) -> None:
+        if interrupt.number == self._number:
+            self._starter.send(InterruptProcess(self._number))
 
     @handles(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:

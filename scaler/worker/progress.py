@@ -1,4 +1,4 @@
-"""The progress page: three words of memory that an agent and one processor share.
+"""The progress page: a few words of memory that an agent and one processor share.
 
 The processor writes which task it executes; the agent reads that, also after the processor's death, also while a task
 holds the GIL. The agent writes which of the handed tasks must not be started any more. Tasks are numbered from 1 in
@@ -7,10 +7,11 @@ the order in which they were handed to this processor.
     word 0  written by the processor   the task that is executed now, 0 = none
     word 1  written by the agent       tasks after this one ...
     word 2  written by the agent       ... up to this one must not be started
+    word 3  written by the agent       the task that is to be interrupted; the processor writes 0 when it is
 
 Nobody waits for anybody here. The processor writes word 0 first and then looks at words 1 and 2; the agent writes
 those first, waits some milliseconds, and then looks at word 0: if that has not moved, no later task was or will be
-started.
+started. A signal has the processor look at word 3: the task in there is interrupted only while it is executed.
 """
 
 from __future__ import annotations
@@ -50,3 +51,12 @@ class Progress:
         """
         self.words[2] = to
         self.words[1] = after
+
+    def interrupt(self, number: int) -> None:
+        """Have this task interrupted, once, by the next signal that finds it executing."""
+        self.words[3] = number
+
+    @property
+    def is_interrupt_due(self) -> bool:
+        """Whether the task that was to be interrupted was not yet."""
+        return bool(self.words[3])

@@ -7,9 +7,13 @@ tasks and objects to the processor, results to the link, and asks the object cac
                          ^                          |
                          +---- taken back ----------+
 
-What a processor holds can be neither stolen nor cancelled without killing it, so it gets a few milliseconds of work,
-by what the function took so far. When that was wrong, because a task takes longer than all those before it, the tasks
-behind it are taken back (see `progress.py`).
+What a processor holds cannot be stolen, so it gets a few milliseconds of work, by what the function took so far. When
+that was wrong, because a task takes longer than all those before it, the tasks behind it are taken back (see
+`progress.py`).
+
+A task that is cancelled in the processor is interrupted if it is executed, else kept from being started. The processor
+goes on with the others. If the task has not ended after some time, because it is deep in C code, holds on to its
+`finally`, or catches everything, its processor is killed and another one goes on.
 
 Must never: decode a payload, or answer a task twice.
 """
@@ -32,6 +36,7 @@ from scaler.worker.messages import (
     ForgetObjects,
     HandObject,
     HandTasks,
+    InterruptProcessor,
     KillProcessor,
     NeedObject,
     ObjectFound,
@@ -56,8 +61,12 @@ STUCK_SECONDS = 0.01
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld; a few memory writes, so this is very long."""
 FUNCTIONS_REMEMBERED = 10_000
-TAKEN_BACK = TaskStatus.CANCELED
-"""What a processor answers for a task that it was told not to start: nothing else makes it say that."""
+STOPPED = TaskStatus.CANCELED
+"""What a processor answers for a task that it was told not to start, or that was interrupted; never anything else."""
+GRACE_SECONDS = 1.0
+"""How long a task that was interrupted has to end before its processor is killed."""
+INSIST_SECONDS = 0.02
+"""How often the processor is asked again to interrupt a task, until it has, and its page looked at."""
 
 
 @message
@@ -66,7 +75,13 @@ class _StuckCheck:
 
 
 @message
+class _StopDue:
+    number: int
+
+
+@message
 class _TakeBackDue:
+    number: int
     executing: int
     results_seen: int
 
@@ -92,7 +107,13 @@ class _Work:
     """of these, what tasks needed that were handed since the last collection"""
     results_collected: int = 0
     """how many results had been seen at the last collection"""
-    cancelled: set[tuple[TaskId, int]] = field(default_factory=set)
+    unwanted: dict[tuple[TaskId, int], TaskStatus] = field(default_factory=dict)
+    """runs among the held ones that shall end, and how that is to be called; they are answered as soon as they have"""
+    interrupted: int = 0
+    """the number of the last task that was to be interrupted"""
+    kill_at: float = 0.0
+    is_insisting: bool = False
+    """a `_StopDue` is on its way"""
     is_doomed: bool = False
     """killed, and not dead yet"""
 
@@ -128,9 +149,7 @@ class Slot(Actor):
             return
         held = {(entry.task.task_id, entry.task.attempt) for entry in work.held if entry is not None} & wanted
         if held:
-            work.cancelled |= held
-            work.is_doomed = True
-            work.processor.send(KillProcessor(work.number, "a task that it held was cancelled"))
+            self._do_without(work, dict.fromkeys(held, TaskStatus.CANCELED))
 
     # From the object cache
 
@@ -197,8 +216,7 @@ class Slot(Actor):
         if work is None:
             return
         if len(results) > len(work.held):
-            work.is_doomed = True  # a task has written to the channel itself
-            work.processor.send(KillProcessor(work.number, "it gave more results than it had tasks"))
+            self._kill(work, "it gave more results than it had tasks")  # a task has written to the channel itself
             return
         work.results_seen += len(results)
         finished = RunResults()
@@ -208,7 +226,10 @@ class Slot(Actor):
             if entry is None:
                 continue  # taken back long ago
             work.held_us -= entry.expected_us
-            if result.status == TAKEN_BACK:
+            end = work.unwanted.pop((result.task_id, result.attempt), None) if work.unwanted else None
+            if result.status == STOPPED and end is not None:
+                self._give([entry.task], end)
+            elif result.status == STOPPED:
                 unstarted.append(entry.task)
             else:
                 self._learn(entry.task.function_id, result.duration_us + OVERHEAD_US)
@@ -244,8 +265,9 @@ class Slot(Actor):
             if entry is None:
                 continue
             task = entry.task
-            if (task.task_id, task.attempt) in work.cancelled:
-                self._give([task], TaskStatus.CANCELED)
+            end = work.unwanted.get((task.task_id, task.attempt))
+            if end is not None:
+                self._give([task], end)
             elif index == executing and not work.is_doomed:
                 self._give([task], TaskStatus.PROCESSOR_DIED, f"the processor of worker {self.name} {down.reason}")
             else:
@@ -256,7 +278,7 @@ class Slot(Actor):
 
     def _hand_out(self) -> None:
         work = self._work
-        if work is None or work.is_doomed:
+        if work is None or work.is_doomed or work.unwanted:
             return
         held = work.held
         if held and (work.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
@@ -309,6 +331,58 @@ class Slot(Actor):
             RunResults(RunResult(task.task_id, task.worker, task.attempt, status, payload, 0, ()) for task in tasks)
         )
 
+    # Stopping
+
+    def _do_without(self, work: _Work, runs: dict[tuple[TaskId, int], TaskStatus]) -> None:
+        """Have these runs end that the processor holds."""
+        work.unwanted = runs | work.unwanted
+        if work.is_doomed:
+            return
+        self._stop_unwanted(work)
+        if not work.is_insisting:
+            work.is_insisting = True
+            self.schedule(INSIST_SECONDS, _StopDue(work.number))
+
+    @handles(_StopDue)
+    def _stop_due(self, due: _StopDue) -> None:
+        work = self._work
+        if work is None or work.number != due.number or work.is_doomed:
+            return
+        if not work.unwanted:
+            work.is_insisting = False
+            return
+        self._stop_unwanted(work)
+        self.schedule(INSIST_SECONDS, due)
+
+    def _stop_unwanted(self, work: _Work) -> None:
+        """Interrupt the unwanted task that is executed, and keep those from being started that are not yet."""
+        progress, unwanted = work.progress, work.unwanted
+        executing = progress.executing
+        numbers = [
+            number
+            for number, entry in enumerate(work.held, work.results_seen + 1)
+            if entry is not None and (entry.task.task_id, entry.task.attempt) in unwanted
+        ]
+        if executing in numbers:
+            self._interrupt(work, executing)
+        if numbers and numbers[-1] > max(executing, progress.withheld_to):
+            self._withhold(work, executing)
+
+    def _interrupt(self, work: _Work, executing: int) -> None:
+        if work.interrupted != executing:
+            work.interrupted = executing
+            work.kill_at = self.now() + GRACE_SECONDS
+            work.progress.interrupt(executing)
+        elif self.now() >= work.kill_at:
+            self._kill(work, f"a task has not ended {GRACE_SECONDS:g} s after it was interrupted")
+            return
+        if work.progress.is_interrupt_due:
+            work.processor.send(InterruptProcessor(work.number))
+
+    def _kill(self, work: _Work, reason: str) -> None:
+        work.is_doomed = True
+        work.processor.send(KillProcessor(work.number, reason))
+
     # Taking back
 
     @handles(_StuckCheck)
@@ -320,24 +394,41 @@ class Slot(Actor):
         executing = work.progress.executing
         is_stuck = work.results_seen == check.results_seen and work.results_seen < executing
         if is_stuck and executing > work.progress.withheld_to:
-            work.progress.withhold(after=executing, to=work.results_seen + len(work.held))
-            self.schedule(SETTLE_SECONDS, _TakeBackDue(executing, work.results_seen))
+            self._withhold(work, executing)
         else:
             self._is_watching = True
             self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))
+
+    def _withhold(self, work: _Work, executing: int) -> None:
+        """Have the processor start none of the tasks behind the executing one.
+
+        Between two messages it executes none, and which it has behind it is known only when it answers for them.
+        """
+        results_seen = work.results_seen
+        work.progress.withhold(after=max(executing, results_seen), to=results_seen + len(work.held))
+        if executing:
+            self.schedule(SETTLE_SECONDS, _TakeBackDue(work.number, executing, results_seen))
 
     @handles(_TakeBackDue)
     def _take_back(self, due: _TakeBackDue) -> None:
         """Take back the tasks behind the running one. If that just ended, the processor answers for each of them."""
         work = self._work
-        if work is None or work.results_seen != due.results_seen or work.progress.executing != due.executing:
+        if work is None or work.number != due.number or work.is_doomed:
+            return
+        if work.results_seen != due.results_seen or work.progress.executing != due.executing:
             return
         behind = due.executing - work.results_seen
         taken = list(work.held)[behind:]
         for index in range(behind, len(work.held)):
             work.held[index] = None
         work.held_us = HELD_US  # nothing more until the long one has ended
-        back = [entry.task for entry in taken if entry is not None]
+        back = []
+        for task in (entry.task for entry in taken if entry is not None):
+            end = work.unwanted.pop((task.task_id, task.attempt), None)
+            if end is None:
+                back.append(task)
+            else:
+                self._give([task], end)
         self._queue.put_back(back)
         logger.debug("%s: %d tasks taken back from behind a long one", self.name, len(back))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -42,7 +45,9 @@ from scaler.wire.messages import (
     TaskStatus,
 )
 from scaler.worker.channel import Channel, ChannelClosedError
+from scaler.worker.processor import INTERRUPT_SIGNAL
 from scaler.worker.progress import Progress, new_progress_page
+from tests.support.processes import alive, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -86,6 +91,15 @@ class Driver:
         assert self.process.stderr is not None
         self.process.stderr.close()
         self.process.wait(20)
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> int:
+        """Have a task executed, and return its number as soon as it is."""
+        self.send(self.task(self.function(function), *arguments))
+        return int(wait_until(lambda: self.progress.executing, "the task is executed"))
+
+    def interrupt(self, number: int) -> None:
+        self.progress.interrupt(number)
+        self.process.send_signal(INTERRUPT_SIGNAL)
 
     def send(self, *items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
@@ -392,6 +406,171 @@ def test_withheld_tasks_are_answered_but_not_started(driver: Driver) -> None:
     assert [result.status for result in results] == [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.CANCELED]
     assert not marker.exists()
     assert value_of(driver.call(lambda: 5)) == 5  # the next ones have other numbers
+
+
+def sleep_in_c() -> None:
+    time.sleep(60)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def wait_for_a_lock() -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def wait_for_a_socket() -> None:
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.recv(1)
+
+
+def run_a_coroutine() -> None:
+    import asyncio
+
+    asyncio.run(asyncio.sleep(60))
+
+
+@pytest.mark.parametrize("function", [sleep_in_c, spin, wait_for_a_lock, wait_for_a_socket, run_a_coroutine, "sleep"])
+def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver, function: Any) -> None:
+    number = driver.start(time.sleep, 60) if function == "sleep" else driver.start(function)
+    began = time.monotonic()
+    while driver.progress.executing == number:
+        driver.interrupt(number)
+        time.sleep(0.01)
+    [result] = driver.results(1)
+    assert (result.status, result.payload, result.frames) == (TaskStatus.CANCELED, b"", ())
+    assert time.monotonic() - began < 1
+    assert not driver.progress.is_interrupt_due
+    assert value_of(driver.call(os.getpid)) == driver.process.pid
+
+
+def end_in_good_order(folder: str) -> None:
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(Path(folder, "with").touch)
+            try:
+                Path(folder, "started").touch()
+                time.sleep(60)
+            except Exception:  # noqa: BLE001 - as users do
+                Path(folder, "exception").touch()
+    finally:
+        time.sleep(0.05)  # is not interrupted again
+        Path(folder, "finally").touch()
+
+
+def test_interrupted_task_leaves_its_blocks(driver: Driver, tmp_path: Path) -> None:
+    number = driver.start(end_in_good_order, str(tmp_path))
+    wait_until((tmp_path / "started").exists, "it is inside")
+    driver.interrupt(number)
+    wait_until(lambda: not driver.progress.is_interrupt_due, "it is interrupted")
+    for _ in range(10):
+        driver.interrupt(number)
+    assert driver.results(1)[0].status == TaskStatus.CANCELED
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["finally", "started", "with"]
+
+
+def return_all_the_same() -> str:
+    try:
+        time.sleep(60)
+    except BaseException:  # noqa: BLE001 - as users do
+        return "a result"
+    return ""
+
+
+def raise_something_else() -> None:
+    try:
+        time.sleep(60)
+    finally:
+        raise ValueError("in finally")
+
+
+@pytest.mark.parametrize("function", [return_all_the_same, raise_something_else])
+def test_what_an_interrupted_task_returns_or_raises_is_dropped(driver: Driver, function: Callable[..., Any]) -> None:
+    number = driver.start(function)
+    time.sleep(0.05)  # for the task to enter its block; if it has not, it ends all the same
+    driver.interrupt(number)
+    result = driver.results(1)[0]
+    assert (result.status, result.payload) == (TaskStatus.CANCELED, b"")
+
+
+def test_signal_without_a_task_that_is_meant_interrupts_nothing(driver: Driver) -> None:
+    driver.call(int)
+    for meant in (0, 1, 1_000_000):
+        driver.interrupt(meant)
+        driver.start(lambda: time.sleep(0.2))
+        driver.interrupt(meant)
+        assert driver.results(1)[0].status == TaskStatus.SUCCESS
+    driver.progress.interrupt(0)
+
+
+def test_each_task_is_interrupted_or_not_and_never_the_next_one(driver: Driver) -> None:
+    """Signals at any time, as fast as they come, for whatever task is executed: no other harm is done."""
+    is_over = threading.Event()
+
+    def interrupt_all_the_time() -> None:
+        while not is_over.is_set():
+            if number := driver.progress.executing:
+                driver.interrupt(number)
+
+    function = driver.function(lambda n: sum(range(n)))
+    counts = {TaskStatus.SUCCESS: 0, TaskStatus.CANCELED: 0}
+    thread = threading.Thread(target=interrupt_all_the_time)
+    thread.start()
+    try:
+        for _ in range(50):
+            tasks = [driver.task(function, 1000 * (number % 3)) for number in range(400)]
+            driver.send(*tasks)
+            results = driver.results(400)
+            assert [result.task_id for result in results] == [task.task_id for task in tasks]
+            for position, result in enumerate(results):
+                counts[TaskStatus(result.status)] += 1
+                assert result.status == TaskStatus.CANCELED or value_of(result) == sum(range(1000 * (position % 3)))
+    finally:
+        is_over.set()
+        thread.join()
+    assert all(counts.values()), counts
+    assert value_of(driver.call(os.getpid)) == driver.process.pid
+
+
+def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Path) -> None:
+    (tmp_path / "slow_module.py").write_text("import time\nfor _ in range(30): time.sleep(0.01)\n")
+
+    def import_it(folder: str) -> None:
+        sys.path.insert(0, folder)
+        import slow_module  # type: ignore[import-not-found]  # noqa: F401
+
+        time.sleep(60)
+
+    number = driver.start(import_it, str(tmp_path))
+    while driver.progress.executing == number:
+        driver.interrupt(number)
+        time.sleep(0.01)
+    assert driver.results(1)[0].status == TaskStatus.CANCELED
+    assert value_of(driver.call(lambda: "slow_module" in sys.modules))
+
+
+def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+
+    def start_child() -> None:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+        (tmp_path / "pid").write_text(f"{child.pid}\n")
+        child.wait()
+
+    number = driver.start(start_child)
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), "it has a child")
+    driver.interrupt(number)
+    assert driver.results(1)[0].status == TaskStatus.CANCELED
+    assert driver.process.wait(20) == 0
+    child = int((tmp_path / "pid").read_text())
+    assert alive(child)  # here nobody kills the group; the nursery does
+    os.kill(child, signal.SIGKILL)
+    driver.close()
 
 
 def test_progress_says_which_task_is_executed(driver: Driver) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, R
 from scaler.worker import processor_pool as pool_module
 from scaler.worker.messages import NeedObject, ObjectFound, ProcessorUp, StoredObject
 from scaler.worker.processor_pool import how_it_ended, processor_pool
-from scaler.worker.slot import Slot
+from scaler.worker.slot import GRACE_SECONDS, Slot
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
 
@@ -179,13 +180,44 @@ def test_results_before_the_death_count(node: Node) -> None:
     assert set(by_id.values()) == {TaskStatus.SUCCESS}
 
 
-@pytest.mark.parametrize("task", [sleep_for_ever, spin])
-def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None]) -> None:
+def resist() -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(100)
+
+
+def compute_in_c() -> None:
+    sum(range(10**12))
+
+
+@pytest.mark.parametrize(
+    ("task", "survives"),
+    [(sleep_for_ever, True), (spin, True), (resist, False), (compute_in_c, False)],
+    ids=["sleeps", "spins", "resists", "in C"],
+)
+def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None], survives: bool) -> None:
     running, waiting = node.task(task), node.task(int)
     node.run(running, waiting)
     slot = node.slots[0]._actor
     node.until(lambda: slot._work is not None and slot._work.progress.executing == 1)
+    processors = node.processes()
+    began = time.monotonic()
     slot.actor_ref.send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.until(lambda: len(node.results) == 2)
+    assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
+    assert (node.processes() == processors) is survives
+    assert (time.monotonic() - began < GRACE_SECONDS) is survives
+
+
+def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
+    running, waiting = node.task(resist), node.task(int)
+    node.run(running, waiting)
+    slot = node.slots[0]._actor
+    node.until(lambda: slot._work is not None and slot._work.progress.executing == 1)
+    [pid] = node.processes()
+    slot.actor_ref.send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.until(lambda: slot._work.interrupted and not slot._work.progress.is_interrupt_due)
+    os.kill(pid, signal.SIGKILL)
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
 

@@ -14,6 +14,7 @@ from scaler.worker.messages import (
     ForgetObjects,
     HandObject,
     HandTasks,
+    InterruptProcessor,
     KillProcessor,
     NeedObject,
     ObjectFound,
@@ -23,7 +24,15 @@ from scaler.worker.messages import (
     StoredObject,
 )
 from scaler.worker.progress import Progress, new_progress_page
-from scaler.worker.slot import HELD_TASKS, SETTLE_SECONDS, STUCK_SECONDS, TAKEN_BACK, Slot
+from scaler.worker.slot import (
+    GRACE_SECONDS,
+    HELD_TASKS,
+    INSIST_SECONDS,
+    SETTLE_SECONDS,
+    STOPPED,
+    STUCK_SECONDS,
+    Slot,
+)
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -219,19 +228,142 @@ def test_queued_task_is_cancelled_at_once(bench: Bench) -> None:
     assert bench.processor.take(KillProcessor) == []
 
 
-def test_cancel_of_a_held_task_kills_and_the_others_run_again(bench: Bench) -> None:
+def executing_bench(bench: Bench) -> list[RunTask]:
+    """Three short tasks are held, and the first one is executed."""
     bench.know()
     tasks = [bench.task() for _ in range(3)]
     bench.run(*tasks)
+    assert bench.handed() == tasks
+    bench.progress.words[0] = 2  # number 1 was the one that taught the slot
+    return tasks
+
+
+def test_cancel_of_the_executing_task_interrupts_it_and_nothing_else(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    bench.cancel(first)
+    assert bench.processor.take(InterruptProcessor) == [InterruptProcessor(1)]
+    assert list(bench.progress.words[1:4]) == [0, 0, 2]
+    assert bench.answers() == []  # its place is taken until it has ended
+    bench.progress.words[3] = 0  # by the processor
+    bench.finish(first, status=STOPPED)
+    bench.finish(second, third)
+    assert bench.answers() == [
+        (first.task_id, TaskStatus.CANCELED),
+        (second.task_id, TaskStatus.SUCCESS),
+        (third.task_id, TaskStatus.SUCCESS),
+    ]
+    bench.wait(2 * GRACE_SECONDS)
+    assert bench.processor.messages == []
+    assert bench.dispatcher.next_deadline() is None
+
+
+def test_the_processor_is_asked_until_it_has_interrupted_the_task(bench: Bench) -> None:
+    first, *_ = executing_bench(bench)
+    bench.cancel(first)
+    bench.wait(INSIST_SECONDS)
+    assert len(bench.processor.take(InterruptProcessor)) == 2
+    bench.progress.words[3] = 0
+    for _ in range(5):
+        bench.wait(INSIST_SECONDS)
+    assert bench.processor.take(InterruptProcessor) == []
+
+
+def test_a_task_that_does_not_end_is_killed_after_the_grace_and_the_others_run_again(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    late = bench.task()
+    bench.run(late)
     bench.handed()
-    bench.cancel(tasks[1])
+    bench.cancel(first)
+    bench.progress.words[3] = 0
+    for _ in range(round(GRACE_SECONDS / INSIST_SECONDS) - 1):
+        bench.wait(INSIST_SECONDS)
+        assert bench.processor.take(KillProcessor) == []
+    bench.wait(2 * INSIST_SECONDS)
     assert len(bench.processor.take(KillProcessor)) == 1
-    assert bench.answers() == []
     bench.die(executing=2)
-    assert bench.answers() == [(tasks[1].task_id, TaskStatus.CANCELED)]
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
     bench.processor_up()
     bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
-    assert bench.handed() == [tasks[0], tasks[2]]
+    assert bench.handed() == [second, third, late]
+
+
+def test_a_death_in_the_grace_ends_the_canceled_task_and_marks_nobody(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    bench.cancel(first)
+    bench.die(executing=2)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [second, third]
+
+
+def test_cancel_of_a_held_task_keeps_it_from_being_started(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    bench.cancel(second)
+    assert list(bench.progress.words[1:4]) == [2, 4, 0]
+    assert bench.processor.take(InterruptProcessor) == []
+    bench.finish(first)
+    bench.finish(second, third, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.CANCELED)]
+    assert bench.handed() == [third]
+
+
+def test_cancel_of_a_held_task_behind_a_long_one_is_answered_at_once(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    bench.cancel(second)
+    bench.wait(SETTLE_SECONDS)
+    assert bench.answers() == [(second.task_id, TaskStatus.CANCELED)]
+    bench.finish(first)
+    bench.finish(second, third, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS)]
+    assert bench.handed() == [third]
+
+
+def test_a_held_task_that_started_in_spite_of_its_cancel_is_interrupted(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    bench.cancel(second)
+    bench.progress.words[0] = 3  # it did not see the new words in time
+    bench.finish(first)
+    bench.wait(INSIST_SECONDS)
+    assert len(bench.processor.take(InterruptProcessor)) == 1
+    bench.finish(second, status=STOPPED)
+    bench.finish(third, status=STOPPED)  # withheld
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.CANCELED)]
+    assert bench.handed() == [third]
+
+
+def test_cancel_between_two_messages_waits_for_what_the_processor_says(bench: Bench) -> None:
+    first, second, third = executing_bench(bench)
+    bench.progress.words[0] = 0
+    bench.cancel(second)
+    assert list(bench.progress.words[1:3]) == [1, 4]
+    bench.wait(SETTLE_SECONDS)
+    assert bench.answers() == []
+    bench.finish(first)  # had ended before
+    bench.finish(second, third, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.CANCELED)]
+    assert bench.handed() == [third]
+
+
+def test_cancel_of_all_held_tasks_answers_each_once(bench: Bench) -> None:
+    tasks = executing_bench(bench)
+    bench.cancel(*tasks)
+    assert len(bench.processor.take(InterruptProcessor)) == 1
+    bench.wait(SETTLE_SECONDS)
+    bench.finish(*tasks, status=STOPPED)
+    assert sorted(bench.answers()) == sorted((task.task_id, TaskStatus.CANCELED) for task in tasks)
+    following = bench.task()
+    bench.run(following)
+    assert bench.handed() == [following]
+
+
+def test_a_cancel_that_is_said_twice_is_answered_once(bench: Bench) -> None:
+    first, *_ = executing_bench(bench)
+    bench.cancel(first)
+    bench.cancel(first)
+    bench.finish(first, status=STOPPED)
+    bench.cancel(first)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
 
 
 def test_a_result_that_was_read_stands_against_a_cancel(bench: Bench) -> None:
@@ -243,13 +375,15 @@ def test_a_result_that_was_read_stands_against_a_cancel(bench: Bench) -> None:
     assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
 
 
-def test_nothing_is_handed_to_a_killed_processor(bench: Bench) -> None:
-    task = bench.task()
-    bench.run(task)
+def test_nothing_is_handed_behind_a_task_that_shall_end(bench: Bench) -> None:
+    first, following = bench.task(), bench.task()
+    bench.run(first)
     bench.handed()
-    bench.cancel(task)
-    bench.run(bench.task())
+    bench.cancel(first)
+    bench.run(following)
     assert bench.handed() == []
+    bench.finish(first, status=STOPPED)
+    assert bench.handed() == [following]
 
 
 def test_unknown_cancel_is_ignored(bench: Bench) -> None:
@@ -319,7 +453,7 @@ def test_tasks_behind_a_long_one_are_taken_back(bench: Bench) -> None:
     bench.finish(tasks[0], microseconds=20_000)
     assert bench.answers() == [(tasks[0].task_id, TaskStatus.SUCCESS)]
     # What the processor says of the tasks that it did not start is no news, and the one that is left is handed again.
-    bench.finish(tasks[1], tasks[2], status=TAKEN_BACK)
+    bench.finish(tasks[1], tasks[2], status=STOPPED)
     assert bench.answers() == []
     assert bench.handed() == [tasks[2]]
 
@@ -330,7 +464,7 @@ def test_a_task_that_started_in_the_meantime_is_not_taken_back(bench: Bench) -> 
     bench.progress.words[0] = 3  # it did not see the new words in time
     bench.wait(SETTLE_SECONDS)
     bench.finish(tasks[0], tasks[1])
-    bench.finish(tasks[2], status=TAKEN_BACK)
+    bench.finish(tasks[2], status=STOPPED)
     assert [task_id for task_id, _ in bench.answers()] == [tasks[0].task_id, tasks[1].task_id]
     assert bench.handed() == [tasks[2]]
 

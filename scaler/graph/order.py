@@ -1,11 +1,34 @@
-"""The order in which the calls of a graph are sent: which of them are needed, each after those that it depends on."""
+"""The order in which the calls of a graph are sent: which of them are needed, each after those that it depends on.
+
+Two back-ends give the same answers: plain Python, and operations on a sparse matrix (the extra `graphblas`). Which one
+pays is measured in `tests/benchmarks/results/graph.md`.
+"""
 
 from __future__ import annotations
 
 import graphlib
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TypeAlias
 
+from scaler.config import ConfigError
 from scaler.graph import plain
 from scaler.graph.description import Description
+
+Order: TypeAlias = Callable[[list[int], list[int], list[int]], list[int]]
+
+BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
+"""The environment variable that chooses: `auto`, `python` or `graphblas`."""
+
+IMPORT_PAYS_NODES = 3_000_000
+"""With `auto`, graphs of so many calls are ordered with python-graphblas, if it is installed: from here on it saves
+more than the second that its import takes."""
+
+USE_PAYS_NODES = 20_000
+"""The same where the program has imported it anyway."""
 
 
 def order(description: Description) -> list[int]:
@@ -13,12 +36,33 @@ def order(description: Description) -> list[int]:
 
     Raises:
         graphlib.CycleError: if calls depend on each other in a circle, needed or not.
+        ConfigError: if the environment asks for a back-end that is not there.
     """
     numbers = description.numbers
     wanted = [numbers[key] for key in description.asked if key in numbers]
     try:
-        return plain.order(description.counts, description.dependencies, wanted)
+        return back_end(len(description.counts))(description.counts, description.dependencies, wanted)
     except graphlib.CycleError as error:
         text, circle = error.args
         keys = list(numbers)
         raise graphlib.CycleError(text, [keys[number] for number in circle]) from None
+
+
+def back_end(n_nodes: int) -> Order:
+    """Return what orders a graph of so many calls, as the environment says.
+
+    Raises:
+        ConfigError: if the environment says nonsense, or asks for what is not installed.
+    """
+    choice = os.environ.get(BACK_END_VARIABLE) or "auto"
+    if choice not in ("auto", "python", "graphblas"):
+        raise ConfigError(f"{BACK_END_VARIABLE} must be auto, python or graphblas, not {choice!r}")
+    if choice == "auto":
+        pays = USE_PAYS_NODES if "graphblas" in sys.modules else IMPORT_PAYS_NODES
+        choice = "graphblas" if n_nodes >= pays and find_spec("graphblas") is not None else "python"
+    if choice == "python":
+        return plain.order
+    if find_spec("graphblas") is None:
+        raise ConfigError(f"{BACK_END_VARIABLE} is graphblas, which is not installed: pip install 'scaler[graphblas]'")
+    blas_order: Order = import_module("scaler.graph.blas").order
+    return blas_order

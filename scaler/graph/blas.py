@@ -1,0 +1,78 @@
+"""The same order as in `plain`, as operations on a sparse matrix with python-graphblas: a whole wave of nodes at once.
+
+The matrix says how often each node needs each other one. A wave is the vector of the nodes that are ready; wave times
+matrix counts for all others how many of their dependencies have just finished. So the cost is by waves, and not by
+nodes: a wide graph has few, a chain of a million nodes has a million. Where waves are narrow, this gives up and has
+`plain` do it.
+
+Imported only when it is used: python-graphblas is an extra and takes a second to import. When that pays is in
+`tests/benchmarks/results/graph.md`.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from graphblas import Matrix, Vector, binary, semiring
+
+from scaler.graph import plain
+
+TRIAL_WAVES = 64
+WAVE_NODES = 1000
+"""After so many waves with fewer nodes than these each, the operations cost more than they save."""
+
+
+def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
+    """Return the nodes that are needed for the wanted ones, each after those that it depends on.
+
+    Arguments and errors are those of `plain.order`; the order may be another one.
+    """
+    if not dependencies:
+        return plain.order(counts, dependencies, wanted)
+    per_node = np.array(counts, dtype=np.int64)
+    needs = np.array(dependencies, dtype=np.int64)
+    nodes = np.repeat(np.arange(len(counts)), per_node)
+    consumers = Matrix.from_coo(
+        needs, nodes, np.ones(len(needs), np.int32), nrows=len(counts), ncols=len(counts), dup_op=binary.plus
+    )
+    missing = Vector.from_dense(per_node.astype(np.int32))
+    waves = _waves(consumers, missing)
+    if waves is None:
+        return plain.order(counts, dependencies, wanted)
+    ordered = np.concatenate(waves) if waves else np.empty(0, np.int64)
+    if len(ordered) < len(counts):
+        raise plain.cycle_error([0, *accumulate(counts)], dependencies, missing.to_dense().tolist())
+    needed: list[int] = ordered[_needed(consumers, wanted)[ordered]].tolist()
+    return needed
+
+
+def _waves(consumers: Any, missing: Any) -> list[Any] | None:
+    """Return the nodes wave by wave, and leave in `missing` what the others wait for; None if waves are too narrow."""
+    size, found = missing.size, 0
+    waves: list[Any] = []
+    wave = missing.select("==", 0).new()
+    while wave.nvals:
+        waves.append(wave.to_coo(values=False)[0])
+        found += wave.nvals
+        if len(waves) >= TRIAL_WAVES and found < WAVE_NODES * len(waves):
+            return None
+        finished = wave.vxm(consumers, semiring.plus_second).new()
+        missing(binary.minus) << finished
+        left = Vector(np.int32, size)
+        left(finished.S) << missing
+        wave = left.select("==", 0).new()
+    return waves
+
+
+def _needed(consumers: Any, wanted: list[int]) -> Any:
+    """Return for each node whether a wanted one depends on it, or it is wanted itself."""
+    reached = Vector.from_coo(np.unique(np.array(wanted, dtype=np.int64)), True, size=consumers.nrows, dtype=bool)
+    dependencies, news = consumers.T.new(), reached
+    while news.nvals:
+        found = news.vxm(dependencies, semiring.any_pair).new(dtype=bool)
+        news = Vector(bool, consumers.nrows)
+        news(~reached.S) << found
+        reached(binary.lor) << news
+    return reached.to_dense(fill_value=False)

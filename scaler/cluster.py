@@ -249,6 +249,7 @@ class Cluster(_ChildProcess):
         worker_names: Sequence[str] = (),
         worker_io_threads: int = 1,
         heartbeat_interval_seconds: float = 2,
+        task_timeout_seconds: float = 0,
         death_timeout_seconds: float = 300,
         garbage_collect_interval_seconds: float = 30,
         trim_memory_threshold_bytes: int = 1073741824,
@@ -264,6 +265,7 @@ class Cluster(_ChildProcess):
             worker_names=tuple(worker_names),
             io_threads=worker_io_threads,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
+            task_timeout_seconds=task_timeout_seconds,
             death_timeout_seconds=death_timeout_seconds,
             garbage_collect_interval_seconds=garbage_collect_interval_seconds,
             trim_memory_threshold_bytes=trim_memory_threshold_bytes,
@@ -309,6 +311,7 @@ class SchedulerClusterCombo:
         client_timeout_seconds: a client silent for so long is dead: its tasks are cancelled.
         worker_timeout_seconds: an agent silent for so long is dead: its tasks go to others.
         object_retention_seconds: nodes keep functions that nobody needs any more for so long.
+        task_timeout_seconds: a task that runs for longer is ended with `TimeoutError`; 0: none is.
         death_timeout_seconds: the cluster ends itself when it was without a scheduler for so long.
         garbage_collect_interval_seconds: what a worker's process did not use for so long is dropped there.
         trim_memory_threshold_bytes: a process of the cluster with more memory gives back what it does not use.
@@ -336,6 +339,7 @@ class SchedulerClusterCombo:
         client_timeout_seconds: float = 60,
         worker_timeout_seconds: float = 60,
         object_retention_seconds: float = 60,
+        task_timeout_seconds: float = 0,
         death_timeout_seconds: float = 300,
         garbage_collect_interval_seconds: float = 30,
         trim_memory_threshold_bytes: int = 1073741824,
@@ -368,6 +372,7 @@ class SchedulerClusterCombo:
             n_workers=n_workers,
             worker_io_threads=worker_io_threads,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
+            task_timeout_seconds=task_timeout_seconds,
             death_timeout_seconds=death_timeout_seconds,
             garbage_collect_interval_seconds=garbage_collect_interval_seconds,
             trim_memory_threshold_bytes=trim_memory_threshold_bytes,

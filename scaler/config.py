@@ -167,6 +167,8 @@ class ClusterConfig(Settings):
     heartbeat_interval_seconds: float = 2
     death_timeout_seconds: float = 300
     """a cluster without a scheduler for so long ends itself"""
+    task_timeout_seconds: float = 0
+    """a task that runs for longer is ended with `TimeoutError`; 0: none is"""
     garbage_collect_interval_seconds: float = 30
     """what a processor did not use for so long is forgotten there"""
     trim_memory_threshold_bytes: int = 1073741824
@@ -187,6 +189,7 @@ class ClusterConfig(Settings):
         _check_whole("io_threads", self.io_threads, 1)
         check_number("heartbeat_interval_seconds", self.heartbeat_interval_seconds, 0.01)
         check_number("death_timeout_seconds", self.death_timeout_seconds, 0.1)
+        check_number("task_timeout_seconds", self.task_timeout_seconds, 0)
         check_number("garbage_collect_interval_seconds", self.garbage_collect_interval_seconds, 0.1)
         _check_whole("trim_memory_threshold_bytes", self.trim_memory_threshold_bytes, 0, 2**63)
         _check_event_loop(self.event_loop)

@@ -95,6 +95,7 @@ EVENT_OF_STATUS: tuple[Event, ...] = tuple(
         TaskStatus.NOT_FOUND: UNKNOWN,
         TaskStatus.MISSING_OBJECTS: RAISED,
         TaskStatus.INTERNAL_ERROR: RAISED,
+        TaskStatus.TIMED_OUT: RAISED,
     }[status]
     for status in TaskStatus
 )

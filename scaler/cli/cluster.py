@@ -29,6 +29,12 @@ examples:
 NUMBERS = (
     Option("heartbeat_interval_seconds", ("-hi", "--heartbeat-interval"), "S", "seconds between signs of life"),
     Option(
+        "task_timeout_seconds",
+        ("-tts", "--task-timeout-seconds"),
+        "S",
+        "a task that runs for longer is ended with TimeoutError; 0: none is",
+    ),
+    Option(
         "death_timeout_seconds",
         ("-ds", "--death-timeout-seconds"),
         "S",

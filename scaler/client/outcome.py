@@ -15,7 +15,6 @@ from scaler.errors import (
     ProcessorDiedError,
     ProtocolError,
     RemoteTraceback,
-    ScalerError,
     TaskFailedError,
     TaskNotFoundError,
     WorkerDiedError,
@@ -24,13 +23,14 @@ from scaler.serialization import DefaultSerializer, Frames, Serializer, from_fra
 from scaler.wire.codec import TaskFailure
 from scaler.wire.messages import TaskResult, TaskStatus
 
-_ERRORS: dict[int, type[ScalerError]] = {
+_ERRORS: dict[int, type[Exception]] = {
     TaskStatus.PROCESSOR_DIED: ProcessorDiedError,
     TaskStatus.WORKER_DIED: WorkerDiedError,
     TaskStatus.NO_WORKER: NoWorkerError,
     TaskStatus.NOT_FOUND: TaskNotFoundError,
     TaskStatus.MISSING_OBJECTS: MissingObjects,
     TaskStatus.INTERNAL_ERROR: TaskFailedError,
+    TaskStatus.TIMED_OUT: TimeoutError,
 }
 _EXCEPTIONS_ARE_PICKLED_BY = DefaultSerializer()
 
@@ -49,11 +49,14 @@ def read_error(result: TaskResult, name: str) -> BaseException:
         return _read_failure(result.payload, name)
     if result.status == TaskStatus.CANCELED:
         return CancelledError()
-    text = result.payload.decode("utf-8", "replace")
+    text, _, where = result.payload.decode("utf-8", "replace").partition("\n")
     error_type = _ERRORS.get(result.status)
     if error_type is None:
         return TaskFailedError(f"task {name} ended with the unknown status {result.status}: {text}")
-    return error_type(f"task {name}: {text or TaskStatus(result.status).name.lower().replace('_', ' ')}")
+    error = error_type(f"task {name}: {text or TaskStatus(result.status).name.lower().replace('_', ' ')}")
+    if where:
+        error.__cause__ = RemoteTraceback(where)
+    return error
 
 
 def missing_result() -> BaseException:

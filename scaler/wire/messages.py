@@ -73,6 +73,8 @@ class TaskStatus(IntEnum):
     """an object that it needs is not stored any more; the payload says which"""
     INTERNAL_ERROR = 8
     """the scheduler failed at it; the payload says how"""
+    TIMED_OUT = 9
+    """it took longer than its worker allows; the first line of the payload says so, the others where it was"""
 
 
 class InstructionKind(IntEnum):

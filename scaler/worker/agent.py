@@ -101,7 +101,10 @@ def _tree(shell: Shell, edge: Edge, config: ClusterConfig, names: tuple[str, ...
         )
 
     def slot_spec(index: int) -> ChildSpec:
-        return ChildSpec(f"slot-{index}", Slot, lambda peers: Slot(names[index], peers["link"], peers["objects"]))
+        name, limit_seconds = names[index], config.task_timeout_seconds
+        return ChildSpec(
+            f"slot-{index}", Slot, lambda peers: Slot(name, peers["link"], peers["objects"], limit_seconds)
+        )
 
     def garbage_collector(slots: tuple[ActorRef, ...]) -> GarbageCollector:
         return GarbageCollector(slots, config.garbage_collect_interval_seconds, config.trim_memory_threshold_bytes)

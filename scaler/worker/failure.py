@@ -9,7 +9,7 @@ import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TypeVar
 
 import cloudpickle
@@ -41,6 +41,18 @@ def describe_failure(error: BaseException) -> TaskFailure:
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n"),
         _try(_pickled, error, b""),
     )
+
+
+def describe_stack(frame: FrameType | None) -> str:
+    """Return where the task is that executes `frame`, as in a traceback."""
+    frames = []
+    while frame is not None and frame.f_code.co_filename not in _OWN_FILES:
+        frames.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    try:
+        return _clean("".join(traceback.StackSummary.extract(reversed(frames)).format()))
+    except Exception:  # noqa: BLE001 - whatever its source is
+        return ""
 
 
 def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise: T) -> T:

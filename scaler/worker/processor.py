@@ -30,7 +30,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter_ns, sleep
+from time import monotonic_ns, perf_counter_ns, sleep
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ from scaler.wire.messages import (
     TaskStatus,
 )
 from scaler.worker.channel import Channel, ChannelClosedError
-from scaler.worker.failure import describe_failure
+from scaler.worker.failure import describe_failure, describe_stack
 from scaler.worker.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -95,9 +95,10 @@ class Birth(NamedTuple):
 class Processor(Surroundings):
     """The main loop, and what the clients in its tasks find around them."""
 
-    def __init__(self, channel: Channel, progress: Progress, birth: Birth, address: str) -> None:
+    def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
         self.processor, self.nest_id = birth
-        self.address = address
+        self.address = config.address
+        self._has_limit = config.task_timeout_seconds > 0
         self._task: RunTask | None = None
         self._channel = channel
         self._words = progress.words
@@ -114,6 +115,8 @@ class Processor(Surroundings):
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._may_interrupt = False
         self._was_interrupted = False
+        self._interrupted_at = ""
+        """where the last task was that was interrupted, as text"""
 
     def run(self, after_task: Callable[[], None]) -> None:
         """Serve until the agent closes the channel.
@@ -195,11 +198,13 @@ class Processor(Surroundings):
     # Tasks
 
     def _run_tasks(self, tasks: RunTasks) -> None:
-        words, unsent, after_task = self._words, self._unsent, self._after_task
+        words, unsent, after_task, has_limit = self._words, self._unsent, self._after_task, self._has_limit
         number = self._number
         last = number + len(tasks)
         for task in tasks:
             number += 1
+            if has_limit:
+                words[4] = monotonic_ns()
             words[0] = number
             if words[1] < number <= words[2]:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
@@ -268,6 +273,7 @@ class Processor(Surroundings):
         if self._may_interrupt and words[3] == number and not _is_delicate(frame):
             self._may_interrupt = False
             self._was_interrupted = True
+            self._interrupted_at = describe_stack(frame)
             words[3] = 0
             raise TaskInterrupt("the task is not wanted any more")
 
@@ -279,7 +285,8 @@ class Processor(Surroundings):
         self._was_interrupted = False
         if self._is_logging:
             logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
-        result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", duration_us, ())
+        where = self._interrupted_at.encode()
+        result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, where, duration_us, ())
         if _has_children():
             logger.info("an interrupted task has left processes behind: this processor ends with them")
             self._unsent.append(result)
@@ -391,7 +398,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     connection.setblocking(True)
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
-    processor = Processor(Channel(connection), progress, birth, config.address)
+    processor = Processor(Channel(connection), progress, birth, config)
     enter(processor)
     signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
     processor.run(after_task)

@@ -8,6 +8,8 @@ the order in which they were handed to this processor.
     word 1  written by the agent       tasks after this one ...
     word 2  written by the agent       ... up to this one must not be started
     word 3  written by the agent       the task that is to be interrupted; the processor writes 0 when it is
+    word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock, if
+                                       there is a limit for how long tasks may run
 
 Nobody waits for anybody here. The processor writes word 0 first and then looks at words 1 and 2; the agent writes
 those first, waits some milliseconds, and then looks at word 0: if that has not moved, no later task was or will be
@@ -55,6 +57,14 @@ class Progress:
     def interrupt(self, number: int) -> None:
         """Have this task interrupted, once, by the next signal that finds it executing."""
         self.words[3] = number
+
+    def ran_seconds(self, number: int, now: float) -> float:
+        """Return for how long the task has been executed; 0 if it is not.
+
+        The processor writes the time before the number. So a task is never taken for older than it is.
+        """
+        began_ns = int(self.words[4])
+        return now - began_ns / 1e9 if number and self.words[0] == number else 0.0
 
     @property
     def is_interrupt_due(self) -> bool:

@@ -13,7 +13,8 @@ that was wrong, because a task takes longer than all those before it, the tasks 
 
 A task that is cancelled in the processor is interrupted if it is executed, else kept from being started. The processor
 goes on with the others. If the task has not ended after some time, because it is deep in C code, holds on to its
-`finally`, or catches everything, its processor is killed and another one goes on.
+`finally`, or catches everything, its processor is killed and another one goes on. A task that runs for longer than it
+may is ended in the same way.
 
 Must never: decode a payload, or answer a task twice.
 """
@@ -80,10 +81,25 @@ class _StopDue:
 
 
 @message
+class _LimitDue:
+    number: int
+
+
+@message
 class _TakeBackDue:
     number: int
     executing: int
     results_seen: int
+
+
+class _End(NamedTuple):
+    """What becomes of a run that shall end."""
+
+    status: TaskStatus
+    text: str = ""
+
+
+_CANCELED = _End(TaskStatus.CANCELED)
 
 
 class _Held(NamedTuple):
@@ -107,13 +123,15 @@ class _Work:
     """of these, what tasks needed that were handed since the last collection"""
     results_collected: int = 0
     """how many results had been seen at the last collection"""
-    unwanted: dict[tuple[TaskId, int], TaskStatus] = field(default_factory=dict)
-    """runs among the held ones that shall end, and how that is to be called; they are answered as soon as they have"""
+    unwanted: dict[tuple[TaskId, int], _End] = field(default_factory=dict)
+    """runs among the held ones that shall end: they are answered when they have"""
     interrupted: int = 0
     """the number of the last task that was to be interrupted"""
     kill_at: float = 0.0
     is_insisting: bool = False
     """a `_StopDue` is on its way"""
+    is_timing: bool = False
+    """a `_LimitDue` is"""
     is_doomed: bool = False
     """killed, and not dead yet"""
 
@@ -121,8 +139,10 @@ class _Work:
 class Slot(Actor):
     """One worker of a node."""
 
-    def __init__(self, name: str, link: ActorRef, objects: ActorRef) -> None:
+    def __init__(self, name: str, link: ActorRef, objects: ActorRef, limit_seconds: float = 0) -> None:
         self.name = name
+        self._limit_seconds = limit_seconds
+        """how long a task may run; 0: as long as it likes"""
         self._link = link
         self._objects = objects
         self._queue = TaskQueue()
@@ -149,7 +169,7 @@ class Slot(Actor):
             return
         held = {(entry.task.task_id, entry.task.attempt) for entry in work.held if entry is not None} & wanted
         if held:
-            self._do_without(work, dict.fromkeys(held, TaskStatus.CANCELED))
+            self._do_without(work, dict.fromkeys(held, _CANCELED))
 
     # From the object cache
 
@@ -228,7 +248,7 @@ class Slot(Actor):
             work.held_us -= entry.expected_us
             end = work.unwanted.pop((result.task_id, result.attempt), None) if work.unwanted else None
             if result.status == STOPPED and end is not None:
-                self._give([entry.task], end)
+                self._end(entry.task, end, result.payload)
             elif result.status == STOPPED:
                 unstarted.append(entry.task)
             else:
@@ -267,7 +287,7 @@ class Slot(Actor):
             task = entry.task
             end = work.unwanted.get((task.task_id, task.attempt))
             if end is not None:
-                self._give([task], end)
+                self._end(task, end)
             elif index == executing and not work.is_doomed:
                 self._give([task], TaskStatus.PROCESSOR_DIED, f"the processor of worker {self.name} {down.reason}")
             else:
@@ -286,6 +306,9 @@ class Slot(Actor):
         chunk = self._take_chunk(work)
         if chunk:
             work.processor.send(HandTasks(work.number, chunk))
+            if self._limit_seconds and not work.is_timing:
+                work.is_timing = True
+                self.schedule(self._limit_seconds, _LimitDue(work.number))
             if len(held) > 1 and not self._is_watching:
                 self._is_watching = True
                 self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))
@@ -333,7 +356,7 @@ class Slot(Actor):
 
     # Stopping
 
-    def _do_without(self, work: _Work, runs: dict[tuple[TaskId, int], TaskStatus]) -> None:
+    def _do_without(self, work: _Work, runs: dict[tuple[TaskId, int], _End]) -> None:
         """Have these runs end that the processor holds."""
         work.unwanted = runs | work.unwanted
         if work.is_doomed:
@@ -379,9 +402,41 @@ class Slot(Actor):
         if work.progress.is_interrupt_due:
             work.processor.send(InterruptProcessor(work.number))
 
+    @handles(_LimitDue)
+    def _limit_due(self, due: _LimitDue) -> None:
+        """End the executing task if it has run for too long; look again when it will have, or the next one could."""
+        work = self._work
+        if work is None or work.number != due.number or work.is_doomed:
+            return
+        if not work.held:
+            work.is_timing = False
+            return
+        limit_seconds, executing = self._limit_seconds, work.progress.executing
+        ran_seconds = work.progress.ran_seconds(executing, self.now())
+        if ran_seconds >= limit_seconds:
+            self._time_out(work, executing, ran_seconds)
+            ran_seconds = 0.0
+        self.schedule(limit_seconds - ran_seconds, due)
+
+    def _time_out(self, work: _Work, executing: int, ran_seconds: float) -> None:
+        index = executing - work.results_seen - 1
+        entry = work.held[index] if 0 <= index < len(work.held) else None
+        if entry is not None and (entry.task.task_id, entry.task.attempt) not in work.unwanted:
+            text = (
+                f"it ran for {ran_seconds:.3g} s on worker {self.name}, where no task may run for longer than "
+                f"{self._limit_seconds:g} s (task_timeout_seconds)"
+            )
+            end = _End(TaskStatus.TIMED_OUT, text)
+            self._do_without(work, {(entry.task.task_id, entry.task.attempt): end})
+
     def _kill(self, work: _Work, reason: str) -> None:
         work.is_doomed = True
         work.processor.send(KillProcessor(work.number, reason))
+
+    def _end(self, task: RunTask, end: _End, where: bytes = b"") -> None:
+        """Answer for a run that has ended as it should; `where` it was, if it is to be told."""
+        text = f"{end.text}\n{where.decode()}" if end.text and where else end.text
+        self._give([task], end.status, text)
 
     # Taking back
 
@@ -428,7 +483,7 @@ class Slot(Actor):
             if end is None:
                 back.append(task)
             else:
-                self._give([task], end)
+                self._end(task, end)
         self._queue.put_back(back)
         logger.debug("%s: %d tasks taken back from behind a long one", self.name, len(back))
 

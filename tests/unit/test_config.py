@@ -147,6 +147,7 @@ def test_bad_setting_of_a_scheduler_is_refused_by_name(name: str, value: Any) ->
         ("io_threads", 0),
         ("heartbeat_interval_seconds", 0),
         ("death_timeout_seconds", 0),
+        ("task_timeout_seconds", -1),
         ("garbage_collect_interval_seconds", 0),
         ("trim_memory_threshold_bytes", -1),
         ("trim_memory_threshold_bytes", 0.5),

@@ -18,6 +18,20 @@ def test_the_defaults_of_the_commands_are_those_of_the_settings() -> None:
     assert make_settings(ClusterConfig, options) == ClusterConfig(ADDRESS, 3)
 
 
+def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
+    line = [ADDRESS, "-n", "2", "-hi", "1", "-ds", "9", "-tts", "7.5", "-gc", "3", "-tm", "5", "-it", "4"]
+    assert make_settings(ClusterConfig, cluster.make_parser().parse_args(line)) == ClusterConfig(
+        ADDRESS,
+        2,
+        heartbeat_interval_seconds=1,
+        death_timeout_seconds=9,
+        task_timeout_seconds=7.5,
+        garbage_collect_interval_seconds=3,
+        trim_memory_threshold_bytes=5,
+        io_threads=4,
+    )
+
+
 def test_each_option_is_the_setting_of_its_name() -> None:
     line = [
         ADDRESS,

@@ -27,7 +27,6 @@ from scaler.errors import (
     NoWorkerError,
     ProcessorDiedError,
     RemoteTraceback,
-    ScalerError,
     SerializeObjectError,
     TaskFailedError,
     TaskNotFoundError,
@@ -464,10 +463,11 @@ class TestFailures:
             (TaskStatus.NOT_FOUND, TaskNotFoundError),
             (TaskStatus.MISSING_OBJECTS, MissingObjects),
             (TaskStatus.INTERNAL_ERROR, TaskFailedError),
+            (TaskStatus.TIMED_OUT, TimeoutError),
         ],
     )
     def test_each_status_has_its_error(
-        self, client: Client, scheduler: FakeScheduler, status: int, error: type[ScalerError]
+        self, client: Client, scheduler: FakeScheduler, status: int, error: type[Exception]
     ) -> None:
         scheduler.answers_tasks = False
         future = client.submit(abs, 1)
@@ -476,6 +476,18 @@ class TestFailures:
         with pytest.raises(error, match="exit code 9"):
             future.result(10)
         assert type(future.exception()) is error
+
+    def test_the_error_of_a_task_that_took_too_long_shows_where_it_was(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, 1)
+        (task,) = scheduler.wait_for(Task)
+        scheduler.say(TaskResult(task.task_id, TaskStatus.TIMED_OUT, b"it ran for 3 s\n  in f\n    g()\n", 0))
+        with pytest.raises(TimeoutError, match=r"^task abs: it ran for 3 s$") as caught:
+            future.result(10)
+        assert isinstance(caught.value.__cause__, RemoteTraceback)
+        assert caught.value.__cause__.text == "  in f\n    g()\n"
 
     def test_a_task_that_the_scheduler_cancels_is_cancelled(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False

@@ -64,11 +64,11 @@ processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, 
 class Driver:
     """The agent's end of one processor process."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **settings: Any) -> None:
         ours, theirs = socket.socketpair()
         page = new_progress_page()
         self.log = directory / "log"
-        config = ClusterConfig("tcp://127.0.0.1:1", 1, logging=LoggingConfig((str(self.log),)))
+        config = ClusterConfig("tcp://127.0.0.1:1", 1, logging=LoggingConfig((str(self.log),)), **settings)
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(theirs.fileno()), str(page), config.to_json()],
             pass_fds=(theirs.fileno(), page),
@@ -443,8 +443,11 @@ def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver,
         driver.interrupt(number)
         time.sleep(0.01)
     [result] = driver.results(1)
-    assert (result.status, result.payload, result.frames) == (TaskStatus.CANCELED, b"", ())
+    assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
     assert time.monotonic() - began < 1
+    where = result.payload.decode()  # in the task, and neither above nor below it
+    assert "scaler/worker" not in where
+    assert where.startswith(f'  File "{__file__}", line') if function != "sleep" else where == ""
     assert not driver.progress.is_interrupt_due
     assert value_of(driver.call(os.getpid)) == driver.process.pid
 
@@ -495,7 +498,7 @@ def test_what_an_interrupted_task_returns_or_raises_is_dropped(driver: Driver, f
     time.sleep(0.05)  # for the task to enter its block; if it has not, it ends all the same
     driver.interrupt(number)
     result = driver.results(1)[0]
-    assert (result.status, result.payload) == (TaskStatus.CANCELED, b"")
+    assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
 
 
 def test_signal_without_a_task_that_is_meant_interrupts_nothing(driver: Driver) -> None:
@@ -584,6 +587,18 @@ def test_progress_says_which_task_is_executed(driver: Driver) -> None:
     driver.results(3)
     assert len(seen) == 3
     assert max(seen) - min(seen) == 2
+
+
+def test_progress_says_when_a_task_began_if_there_is_a_limit(tmp_path: Path, driver: Driver) -> None:
+    timed = Driver(tmp_path, task_timeout_seconds=60)
+    before = time.monotonic()
+    number = timed.start(lambda: time.sleep(0.2))
+    assert 0 <= timed.progress.ran_seconds(number, time.monotonic()) <= time.monotonic() - before
+    timed.results(1)
+    timed.close()
+    driver.start(lambda: time.sleep(0.2))
+    assert driver.progress.words[4] == 0
+    driver.results(1)
 
 
 def test_what_a_task_prints_and_logs_goes_to_the_log(driver: Driver) -> None:

@@ -42,12 +42,12 @@ OTHER = ObjectId(b"g" * 16)
 class Bench:
     """A slot between recorders."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_seconds: float = 0) -> None:
         self.clock = VirtualClock()
         self.dispatcher = Dispatcher(self.clock)
         self.link, self.objects, self.processor = Recorder(), Recorder(), Recorder()
         self.slot = self.dispatcher.spawn(
-            Slot("w", self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.objects))
+            Slot("w", self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.objects), limit_seconds)
         )
         self.processor_ref = self.dispatcher.spawn(self.processor)
         self.number = 0
@@ -83,6 +83,14 @@ class Bench:
 
     def finish(self, *tasks: RunTask, microseconds: int = 0, status: TaskStatus = TaskStatus.SUCCESS) -> None:
         self.tell(RunResults(RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks))
+
+    def execute(self, number: int) -> None:
+        """Have the processor begin with this task now."""
+        self.progress.words[4] = round(self.clock() * 1e9)
+        self.progress.words[0] = number
+
+    def texts(self) -> list[str]:
+        return [r.payload.decode() for results in self.link.take(RunResults) for r in results]
 
     def cancel(self, *tasks: RunTask) -> None:
         self.tell(RunCancels(RunCancel(t.task_id, 0, t.attempt) for t in tasks))
@@ -430,6 +438,76 @@ def test_more_results_than_tasks_kill_the_processor(bench: Bench) -> None:
     bench.finish(bench.task())
     assert len(bench.processor.take(KillProcessor)) == 1
     assert bench.answers() == []
+
+
+def timed_bench(limit_seconds: float) -> tuple[Bench, list[RunTask]]:
+    """Three short tasks are held, none begun."""
+    bench = Bench(limit_seconds).with_function()
+    bench.know()
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks
+    return bench, tasks
+
+
+def test_a_task_that_runs_for_longer_than_the_limit_is_interrupted() -> None:
+    bench, (first, *_) = timed_bench(5)
+    bench.execute(2)
+    bench.wait(4.9)
+    assert bench.processor.take(InterruptProcessor) == []
+    bench.wait(0.1)
+    assert len(bench.processor.take(InterruptProcessor)) == 1
+    bench.progress.words[3] = 0
+    where = RunResult(first.task_id, 0, 1, STOPPED, b"  in f\n", 5_000_000, ())
+    bench.tell(RunResults([where]))
+    assert bench.texts() == [
+        "it ran for 5 s on worker w, where no task may run for longer than 5 s (task_timeout_seconds)\n  in f\n"
+    ]
+
+
+def test_each_task_of_a_chunk_has_the_whole_limit() -> None:
+    bench, (first, second, third) = timed_bench(5)
+    bench.execute(2)
+    bench.wait(4)
+    bench.execute(3)
+    bench.finish(first)
+    bench.wait(4.9)
+    assert bench.processor.take(InterruptProcessor) == []
+    bench.wait(0.2)
+    assert len(bench.processor.take(InterruptProcessor)) == 1
+    bench.finish(second, status=STOPPED)
+    bench.finish(third, status=STOPPED)  # taken back
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS), (second.task_id, TaskStatus.TIMED_OUT)]
+    assert bench.handed() == [third]
+
+
+def test_a_timed_out_task_that_does_not_end_is_killed_and_gets_no_mark() -> None:
+    bench, (first, *_) = timed_bench(5)
+    bench.execute(2)
+    bench.wait(5)
+    for _ in range(round(GRACE_SECONDS / INSIST_SECONDS) + 1):
+        bench.wait(INSIST_SECONDS)
+    assert len(bench.processor.take(KillProcessor)) == 1
+    bench.die(executing=2)
+    assert bench.answers() == [(first.task_id, TaskStatus.TIMED_OUT)]
+
+
+def test_a_canceled_task_is_not_timed_out_as_well() -> None:
+    bench, (first, *_) = timed_bench(0.5)
+    bench.execute(2)
+    bench.cancel(first)
+    bench.wait(0.6)
+    bench.finish(first, status=STOPPED)
+    assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
+
+
+def test_no_timer_runs_while_nothing_is_held() -> None:
+    bench, tasks = timed_bench(5)
+    bench.finish(*tasks)
+    bench.wait(5)
+    assert bench.dispatcher.next_deadline() is None
+    bench.run(bench.task())
+    assert bench.dispatcher.next_deadline() is not None
 
 
 def stuck_bench(bench: Bench) -> list[RunTask]:

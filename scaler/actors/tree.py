@@ -76,3 +76,8 @@ class SchedulerTree:
     def acceptor(self) -> ActorRef:
         """The address for hellos."""
         return self.supervisor.children[ACCEPTOR]
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: peers and their sessions, objects and who has copies of them."""
+        directory = self.directory
+        return {"peers": len(directory.peers), "sessions": len(directory.sessions), **self.objects.statistics()}

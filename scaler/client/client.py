@@ -229,7 +229,9 @@ class Client:
         open_graph, tasks = pack_graph(graph, keys, self._functions, self._packer)
         futures: dict[str, ScalerFuture] = {}
         for key, task_id in tasks.items():
-            future = futures[key] = ScalerFuture(task_id or TaskId(self._new_id()), self._link, self._serializer, self)
+            future = futures[key] = ScalerFuture(
+                task_id or TaskId(self._new_id()), self._link, self._serializer, self, key
+            )
             if task_id is None:
                 future.settle(graph[key])
             else:

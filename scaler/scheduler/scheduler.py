@@ -17,12 +17,19 @@ from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.config import SchedulerConfig
 from scaler.ids import SchedulerId, random_id
+from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.version import __version__
 from scaler.wire.sockets import AddressInUseError, RouterSocket
 
 logger = logging.getLogger(__name__)
+
+SPARE_SECONDS = 5.0
+"""How often the scheduler looks whether it has memory to give back: a few microseconds."""
+
+SPARE_STEP_BYTES = 16 * 1024 * 1024
+"""The growth since the last time from which on it tries to."""
 
 PROBE_SECONDS = 0.05
 """How long after a connection was lost the socket is asked which one: it needs a moment to know itself."""
@@ -75,6 +82,7 @@ class SchedulerProcess:
         self.address = self._router.address
         self._shell = Shell(config.event_loop)
         self._probe_planned = False
+        self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
 
     def run(self, on_started: Callable[[str], None] | None = None, lifeline: int | None = None) -> int:
         """Serve until a signal, a shutdown, or the end of the lifeline.
@@ -97,6 +105,7 @@ class SchedulerProcess:
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
         if is_open_to_others(self.address):
             logger.warning("scheduler: whoever can reach %s can run code on the workers", self.address)
+        self._give_memory_back_later()
         if on_started is not None:
             on_started(self.address)
         try:
@@ -104,7 +113,9 @@ class SchedulerProcess:
         finally:
             self._router.close(linger_seconds=0.5)
             self._context.term()
-            logger.info("scheduler: ended (%s)", {**shell.dispatcher.statistics(), **edge.statistics()})
+            logger.info(
+                "scheduler: ended (%s)", {**shell.dispatcher.statistics(), **edge.statistics(), **tree.statistics()}
+            )
 
     def _limits(self) -> Limits:
         config = self._config
@@ -124,6 +135,14 @@ class SchedulerProcess:
 
     def _stop_soon(self) -> None:
         self._shell.loop.call_soon(self._shell.stop)  # after the flush of this turn
+
+    def _give_memory_back_later(self) -> None:
+        self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back)
+
+    def _give_memory_back(self) -> None:
+        if self._spare_memory.give_back():
+            logger.debug("scheduler: gave memory back to the system")
+        self._give_memory_back_later()
 
     def _connection_lost(self, edge: SchedulerEdge) -> None:
         if self._router.was_cut() and not self._probe_planned:

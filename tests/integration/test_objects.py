@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import os
 import socket
 import threading
@@ -149,3 +151,50 @@ def blocks_of(pid: int) -> int:
         with contextlib.suppress(FileNotFoundError):
             links.append(descriptor.readlink())
     return sum("memfd:" in str(link) for link in links)
+
+
+HUGE_BYTES = 600_000_000
+"""More than Cap'n Proto takes in one field: 512 MiB."""
+
+
+def huge_argument(client: Client) -> bool:
+    data = bytes(1_000_000) * (HUGE_BYTES // 1_000_000 - 1) + b"x" * 1_000_000
+    return client.submit(count_and_find, data).result(120) == (HUGE_BYTES, 1_000_000)
+
+
+def huge_result(client: Client) -> bool:
+    result = client.submit(bytes, HUGE_BYTES).result(120)
+    return (len(result), result.count(0)) == (HUGE_BYTES, HUGE_BYTES)
+
+
+def count_and_find(data: bytes) -> tuple[int, int]:
+    return len(data), data.count(b"x")
+
+
+@pytest.mark.parametrize("travel", [huge_argument, huge_result])
+@pytest.mark.parametrize("sharing", ["1", "0"], ids=["shared", "sent"])
+def test_values_of_more_than_half_a_gigabyte_travel(
+    travel: Callable[[Client], bool], sharing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sharing == "1" and travel is huge_result:
+        pytest.skip("results are always sent")
+    monkeypatch.setenv(SHARING_VARIABLE, sharing)
+    with (
+        scheduler() as (address, _),
+        command("cluster", address, "-n", "1", env={SHARING_VARIABLE: sharing}),
+        Client(address) as client,
+    ):
+        assert travel(client)
+
+
+def test_a_partial_with_much_data_crosses_to_the_node_once_for_ten_thousand_inputs() -> None:
+    data = os.urandom(OBJECT_BYTES)
+    with (
+        scheduler() as (address, _),
+        contextlib.closing(Relay(address)) as relay,
+        command("cluster", relay.address, "-n", "2"),
+        Client(address) as client,
+    ):
+        function = functools.partial(operator.getitem, data)
+        assert client.map(function, [(i,) for i in range(10_000)]) == list(data[:10_000])
+        assert OBJECT_BYTES <= relay.bytes_to_agent < 1.3 * OBJECT_BYTES

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from scaler.process import memory
-from scaler.process.memory import give_back_memory, resident_bytes
+from scaler.process.memory import SpareMemory, give_back_memory, resident_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is given back")
 
@@ -43,3 +43,46 @@ def test_without_a_trim_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -
 def test_a_system_that_does_not_say_has_no_resident_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_STATM", memory.Path("/nowhere"))
     assert resident_bytes() == 0
+
+
+class System:
+    """A process of so many bytes, some of which are free."""
+
+    def __init__(self, resident: int, free: int) -> None:
+        self.resident, self.free, self.trims = resident, free, 0
+
+    def trim(self, _pad: int) -> int:
+        self.trims += 1
+        self.resident -= self.free
+        self.free = 0
+        return 1
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> System:
+    system = System(100, 0)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: system.resident)
+    monkeypatch.setattr(memory, "_trim", system.trim)
+    return system
+
+
+def test_spare_memory_is_given_back_only_above_the_beginning(system: System) -> None:
+    spare = SpareMemory(step_bytes=40)
+    system.resident = 140
+    assert not spare.give_back()
+    system.resident, system.free = 160, 50
+    assert spare.give_back()
+    assert system.resident == 110
+    assert not spare.give_back()
+
+
+def test_spare_memory_is_looked_for_less_and_less_often_while_there_is_none(system: System) -> None:
+    spare = SpareMemory(step_bytes=40)
+    system.resident = 1000
+    tries = [spare.give_back() for _ in range(16)]
+    assert [index for index, was_tried in enumerate(tries) if was_tried] == [0, 2, 6, 14]
+    system.resident = 1041
+    assert spare.give_back(), "much has happened since"
+    system.resident, system.free = 1090, 30
+    assert spare.give_back()
+    assert spare.give_back(), "it was worth it"

@@ -1,0 +1,88 @@
+"""What is left of much work: nothing in the scheduler's tables, and no memory that grows with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+
+from scaler import Client
+from tests.support.processes import command, scheduler, wait_until
+
+MB = 1_000_000
+
+
+def echo(value: bytes) -> bytes:
+    return value
+
+
+def work(client: Client, n_tasks: int) -> None:
+    """Small tasks and large ones, results that are read and some that are not, objects, and a task that fails."""
+    client.map(pow, [(2, n % 50) for n in range(n_tasks)])
+    reference = client.send_object(os.urandom(100_000))
+    futures = [client.submit(len, reference) for _ in range(5)]
+    futures += [client.submit(echo, bytes(100_000)) for _ in range(5)]
+    futures += [client.submit(lambda n=n: n / 0) for n in range(3)]
+    assert futures[0].result(30) == 100_000
+    assert len(futures[5].result(30)) == 100_000
+    assert isinstance(futures[-1].exception(30), ZeroDivisionError)
+    assert client.get({"a": 2, "b": (pow, "a", 3)}, ["b"]) == {"b": 8}
+
+
+def test_nothing_is_left_in_the_scheduler_of_clients_that_left() -> None:
+    with scheduler(None, "-ot", "0") as (address, running), command("cluster", address, "-n", "2"):
+        for number in range(20):
+            with Client(address) as client:
+                work(client, 500)
+                client.submit(echo, number)  # left open
+        with Client(address) as client:
+            assert client.map(pow, [(2, 3)] * 10) == [8] * 10  # no task of a client that left is in the way
+        wait_until(lambda: running.output.count(" connected (") >= 22, "all have been there")
+        running.signal(signal.SIGTERM)
+        statistics = running.wait_for("scheduler: ended")
+        running.end()
+    for empty in ("failures", "bad_messages", "actors_with_mail"):
+        assert f"'{empty}': 0" in statistics, statistics
+    for empty in ("objects", "object_bytes", "object_owners", "retained_objects"):
+        assert f"'{empty}': 0" in statistics, statistics
+    assert "'sessions': 1," in statistics  # the cluster
+
+
+def test_memory_of_scheduler_and_agent_does_not_grow_with_the_number_of_tasks_and_clients() -> None:
+    with (
+        scheduler(None, "-ot", "0") as (address, running),
+        command("cluster", address, "-n", "2", "-gc", "0.5", "-tm", "0") as cluster,
+    ):
+        processes = [psutil.Process(pid) for pid in (running.pid, cluster.pid)]
+
+        def run(rounds: int) -> list[int]:
+            with Client(address) as client:
+                for _ in range(rounds):
+                    work(client, 20_000)
+            for _ in range(rounds * 10):
+                with Client(address) as client:
+                    work(client, 10)
+            return [process.memory_info().rss for process in processes]
+
+        before = run(1)
+        after = run(4)
+        assert [(b, a) for b, a in zip(before, after, strict=True) if a > b + 10 * MB] == []
+
+
+def test_the_scheduler_gives_back_the_memory_of_large_results() -> None:
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "2"),
+        Client(address) as client,
+    ):
+        process = psutil.Process(running.pid)
+        client.submit(bytes, 100_000).result(30)
+        before = process.memory_info().rss
+        futures = [client.submit(bytes, 100_000) for _ in range(1000)]
+        assert all(future.exception(30) is None for future in futures)
+        assert process.memory_info().rss > before + 90 * MB
+        keep = futures[::250]
+        del futures
+        wait_until(lambda: process.memory_info().rss < before + 30 * MB, "the memory is given back")
+        assert [len(future.result(30)) for future in keep] == [100_000] * 4

@@ -263,6 +263,7 @@ class Link:
         make_error = self._ending or self._disconnected
         self._obey()
         self._work.give_up(make_error, self._disconnected, tell=False)
+        self._work.forget_everything()
         self._inbox.end()
         self.callbacks.close()
         self._connection.end(GOODBYE_SECONDS if self._is_welcome else 0)

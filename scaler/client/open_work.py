@@ -321,6 +321,11 @@ class OpenWork:
         for reply in replies:
             reply.set_exception(make_request_error())
 
+    def forget_everything(self) -> None:
+        """Let go of what was kept for the next connection: there is none, and it may be much."""
+        self.out = []
+        self._functions, self._held, self._results = {}, {}, set()
+
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}
         graphs, self._graphs = self._graphs, OpenGraphs()

@@ -111,6 +111,19 @@ class TestSettings:
         assert cluster.shutdowns == 1
 
 
+class TestMemory:
+    def test_a_client_that_disconnected_keeps_nothing_of_what_it_sent(self, scheduler: FakeScheduler) -> None:
+        client = Client(scheduler.address)
+        reference = client.send_object(b"x" * 100_000)
+        assert client.submit(len, reference).result(10) == 100_000
+        large = client.submit(bytes, 100_000)
+        assert large.exception(10) is None
+        work = client._link._work
+        assert (len(work._functions), len(work._held), len(work._results)) == (2, 1, 1)
+        client.disconnect()
+        assert (work._functions, work._held, work._results, work.out) == ({}, {}, set(), [])
+
+
 class TestSubmit:
     def test_positional_and_keyword_arguments_arrive_as_given(self, client: Client) -> None:
         assert client.submit(keywords, 1, 2, 3, b=4, fn=5, self=6).result(10) == (1, (2, 3), 4, {"fn": 5, "self": 6})

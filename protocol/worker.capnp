@@ -18,6 +18,7 @@ struct AgentToScheduler {
       disconnectRequest @4 :DisconnectRequest;
       objectKept @5 :ObjectKept;
       processorGone @6 :ProcessorGone;
+      balanceResponse @7 :BalanceResponse;
     }
   }
 }
@@ -37,6 +38,7 @@ struct SchedulerToAgent {
       resultsReceived @6 :ResultsReceived;
       workerHeartbeatEcho @7 :WorkerHeartbeatEcho;
       disconnectResponse @8 :DisconnectResponse;
+      balanceRequest @9 :BalanceRequest;
     }
   }
 }
@@ -55,7 +57,7 @@ struct WorkerHello {
 }
 
 struct RunTask {
-  # Run a task on a worker. Answered by exactly one RunResult, on this connection or on a later one.
+  # Run a task on a worker. Answered by exactly one RunResult, on this connection or on a later one, unless it is given back.
   count @0 :UInt32;            # number of items
   taskId @1 :Data;             # id column: the tasks
   worker @2 :List(UInt16);     # the worker
@@ -73,6 +75,22 @@ struct RunCancel {
   taskId @1 :Data;            # id column: the tasks
   worker @2 :List(UInt16);    # the worker
   attempt @3 :List(UInt32);   # the attempt that is meant
+}
+
+struct BalanceRequest {
+  # Other workers are idle: give back the task if it waits in the worker's queue. One that was handed to a processor stays.
+  count @0 :UInt32;           # number of items
+  taskId @1 :Data;            # id column: the tasks
+  worker @2 :List(UInt16);    # the worker
+  attempt @3 :List(UInt32);   # the attempt that is meant
+}
+
+struct BalanceResponse {
+  # The task never started and will not: it is the scheduler's again, and has no RunResult. What stays is not answered.
+  count @0 :UInt32;           # number of items
+  taskId @1 :Data;            # id column: the tasks
+  worker @2 :List(UInt16);    # the worker that had it
+  attempt @3 :List(UInt32);   # as in the request
 }
 
 struct RunResult {

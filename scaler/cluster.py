@@ -185,6 +185,8 @@ class Scheduler(_ChildProcess):
         client_timeout_seconds: float = 60,
         worker_timeout_seconds: float = 60,
         object_retention_seconds: float = 60,
+        load_balance_seconds: float = 1,
+        load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
         crash_limit: int = 3,
         protected: bool = True,
@@ -201,6 +203,8 @@ class Scheduler(_ChildProcess):
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
             object_retention_seconds=object_retention_seconds,
+            load_balance_seconds=load_balance_seconds,
+            load_balance_trigger_times=load_balance_trigger_times,
             per_worker_queue_size=per_worker_queue_size,
             crash_limit=crash_limit,
             protected=protected,
@@ -313,6 +317,9 @@ class SchedulerClusterCombo:
         object_retention_seconds: nodes keep functions that nobody needs any more for so long.
         task_timeout_seconds: a task that runs for longer is ended with `TimeoutError`; 0: none is.
         death_timeout_seconds: the cluster ends itself when it was without a scheduler for so long.
+        load_balance_seconds: the shortest time between two rounds of balancing, in which waiting tasks are taken from
+            busy workers for idle ones; 0: there are none.
+        load_balance_trigger_times: how many looks in a row must find that before there is a round.
         garbage_collect_interval_seconds: what a worker's process did not use for so long is dropped there.
         trim_memory_threshold_bytes: a process of the cluster with more memory gives back what it does not use.
         per_worker_queue_size: the most tasks at one worker, the running one included.
@@ -341,6 +348,8 @@ class SchedulerClusterCombo:
         object_retention_seconds: float = 60,
         task_timeout_seconds: float = 0,
         death_timeout_seconds: float = 300,
+        load_balance_seconds: float = 1,
+        load_balance_trigger_times: int = 2,
         garbage_collect_interval_seconds: float = 30,
         trim_memory_threshold_bytes: int = 1073741824,
         per_worker_queue_size: int = 1000,
@@ -358,6 +367,8 @@ class SchedulerClusterCombo:
             client_timeout_seconds=client_timeout_seconds,
             worker_timeout_seconds=worker_timeout_seconds,
             object_retention_seconds=object_retention_seconds,
+            load_balance_seconds=load_balance_seconds,
+            load_balance_trigger_times=load_balance_trigger_times,
             per_worker_queue_size=per_worker_queue_size,
             crash_limit=crash_limit,
             protected=protected,

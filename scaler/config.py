@@ -132,6 +132,10 @@ class SchedulerConfig(Settings):
     """a client that was silent for so long is dead: its tasks are cancelled"""
     worker_timeout_seconds: float = 60
     """an agent that was silent for so long is dead: its tasks go to other workers"""
+    load_balance_seconds: float = 1
+    """the shortest time between two rounds of balancing; 0: there are none"""
+    load_balance_trigger_times: int = 2
+    """how many looks in a row must find idle workers while tasks wait at others, before there is a round"""
     per_worker_queue_size: int = 1000
     """the most tasks at one worker, the running one included"""
     crash_limit: int = 3
@@ -149,6 +153,8 @@ class SchedulerConfig(Settings):
         _check_whole("max_number_of_tasks_waiting", self.max_number_of_tasks_waiting, -1)
         check_number("client_timeout_seconds", self.client_timeout_seconds, 1)
         check_number("worker_timeout_seconds", self.worker_timeout_seconds, 1)
+        check_number("load_balance_seconds", self.load_balance_seconds, 0)
+        _check_whole("load_balance_trigger_times", self.load_balance_trigger_times, 1)
         _check_whole("per_worker_queue_size", self.per_worker_queue_size, 1)
         _check_whole("crash_limit", self.crash_limit, 1)
         check_number("object_retention_seconds", self.object_retention_seconds, 0)

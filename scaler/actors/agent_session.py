@@ -29,6 +29,7 @@ from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, TaskId
 from scaler.wire.messages import (
     HELD_RUN,
+    BalanceResponses,
     DisconnectRequests,
     DisconnectResponse,
     HelloRequest,
@@ -104,6 +105,15 @@ class AgentSession(Session):
             if batch is None:
                 batch = by_worker[result.worker] = RunResults()
             batch.append(result)
+        for worker, batch in by_worker.items():
+            if worker < len(self._workers):
+                self._workers[worker].send(batch)
+
+    @handles(BalanceResponses)
+    def _given_back(self, responses: BalanceResponses) -> None:
+        by_worker: dict[int, BalanceResponses] = {}
+        for response in responses:
+            by_worker.setdefault(response.worker, BalanceResponses()).append(response)
         for worker, batch in by_worker.items():
             if worker < len(self._workers):
                 self._workers[worker].send(batch)

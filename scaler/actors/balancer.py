@@ -5,6 +5,10 @@ proxies. It places once per turn, after all mail of the turn is in. In which ord
 the deepest first, and first come, first served. It alone learns how long the tasks of a function take, from all
 workers.
 
+It balances: when workers are idle while tasks wait at others, or tasks wait at a worker where none ends, it has the
+waiting ones given back. What comes back waits here like any other task that is tried again. A worker that was asked for
+tasks gets no new ones until it has finished one.
+
 With a limit of waiting tasks it refuses those that came last, once all that there is room for are placed: never one
 that has waited before, and never a nested one, since a task that waits for it may hold the place that it needs.
 
@@ -21,11 +25,15 @@ from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages import (
     AssignTask,
     BalancerRestarted,
+    LookAtBalance,
+    LookForStuck,
     PlaceReadyTasks,
     PlacesFreed,
+    ReturnTasks,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
+    TasksReturned,
     TaskWithdrawn,
     WithdrawTask,
     WorkerFailed,
@@ -33,11 +41,13 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import Durations, Places, Rules
+from scaler.actors.policy import LOOK_SECONDS, Durations, Places, Rules
 from scaler.actors.ready_queue import ReadyQueue
 from scaler.ids import ObjectId
 
 _PLACE = PlaceReadyTasks()
+_LOOK = LookAtBalance()
+_LOOK_FOR_STUCK = LookForStuck()
 _FORGOTTEN = WorkerForgotten()
 
 
@@ -54,6 +64,15 @@ class Balancer(Actor):
         self._places: Places[ActorRef] = Places()
         self._durations = Durations()
         self._will_place = False
+        self._is_watching = self._is_patrolling = rules.round_seconds <= 0
+        """whether a look at the balance, or for stuck workers, is to come; without balancing none ever comes"""
+        self._looks = 0
+        """how many looks in a row found that it was uneven"""
+        self._seen: dict[ActorRef, int] = {}
+        """what the first of them saw"""
+        self._last_seen: dict[ActorRef, int] = {}
+        """what the last look for stuck workers saw"""
+        self._next_round = 0.0
 
     def on_start(self) -> None:
         self._acceptor.send(BalancerRestarted())
@@ -98,6 +117,14 @@ class Balancer(Actor):
         self._places.free(freed.worker, freed.count, freed.expected_us)
         if self._queue:
             self._place_soon()
+        elif not self._is_watching and self._places.is_uneven():
+            self._watch()
+
+    @handles(TasksReturned)
+    def _tasks_returned(self, returned: TasksReturned) -> None:
+        for function_id in returned.function_ids:
+            self._durations.doubt(function_id)
+        self._places.give_back(returned.worker, returned.count, returned.expected_us)
 
     def _place_soon(self) -> None:
         if not self._will_place:
@@ -110,6 +137,10 @@ class Balancer(Actor):
         self._place_all()
         if self._arrived:
             self._refuse_surplus()
+        if not self._is_watching and self._places.is_uneven():
+            self._watch()  # a worker has joined
+        if not self._is_patrolling and self._places.has_waiting():
+            self._patrol()
 
     def _place_all(self) -> None:
         take = self._places.take
@@ -138,6 +169,50 @@ class Balancer(Actor):
             if self._queue.remove(ready):
                 waiting -= 1
                 ready.task.send(TaskRefused(ready.attempt, self._rules.refusal(waiting, len(self._places))))
+
+    # Balance
+
+    @handles(LookAtBalance)
+    def _look(self, _look: LookAtBalance) -> None:
+        self._is_watching = False
+        if self._places.is_uneven():
+            self._watch()
+        else:
+            self._looks = 0
+
+    def _watch(self) -> None:
+        """Workers are idle while tasks wait at others: if that lasts, have tasks given back. Look again soon."""
+        rules = self._rules
+        if not self._looks:
+            self._seen = self._places.ended()
+        self._looks += 1
+        until_round = self._next_round - self.now()
+        if self._looks >= rules.looks and until_round <= 0:
+            seen = self._seen if self._looks > 1 else {}  # a first look alone does not see who is stuck
+            self._ask(self._places.level(seen))
+            self._looks = 0
+            self._next_round = self.now() + rules.round_seconds
+            until_round = rules.round_seconds
+        self._is_watching = True
+        self.schedule(max(LOOK_SECONDS, until_round), _LOOK)
+
+    @handles(LookForStuck)
+    def _look_for_stuck(self, _look: LookForStuck) -> None:
+        """Tasks that wait behind a long one must not be overtaken for ever by those that come later."""
+        self._is_patrolling = False
+        if self._next_round <= self.now():
+            self._ask(self._places.unblock(self._last_seen))
+        if self._places.has_waiting():
+            self._patrol()
+
+    def _patrol(self) -> None:
+        self._is_patrolling = True
+        self._last_seen = self._places.ended()
+        self.schedule(self._rules.round_seconds, _LOOK_FOR_STUCK)
+
+    def _ask(self, counts: dict[ActorRef, int]) -> None:
+        for worker, count in counts.items():
+            worker.send(ReturnTasks(count))
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

@@ -88,6 +88,13 @@ class RunLost:
 
 
 @message
+class RunReturned:
+    """worker proxy -> task: my worker gave this attempt back before it started."""
+
+    attempt: int
+
+
+@message
 class CancelTask:
     """client session or graph -> task: never run, or stop."""
 
@@ -171,6 +178,35 @@ class PlacesFreed:
     count: int
     expected_us: int
     measured: dict[ObjectId, tuple[int, int]]
+
+
+@message
+class LookAtBalance:
+    """balancer -> itself, by timer: are workers idle while tasks wait at others?"""
+
+
+@message
+class LookForStuck:
+    """balancer -> itself, by timer: do tasks wait at a worker where none has ended for long?"""
+
+
+@message
+class ReturnTasks:
+    """balancer -> worker proxy: have so many tasks given back, as far as they have not started."""
+
+    count: int
+
+
+@message
+class TasksReturned:
+    """worker proxy -> balancer: so many of my tasks were given back, of so much work as you counted, and of these
+    functions.
+    """
+
+    worker: ActorRef
+    count: int
+    expected_us: int
+    function_ids: set[ObjectId]
 
 
 @message

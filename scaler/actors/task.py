@@ -16,6 +16,7 @@ from scaler.actors.messages import (
     CancelTask,
     ReleaseObjects,
     RunLost,
+    RunReturned,
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
@@ -40,6 +41,7 @@ from scaler.actors.task_states import (
     NOT_WAITING,
     READY,
     REFUSED,
+    RETURNED,
     RUNNING,
     SUCCEEDED,
     WITHDRAWING,
@@ -116,6 +118,12 @@ class TaskActor(Actor):
         sentence = f"its worker {lost.worker_name} was lost"
         status = TaskStatus.WORKER_DIED
         self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()))
+
+    @handles(RunReturned)
+    def _returned(self, returned: RunReturned) -> None:
+        if returned.attempt == self._attempt and self._worker is not None:
+            self._worker = None
+            self._move(RETURNED)
 
     @handles(CancelTask)
     def _cancel(self, _cancel: CancelTask) -> None:

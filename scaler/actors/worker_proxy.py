@@ -14,9 +14,12 @@ from scaler.actors.messages import (
     CancelRun,
     PlacesFreed,
     Resumed,
+    ReturnTasks,
     RunLost,
+    RunReturned,
     StopWorker,
     TaskAssigned,
+    TasksReturned,
     WorkerFailed,
     WorkerForgotten,
     WorkerJoined,
@@ -24,7 +27,16 @@ from scaler.actors.messages import (
 )
 from scaler.actors.outbox import Outbox
 from scaler.ids import Connection, ObjectId, TaskId
-from scaler.wire.messages import HELD_RUN, RunCancel, RunResults, RunTask, Task, TaskStatus
+from scaler.wire.messages import (
+    HELD_RUN,
+    BalanceRequest,
+    BalanceResponses,
+    RunCancel,
+    RunResults,
+    RunTask,
+    Task,
+    TaskStatus,
+)
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """Only these runs say how long tasks take: one that was dropped from the queue took no time at all."""
@@ -146,6 +158,30 @@ class WorkerProxy(Actor):
         if freed:
             _add(measured, function_id, duration_us, ended)
             self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
+
+    @handles(ReturnTasks)
+    def _return_tasks(self, wish: ReturnTasks) -> None:
+        """Ask for those that the worker would take last. They are mine until it gives them back."""
+        behind = [run for run in self._runs.values() if not run.canceled][1:]
+        behind.sort(key=lambda run: run.spec.priority, reverse=True)
+        for run in behind[-wish.count :]:
+            self._outbox.put(self._connection, BalanceRequest(run.spec.task_id, self._index, run.attempt))
+
+    @handles(BalanceResponses)
+    def _returned(self, responses: BalanceResponses) -> None:
+        count = expected_us = 0
+        function_ids: set[ObjectId] = set()
+        for response in responses:
+            run = self._runs.get(response.task_id)
+            if run is None or run.attempt != response.attempt:
+                continue  # of another life of the scheduler
+            del self._runs[response.task_id]
+            count += run.places
+            expected_us += run.expected_us
+            function_ids.add(run.spec.function_id)
+            run.task.send(RunReturned(run.attempt))
+        if count:
+            self._balancer.send(TasksReturned(self.actor_ref, count, expected_us, function_ids))
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:

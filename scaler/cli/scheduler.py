@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from scaler.actors.policy import LOOK_SECONDS
 from scaler.cli.options import (
     HelpFormatter,
     Option,
@@ -53,6 +54,18 @@ NUMBERS = (
         ("-ot", "--object-retention-seconds"),
         "S",
         "clusters keep the functions that nobody needs any more for so long",
+    ),
+    Option(
+        "load_balance_seconds",
+        ("-ls", "--load-balance-seconds"),
+        "S",
+        "take waiting tasks from busy workers for idle ones at most so often; 0: never",
+    ),
+    Option(
+        "load_balance_trigger_times",
+        ("-lbt", "--load-balance-trigger-times"),
+        "N",
+        f"only if so many looks in a row, {LOOK_SECONDS * 1000:g} ms apart, find some idle and tasks waiting at others",
     ),
     Option(
         "per_worker_queue_size",

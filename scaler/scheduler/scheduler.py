@@ -126,7 +126,11 @@ class SchedulerProcess:
             crash_limit=config.crash_limit,
             object_retention_seconds=config.object_retention_seconds,
             protected=config.protected,
-            rules=Rules(waiting_most=config.max_number_of_tasks_waiting),
+            rules=Rules(
+                waiting_most=config.max_number_of_tasks_waiting,
+                round_seconds=config.load_balance_seconds,
+                looks=config.load_balance_trigger_times,
+            ),
         )
 
     def _stop(self, reason: str) -> None:

@@ -411,6 +411,32 @@ class RunCancels(Batch[RunCancel], item=RunCancel):
 
 
 @message
+class BalanceRequest:
+    """Others are idle: give the task back, unless its processor has it. Whatever is not given back stays."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+
+
+class BalanceRequests(Batch[BalanceRequest], item=BalanceRequest):
+    pass
+
+
+@message
+class BalanceResponse:
+    """The task did not start here, and is the scheduler's again."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+
+
+class BalanceResponses(Batch[BalanceResponse], item=BalanceResponse):
+    pass
+
+
+@message
 class RunResult:
     """How one run of a task ended. The agent keeps it until the scheduler says that it was received."""
 
@@ -567,7 +593,16 @@ AGENT_TO_SCHEDULER = Direction(
     "AgentToScheduler",
     "worker",
     3,
-    (WorkerHellos, RunResults, ObjectRequests, WorkerHeartbeats, DisconnectRequests, ObjectsKept, ProcessorsGone),
+    (
+        WorkerHellos,
+        RunResults,
+        ObjectRequests,
+        WorkerHeartbeats,
+        DisconnectRequests,
+        ObjectsKept,
+        ProcessorsGone,
+        BalanceResponses,
+    ),
 )
 SCHEDULER_TO_AGENT = Direction(
     "SchedulerToAgent",
@@ -583,6 +618,7 @@ SCHEDULER_TO_AGENT = Direction(
         ResultsReceivedBatch,
         WorkerHeartbeatEchos,
         DisconnectResponses,
+        BalanceRequests,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

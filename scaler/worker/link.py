@@ -32,6 +32,8 @@ from scaler.version import __version__
 from scaler.wire.messages import (
     HELD_RUN,
     PROTOCOL_VERSION,
+    BalanceRequests,
+    BalanceResponses,
     DisconnectRequest,
     DisconnectResponses,
     HelloReplies,
@@ -355,6 +357,37 @@ class Link(Actor):
         self._unacknowledged.extend(results)
         if self._state is _State.UP:
             self._door.say(results)
+
+    # Balance
+
+    @handles(BalanceRequests)
+    def _balance_requests(self, requests: BalanceRequests) -> None:
+        if not self._is_up():
+            return
+        by_slot: dict[int, BalanceRequests] = {}
+        for request in requests:
+            task = self._open.get(request.task_id)
+            if task is not None and task.attempt == request.attempt:  # else it has ended
+                by_slot.setdefault(task.worker, BalanceRequests()).append(request)
+        for worker, slot_requests in by_slot.items():
+            self._slots[worker].send(slot_requests)
+
+    @handles(BalanceResponses)
+    def _given_back(self, responses: BalanceResponses) -> None:
+        """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
+        given, kept = BalanceResponses(), []
+        for response in responses:
+            task = self._open.get(response.task_id)
+            if task is None or task.attempt != response.attempt:
+                continue
+            if self._state is _State.UP:
+                del self._open[response.task_id]
+                given.append(response)
+            else:
+                kept.append(task)
+        self._door.say(given)
+        for task in kept:
+            self._slots[task.worker].send(RunTasks([task]))
 
     @handles(ResultsReceivedBatch)
     def _received(self, received: ResultsReceivedBatch) -> None:

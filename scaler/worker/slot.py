@@ -1,7 +1,8 @@
 """Slot: the queue of one worker, and what its processor holds.
 
-The link writes to it (tasks, cancels), the object cache (objects), and the processor (up, results, down). It sends
-tasks and objects to the processor, results to the link, and asks the object cache for what tasks need.
+The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and the processor (up,
+results, down). It sends tasks and objects to the processor, results to the link, and asks the object cache for what
+tasks need.
 
     link --RunTasks--> queue --HandTasks--> held by the processor --RunResults--> link
                          ^                          |
@@ -29,7 +30,17 @@ from typing import NamedTuple
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.message import message
-from scaler.wire.messages import RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
+from scaler.wire.messages import (
+    BalanceRequests,
+    BalanceResponse,
+    BalanceResponses,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunTask,
+    RunTasks,
+    TaskStatus,
+)
 from scaler.worker.messages import (
     CleanProcessor,
     CollectionDue,
@@ -170,6 +181,16 @@ class Slot(Actor):
         held = {(entry.task.task_id, entry.task.attempt) for entry in work.held if entry is not None} & wanted
         if held:
             self._do_without(work, dict.fromkeys(held, _CANCELED))
+
+    @handles(BalanceRequests)
+    def _give_back(self, requests: BalanceRequests) -> None:
+        """Part with the tasks that only wait here; what the processor has stays."""
+        wanted = {(request.task_id, request.attempt) for request in requests}
+        taken = self._queue.take_out(lambda task: (task.task_id, task.attempt) in wanted)
+        if taken:
+            self._link.send(
+                BalanceResponses(BalanceResponse(task.task_id, task.worker, task.attempt) for task in taken)
+            )
 
     # From the object cache
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import wait
 from pathlib import Path
 
 import psutil
@@ -130,7 +131,7 @@ def test_per_worker_queue_size_bounds_what_waits_behind_a_task_that_hangs(tmp_pa
     """With two places, one task waits behind the one that hangs; all others are done by a worker that joins."""
     release = tmp_path / "release"
     with (
-        scheduler(None, "-qs", "2") as (address, _),
+        scheduler(None, "-qs", "2", "-ls", "0") as (address, _),
         command("cluster", address, "-n", "1"),
         Client(address) as client,
     ):
@@ -143,6 +144,37 @@ def test_per_worker_queue_size_bounds_what_waits_behind_a_task_that_hangs(tmp_pa
             release.touch()
             assert hanging.result(30)
             assert not any(future.result(30) for future in futures)
+
+
+def tasks_behind_one_that_hangs_are_done(release: Path, *options: str) -> bool:
+    """Return whether a worker that joins is given what waits at another one, within two seconds."""
+    with (
+        scheduler(None, *options) as (address, running),
+        command("cluster", address, "-n", "1"),
+        Client(address) as client,
+    ):
+        client.map(wait_for_file, [("",)] * 500)  # now it is known as a short one
+        hanging = client.submit(wait_for_file, str(release))
+        behind = [client.submit(wait_for_file, "") for _ in range(20)]
+        with command("cluster", address, "-wn", "second"):
+            running.wait_for("second connected")
+            waiting = wait(behind, timeout=2).not_done
+            assert not hanging.done()
+            release.touch()
+            assert hanging.result(30)
+            assert not any(future.result(30) for future in behind)
+            return not waiting
+
+
+def test_load_balance_seconds(tmp_path: Path) -> None:
+    assert tasks_behind_one_that_hangs_are_done(tmp_path / "on", "-ls", "0.2")
+    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "off", "-ls", "0")
+
+
+def test_load_balance_trigger_times(tmp_path: Path) -> None:
+    seconds = ("-ls", "30")  # what waits behind a task that takes so long is taken back anyway
+    assert tasks_behind_one_that_hangs_are_done(tmp_path / "twice", *seconds, "-lbt", "2")
+    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "often", *seconds, "-lbt", "1000")
 
 
 def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> None:

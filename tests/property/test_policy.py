@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scaler.actors.policy import FUNCTIONS_REMEMBERED, WORK_AHEAD_US, Durations, Places, moving_mean
+from scaler.actors.policy import (
+    FUNCTIONS_REMEMBERED,
+    WORK_AHEAD_US,
+    Durations,
+    Places,
+    moving_mean,
+    tasks_to_return,
+)
 from scaler.ids import ObjectId
 
 Model = dict[int, tuple[int, list[int]]]
@@ -17,6 +24,8 @@ operations = st.one_of(
     st.tuples(st.just("join"), workers, st.lists(works_us, max_size=8), st.integers(1, 6)),
     st.tuples(st.just("leave"), workers, st.just([]), st.just(0)),
     st.tuples(st.just("free"), workers, st.just([]), st.integers(0, 4)),
+    st.tuples(st.just("give back"), workers, st.just([]), st.integers(0, 4)),
+    st.tuples(st.just("level"), workers, st.just([]), st.just(0)),
     st.tuples(st.just("take"), workers, st.lists(works_us, min_size=1, max_size=1), st.just(0)),
 )
 
@@ -27,44 +36,105 @@ def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
 ) -> None:
     places: Places[int] = Places()
     model: Model = {}
+    held: set[int] = set()
     for name, worker, works, number in story:
         if name == "join":
             places.join(worker, number, len(works), sum(works))
             model[worker] = (number, list(works))
+            held.discard(worker)
         elif name == "leave":
             places.leave(worker)
             model.pop(worker, None)
+            held.discard(worker)
         elif name == "free":
             _, tasks = model.get(worker, (0, []))
             ended, tasks[:number] = tasks[:number], []
             places.free(worker, len(ended), sum(ended))
+            held.discard(worker)
+        elif name == "give back":
+            _, tasks = model.get(worker, (0, []))
+            given, tasks[1:] = tasks[1:], []
+            places.give_back(worker, len(given), sum(given))
+        elif name == "level":
+            held |= places.level({}).keys()
         else:
-            free = with_room(model)
+            free = with_room(model, held)
             taken = places.take(works[0])
             assert (taken is None) == (not free)
             if taken is not None:
                 assert free[taken] == min(free.values())
                 model[taken][1].append(works[0])
-        check(places, model)
+        check(places, model, held)
 
 
-def with_room(model: Model) -> dict[int, int]:
+def with_room(model: Model, held: set[int]) -> dict[int, int]:
     """Return how many tasks the workers with room have."""
     return {
         worker: len(works)
         for worker, (queue_size, works) in model.items()
-        if not works or (len(works) < queue_size and sum(works) < WORK_AHEAD_US)
+        if not works or (len(works) < queue_size and sum(works) < WORK_AHEAD_US and worker not in held)
     }
 
 
-def check(places: Places[int], model: Model) -> None:
+def check(places: Places[int], model: Model, held: set[int]) -> None:
     assert len(places) == len(model)
     loads = {worker: (len(works), sum(works)) for worker, (_, works) in model.items()}
     assert {worker: places.load(worker) for worker in model} == loads
     listed = {worker: level for level, members in enumerate(places._levels) for worker in members}
-    assert listed == with_room(model)
+    assert listed == with_room(model, held)
     assert sum(map(len, places._levels)) == len(listed) == places._with_room
     assert places._lowest <= min(listed.values(), default=places._lowest)
+    counts = [tasks for tasks, _ in loads.values()]
+    assert places.has_waiting() == any(tasks > 1 for tasks in counts)
+    assert places.is_uneven() == (0 in counts and any(tasks > 1 for tasks in counts))
+    assert places.free_places() == sum(max(0, size - len(works)) for size, works in model.values())
+
+
+loads = st.lists(st.tuples(st.integers(0, 50) | st.sampled_from((0, 3, 4, 1000)), st.booleans()), max_size=12)
+LOADS_OF_A_LOOP = [(tasks, False) for tasks in (0, 0, 3, 3, 3, 4)]
+
+
+@given(loads, st.data())
+@example(LOADS_OF_A_LOOP, None)
+def test_rounds_end_and_never_make_it_worse_even_if_no_task_ever_ends(
+    loads: list[tuple[int, bool]], data: st.DataObject | None
+) -> None:
+    """What was given back waits, and goes to idle workers, one task each, as tasks of a doubted function do."""
+    waiting = 0
+    while any(given := tasks_to_return(loads)):
+        assert any(tasks == 0 for tasks, _ in loads)
+        before = [tasks for tasks, _ in loads]
+        after = [tasks - number for tasks, number in zip(before, given, strict=True)]
+        assert all(number >= 0 for number in given)
+        assert all(left >= 1 for left, number in zip(after, given, strict=True) if number)  # what runs stays
+        waiting += sum(given)
+        for place, tasks in enumerate(after):
+            if not tasks and waiting:
+                after[place] = 1
+                waiting -= 1
+        assert max(after) <= max(before)
+        assert min(after) >= min(before)
+        assert behind(after) < behind(before)
+        stuck = data.draw(st.lists(st.booleans(), min_size=len(after), max_size=len(after))) if data else [False] * 6
+        loads = list(zip(after, stuck, strict=True))
+
+
+def behind(tasks: list[int]) -> int:
+    """Return how many tasks wait behind others."""
+    return sum(max(0, number - 1) for number in tasks)
+
+
+@given(loads)
+@example(LOADS_OF_A_LOOP)
+def test_one_round_levels_workers_that_go_on(loads: list[tuple[int, bool]]) -> None:
+    loads = [(tasks, False) for tasks, _ in loads]
+    given = tasks_to_return(loads)
+    after = [tasks - number for (tasks, _), number in zip(loads, given, strict=True)]
+    for _ in range(sum(given)):
+        after[after.index(min(after))] += 1
+    if any(tasks == 0 for tasks, _ in loads):
+        assert max(after) - min(after) <= 1
+    assert not any(tasks_to_return([(tasks, False) for tasks in after]))
 
 
 @given(st.floats(0, 1e10) | st.none(), st.integers(0, 2**40), st.integers(1, 10_000))

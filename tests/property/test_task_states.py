@@ -14,6 +14,7 @@ from scaler.actors.messages import (
     BalancerRestarted,
     CancelTask,
     RunLost,
+    RunReturned,
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
@@ -56,7 +57,7 @@ def test_nothing_leads_out_of_a_final_state(state: Any, event: Event) -> None:
         next_state(state, event)
 
 
-NEWS = ("assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "refused", "restarted")
+NEWS = ("assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "refused", "returned", "restarted")
 
 
 @given(st.lists(st.tuples(st.sampled_from(NEWS), st.integers(-1, 1), st.sampled_from(TaskStatus)), max_size=40))
@@ -82,6 +83,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 "cancel": CancelTask(),
                 "withdrawn": TaskWithdrawn(),
                 "not waiting": TaskNotWaiting(),
+                "returned": RunReturned(attempt),
                 "refused": TaskRefused(attempt, "too many wait"),
                 "restarted": BalancerRestarted(),
             }

@@ -29,6 +29,43 @@ def test_each_worker_of_an_agent_gets_tasks(simulation: Simulation) -> None:
     assert sorted(run.worker for run in agent.started) == [0, 1, 2]
 
 
+def test_tasks_that_wait_go_to_workers_that_join_and_none_runs_twice(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=0.001))
+    client.submit(10)
+    simulation.advance(1.0)  # now they are known as short
+    agent.execute = slow
+    client.submit(8)
+    simulation.advance(5.0)
+    late = simulation.agent(7, slow)
+    simulation.advance(0.1)
+    assert [len(slot.queue) for slot in (*agent.slots, *late.slots)] == [1] * 8
+    simulation.advance(30.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 18
+    assert len({run.task_id for run in late.started}) == 7
+    assert len(agent.started) == 11
+
+
+def test_a_response_that_is_lost_with_the_connection_costs_nothing(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=0.001))
+    client.submit(10)
+    simulation.advance(1.0)
+    agent.execute = slow
+    client.submit(8)
+    simulation.run()
+    agent.is_welcome = False  # what it says now is lost
+    late = simulation.agent(1, slow)
+    simulation.advance(0.1)
+    assert len(agent.given_back) == 7
+    assert len(late.started) == 0
+    agent.connect()
+    simulation.run()
+    assert len(agent.queued) == 8
+    simulation.advance(1.1)
+    assert len(late.started) == 1
+    simulation.advance(200.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 18
+
+
 def test_results_are_acknowledged(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     client.submit(8)

@@ -10,9 +10,11 @@ from scaler.actors.messages import (
     AssignTask,
     BalancerRestarted,
     PlacesFreed,
+    ReturnTasks,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
+    TasksReturned,
     TaskWithdrawn,
     WithdrawTask,
     WorkerFailed,
@@ -20,7 +22,7 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import WORK_AHEAD_US, Rules
+from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Rules
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages import RunTask, Task
@@ -191,6 +193,116 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     scene.bench.tell(scene.balancer, WorkerFailed(scene.worker_ref))
     assert scene.acceptor.take() == [BalancerRestarted()]
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
+
+
+# Balance
+
+
+class Uneven(Scene):
+    """One worker with eight tasks of a short function, and another one that has just come."""
+
+    def __init__(self, bench: Bench, rules: Rules = RULES) -> None:
+        super().__init__(bench, rules)
+        self.join(queue_size=1000)
+        self.ready(*range(1, 9))
+        assert self.placed() == [*range(1, 9)]
+        self.other, self.other_ref = bench.recorder()
+        bench.tell(self.balancer, WorkerJoined(self.other_ref, 1000, 0, 0))
+
+    def asked(self) -> list[int]:
+        """Return how many tasks the first worker was asked to give back."""
+        return [mail.count for mail in self.worker.take() if type(mail) is ReturnTasks]
+
+    def give_back(self, *numbers: int) -> None:
+        self.bench.tell(self.balancer, TasksReturned(self.worker_ref, len(numbers), 2 * len(numbers), {SHORT}))
+        self.ready(*numbers, attempt=2, again=True)
+
+
+def test_a_worker_that_seems_stuck_is_asked_for_all_that_waits_when_the_second_look_finds_another_idle(
+    bench: Bench,
+) -> None:
+    scene = Uneven(bench)
+    assert scene.asked() == []
+    bench.advance(LOOK_SECONDS)
+    assert scene.asked() == [7]
+
+
+def test_a_worker_that_goes_on_is_asked_for_half(bench: Bench) -> None:
+    scene = Uneven(bench)
+    scene.free(2, 4)
+    bench.advance(LOOK_SECONDS)
+    assert scene.asked() == [3]
+
+
+def test_what_comes_back_goes_to_idle_workers_one_by_one_and_ahead_again_when_it_was_short(bench: Bench) -> None:
+    scene = Uneven(bench)
+    bench.advance(LOOK_SECONDS)
+    scene.give_back(2, 3, 4, 5, 6, 7, 8)
+    assert scene.placed(scene.other) == [2]
+    assert scene.placed() == []
+    bench.tell(scene.balancer, PlacesFreed(scene.other_ref, 1, WORK_AHEAD_US, {SHORT: (2, 1)}))
+    assert scene.placed(scene.other) == [3, 4, 5, 6, 7, 8]
+    scene.ready(9)
+    assert scene.placed() == []  # the first worker is stuck still
+    scene.free(1, 2)
+    scene.ready(10)
+    assert scene.placed() == [10]
+
+
+def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
+    scene = Uneven(bench, Rules(looks=3))
+    bench.advance(LOOK_SECONDS)
+    scene.ready(9)  # the other is not idle now
+    bench.advance(LOOK_SECONDS)
+    bench.tell(scene.balancer, PlacesFreed(scene.other_ref, 1, 2, {}))
+    bench.advance(LOOK_SECONDS)
+    assert scene.asked() == []
+    bench.advance(LOOK_SECONDS)
+    assert scene.asked() == [7]
+
+
+def test_between_two_rounds_is_the_time_that_was_set(bench: Bench) -> None:
+    scene = Uneven(bench, Rules(round_seconds=5.0))
+    bench.advance(LOOK_SECONDS)
+    assert scene.asked() == [7]  # and it gives back none: its processor has them
+    for _ in range(498):
+        bench.advance(0.01)
+    assert scene.asked() == []
+    bench.advance(0.02)
+    bench.advance(LOOK_SECONDS)
+    assert scene.asked() == [7]
+
+
+def test_with_one_look_it_acts_at_once_and_levels(bench: Bench) -> None:
+    assert Uneven(bench, Rules(looks=1)).asked() == [4]
+
+
+def test_without_balancing_nobody_is_asked_and_no_timer_is_set(bench: Bench) -> None:
+    scene = Uneven(bench, Rules(round_seconds=0.0))
+    assert bench.dispatcher.next_deadline() is None
+    assert scene.asked() == []
+
+
+def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_idle(bench: Bench) -> None:
+    """Else tasks that come later would overtake those for ever."""
+    scene = Scene(bench)
+    scene.learn(OTHER, WORK_AHEAD_US // 2)
+    other, other_ref = bench.recorder()
+    scene.join(queue_size=1000)
+    bench.tell(scene.balancer, WorkerJoined(other_ref, 1000, 0, 0))
+    scene.ready(*range(1, 9), function_id=OTHER)
+    ours = scene.placed()
+    assert (len(ours), len(scene.placed(other))) == (2, 2)
+    bench.tell(scene.balancer, PlacesFreed(other_ref, 1, WORK_AHEAD_US // 2, {}))
+    bench.advance(RULES.round_seconds)
+    assert [mail.count for mail in scene.worker.take() if type(mail) is ReturnTasks] == [1]
+    assert [type(mail) for mail in other.take()] == [AssignTask]
+
+
+def test_no_timer_is_set_when_nothing_waits_at_a_worker(scene: Scene) -> None:
+    scene.join(queue_size=1000)
+    scene.ready(1, 2, 3, function_id=OTHER)
+    assert scene.bench.dispatcher.next_deadline() is None
 
 
 # Refusal

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.policy import FUNCTIONS_REMEMBERED, WORK_AHEAD_US, Durations, Places, Rules, moving_mean
+from scaler.actors.policy import (
+    FUNCTIONS_REMEMBERED,
+    WORK_AHEAD_US,
+    Durations,
+    Places,
+    Rules,
+    moving_mean,
+    tasks_to_return,
+)
 from scaler.ids import ObjectId
 
 
@@ -140,3 +148,86 @@ def test_a_refusal_says_what_was_found_and_what_to_do(waiting: int, workers: int
     sentence = Rules(waiting).refusal(waiting, workers)
     assert said in sentence
     assert sentence.endswith("submit it again later, add workers, or raise that setting")
+
+
+# Balance
+
+
+def moving(*tasks: int) -> list[tuple[int, bool]]:
+    return [(number, False) for number in tasks]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "given_back"),
+    [
+        ((0, 0, 3, 3, 3, 4), (0, 0, 1, 1, 1, 1)),
+        ((0, 8), (0, 4)),
+        ((0, 1, 1), (0, 0, 0)),
+        ((0, 2), (0, 1)),
+        ((0, 0, 0, 2), (0, 0, 0, 1)),
+        ((1, 9), (0, 0)),
+        ((), ()),
+    ],
+)
+def test_busy_workers_give_back_what_levels_the_work(tasks: tuple[int, ...], given_back: tuple[int, ...]) -> None:
+    assert sorted(tasks_to_return(moving(*tasks))) == sorted(given_back)
+
+
+def test_one_idle_worker_among_many_busy_ones_moves_few_tasks() -> None:
+    assert sum(tasks_to_return(moving(0, *[10] * 4999))) == 9
+
+
+def test_a_stuck_worker_keeps_the_task_that_it_runs() -> None:
+    assert tasks_to_return([(0, False), (900, True), (3, False)]) == [0, 899, 0]
+    assert tasks_to_return([(0, False), (5, True), (5, True)]) == [0, 4, 4]
+    assert tasks_to_return([(0, True), (2, True)]) == [0, 1]
+
+
+def test_a_doubted_function_is_unknown_until_one_of_its_tasks_ends() -> None:
+    durations = Durations()
+    durations.learn(function(1), 10, 1)
+    durations.doubt(function(1))
+    durations.doubt(function(2))
+    assert durations.expected_us(function(1)) == WORK_AHEAD_US
+    durations.learn(function(1), 10, 1)
+    assert durations.expected_us(function(1)) == 10
+
+
+def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> None:
+    places: Places[str] = Places()
+    places.join("one", 10)
+    places.take(1)
+    assert not places.has_waiting()
+    places.take(1)
+    assert places.has_waiting()
+    assert not places.is_uneven()  # nobody is idle
+    places.join("other", 10)
+    assert places.is_uneven()
+    places.free("one", 1, 1)
+    assert not places.is_uneven()
+    places.leave("one")
+    assert not places.has_waiting()
+
+
+def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_ended() -> None:
+    places: Places[str] = Places()
+    places.join("busy", 10, tasks=3)
+    places.join("idle", 10)
+    assert places.level({}) == {"busy": 1}
+    assert [places.take(1) for _ in range(11)] == ["idle"] * 10 + [None]
+    places.give_back("busy", 2, 0)
+    assert places.take(1) is None
+    places.free("busy", 1, 0)
+    assert places.take(1) == "busy"
+
+
+def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
+    places: Places[str] = Places()
+    for name, tasks in (("stuck", 5), ("moving", 5), ("idle", 0), ("single", 1)):
+        places.join(name, 10, tasks=tasks)
+    seen = places.ended()
+    places.free("moving", 1, 0)
+    assert places.unblock(seen) == {"stuck": 4}
+    places.give_back("stuck", 4, 0)
+    assert places.level(seen) == {"moving": 2}
+    assert places.unblock({}) == {}

@@ -12,6 +12,7 @@ from scaler.actors.messages import (
     CancelTask,
     ReleaseObjects,
     RunLost,
+    RunReturned,
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
@@ -100,6 +101,20 @@ def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
     assert scene.store.take() == [UseObjects(OBJECT_IDS)]
     scene.run_and(1, result(1))
     assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
+
+
+def test_a_task_that_is_given_back_is_ready_again_without_a_mark(scene: Scene) -> None:
+    for attempt in range(1, 9):
+        scene.balancer.take()
+        scene.run_and(attempt, RunReturned(attempt))
+        assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, attempt + 1, again=True)]
+    scene.run_and(9, RunReturned(8), result(9))
+    assert scene.end().status == TaskStatus.SUCCESS
+
+
+def test_a_task_that_is_given_back_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(), RunReturned(1))
+    assert scene.end().status == TaskStatus.CANCELED
 
 
 def test_a_refused_task_fails_with_the_sentence_of_the_balancer(scene: Scene) -> None:

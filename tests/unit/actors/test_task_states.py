@@ -19,6 +19,7 @@ from scaler.actors.task_states import (
     LOST,
     READY,
     REFUSED,
+    RETURNED,
     RUNNING,
     STOPPED,
     SUCCEEDED,
@@ -36,7 +37,7 @@ def test_a_task_is_assigned_and_finishes() -> None:
     assert next_state(RUNNING, FINISHED) is SUCCEEDED
 
 
-@pytest.mark.parametrize("event", [CRASHED, LOST, STOPPED])
+@pytest.mark.parametrize("event", [CRASHED, LOST, STOPPED, RETURNED])
 def test_a_task_that_its_worker_did_not_finish_is_ready_again_unless_it_is_cancelled(event: str) -> None:
     assert next_state(RUNNING, event) is READY
     assert next_state(CANCELING, event) is CANCELED

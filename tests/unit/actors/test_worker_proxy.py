@@ -13,9 +13,12 @@ from scaler.actors.messages import (
     CancelRun,
     PlacesFreed,
     Resumed,
+    ReturnTasks,
     RunLost,
+    RunReturned,
     StopWorker,
     TaskAssigned,
+    TasksReturned,
     WorkerFailed,
     WorkerForgotten,
     WorkerJoined,
@@ -23,7 +26,18 @@ from scaler.actors.messages import (
 )
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, ObjectId, TaskId
-from scaler.wire.messages import HELD_RUN, RunCancel, RunResult, RunResults, RunTask, Task, TaskStatus
+from scaler.wire.messages import (
+    HELD_RUN,
+    BalanceRequest,
+    BalanceResponse,
+    BalanceResponses,
+    RunCancel,
+    RunResult,
+    RunResults,
+    RunTask,
+    Task,
+    TaskStatus,
+)
 from tests.support.bench import Bench, Recorder, RecordingOutbox
 
 LINK, NEW_LINK = Connection(b"link"), Connection(b"new link")
@@ -247,6 +261,71 @@ def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
     scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
     assert scene.outbox.said_to(NEW_LINK) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+
+
+# Balance
+
+
+def asked(scene: Scene) -> list[int]:
+    return [item.task_id[0] for item in scene.outbox.said_to(LINK) if type(item) is BalanceRequest]
+
+
+def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.forget()
+    scene.tell(ReturnTasks(1))
+    assert scene.outbox.said_to(LINK) == [BalanceRequest(task_id(2), INDEX, 1)]
+    scene.tell(ReturnTasks(9))
+    assert asked(scene) == [1, 2]
+
+
+def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) -> None:
+    scene.assign(0)
+    scene.assign(1)
+    scene.assign(2, priority=1)
+    scene.forget()
+    scene.tell(ReturnTasks(1))
+    assert asked(scene) == [1]
+    scene.tell(CancelRun(task_id(1), 1))
+    scene.forget()
+    scene.tell(ReturnTasks(2))
+    assert asked(scene) == [2]
+
+
+def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(ReturnTasks(1))
+    scene.forget()
+    assert scene.actor.load == (2, 14)
+    scene.tell(BalanceResponses([BalanceResponse(task_id(1), INDEX, 1)]))
+    assert scene.actor.load == (1, 7)
+    assert scene.tasks[1].take() == [RunReturned(1)]
+    assert scene.balancer.take() == [TasksReturned(scene.proxy, 1, 7, {SHORT})]
+    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
+    assert scene.outbox.said_to(NEW_LINK) == []
+
+
+def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.tell(ReturnTasks(1))
+    scene.forget()
+    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
+    assert scene.outbox.said_to(NEW_LINK) == [order(1)]
+
+
+def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.forget()
+    scene.tell(BalanceResponses([BalanceResponse(task_id(0), INDEX, 1), BalanceResponse(task_id(2), INDEX, 1)]))
+    assert scene.balancer.take() == []
+    assert scene.actor.statistics() == {"tasks": 1}
+
+
+def test_nothing_is_asked_of_a_worker_with_one_task(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.tell(ReturnTasks(3))
+    assert scene.outbox.said_to(LINK) == []
 
 
 def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everybody() -> None:

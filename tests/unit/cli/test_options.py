@@ -33,28 +33,14 @@ def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
 
 
 def test_each_option_is_the_setting_of_its_name() -> None:
-    line = [
-        ADDRESS,
-        "-ct",
-        "7.5",
-        "-qs",
-        "9",
-        "-mt",
-        "5",
-        "--crash-limit",
-        "2",
-        "-p",
-        "False",
-        "-ll",
-        "DEBUG",
-        "-lp",
-        "/a",
-        "/b",
-    ]
+    numbers = ["-ct", "7.5", "-qs", "9", "-mt", "5", "-ls", "0", "-lbt", "3", "--crash-limit", "2"]
+    line = [ADDRESS, *numbers, "-p", "False", "-ll", "DEBUG", "-lp", "/a", "/b"]
     assert make_settings(SchedulerConfig, scheduler.make_parser().parse_args(line)) == SchedulerConfig(
         ADDRESS,
         client_timeout_seconds=7.5,
         max_number_of_tasks_waiting=5,
+        load_balance_seconds=0,
+        load_balance_trigger_times=3,
         per_worker_queue_size=9,
         crash_limit=2,
         protected=False,

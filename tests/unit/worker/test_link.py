@@ -12,6 +12,10 @@ from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.wire.messages import (
     HELD_RUN,
+    BalanceRequest,
+    BalanceRequests,
+    BalanceResponse,
+    BalanceResponses,
     DisconnectRequest,
     DisconnectResponse,
     DisconnectResponses,
@@ -340,6 +344,51 @@ def test_cancel_of_an_unknown_task_is_answered(bench: Bench) -> None:
     bench.tell(RunCancels([RunCancel(TaskId(b"?" * 16), 0, 1)]))
     [result] = bench.door.take()
     assert result.status == TaskStatus.NOT_FOUND
+
+
+def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
+    bench.up()
+    task, other = bench.task(0), bench.task(1)
+    bench.tell(RunTasks([task, other]))
+    bench.slots[0].messages.clear()
+    bench.tell(
+        BalanceRequests(
+            [
+                BalanceRequest(task.task_id, 0, 1),
+                BalanceRequest(other.task_id, 1, 7),  # another attempt
+                BalanceRequest(bench.task().task_id, 0, 1),  # never heard of
+            ]
+        )
+    )
+    assert bench.slots[0].messages == [[BalanceRequest(task.task_id, 0, 1)]]
+    assert bench.slots[1].messages == [[other]]
+    assert bench.door.take() == []
+
+
+def test_what_was_given_back_is_said_and_not_held_any_more(bench: Bench) -> None:
+    bench.up()
+    task, other = bench.task(0), bench.task(0)
+    bench.tell(RunTasks([task, other]))
+    response = BalanceResponse(task.task_id, 0, 1)
+    bench.tell(BalanceResponses([response]))
+    assert bench.door.take() == [response]
+    assert bench.reconnect().held == held(other)
+    bench.tell(RunTasks([task]))  # the response was lost with the connection
+    assert bench.slots[0].messages[-1] == [task]
+
+
+def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(0)
+    bench.tell(RunTasks([task]))
+    bench.tell(LinkCut("cut"))
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    [hello] = bench.door.take()
+    assert hello.held == held(task)
+    bench.tell(BalanceResponses([BalanceResponse(task.task_id, 0, 1)]))
+    assert bench.slots[0].messages == [[task], [task]]
+    bench.welcome(SCHEDULER)
+    assert bench.door.take() == []
 
 
 def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:

@@ -6,7 +6,18 @@ import pytest
 
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
+from scaler.wire.messages import (
+    BalanceRequest,
+    BalanceRequests,
+    BalanceResponses,
+    RunCancel,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunTask,
+    RunTasks,
+    TaskStatus,
+)
 from scaler.worker.messages import (
     CleanProcessor,
     CollectionDue,
@@ -94,6 +105,11 @@ class Bench:
 
     def cancel(self, *tasks: RunTask) -> None:
         self.tell(RunCancels(RunCancel(t.task_id, 0, t.attempt) for t in tasks))
+
+    def ask_back(self, *tasks: RunTask) -> list[bytes]:
+        """Return the ids of the tasks that were given back."""
+        self.tell(BalanceRequests(BalanceRequest(t.task_id, 0, t.attempt) for t in tasks))
+        return [response.task_id for batch in self.link.take(BalanceResponses) for response in batch]
 
     def die(self, executing: int) -> None:
         self.tell(ProcessorDown(self.number, executing, "died: signal SIGKILL"))
@@ -394,6 +410,27 @@ def test_nothing_is_handed_behind_a_task_that_shall_end(bench: Bench) -> None:
     assert bench.handed() == [following]
 
 
+def test_tasks_that_wait_are_given_back_and_what_the_processor_has_stays(bench: Bench) -> None:
+    running, first, second = bench.task(), bench.task(), bench.task(priority=1)
+    bench.run(running)
+    bench.run(first, second)
+    assert bench.handed() == [running]
+    assert bench.ask_back(running, first, second) == [second.task_id, first.task_id]
+    assert bench.processor.take(KillProcessor) == []
+    bench.finish(running)
+    assert bench.handed() == []
+    assert bench.answers() == [(running.task_id, TaskStatus.SUCCESS)]
+
+
+def test_a_request_for_another_attempt_or_for_nothing_that_is_here_is_not_answered(bench: Bench) -> None:
+    running, waiting = bench.task(), bench.task()
+    bench.run(running, waiting)
+    older = RunTask(waiting.task_id, 0, 7, FUNCTION, b"", b"")
+    assert bench.ask_back(older, bench.task()) == []
+    bench.finish(running)
+    assert bench.handed() == [running, waiting]
+
+
 def test_unknown_cancel_is_ignored(bench: Bench) -> None:
     bench.cancel(bench.task())
     assert bench.answers() == []
@@ -534,6 +571,14 @@ def test_tasks_behind_a_long_one_are_taken_back(bench: Bench) -> None:
     bench.finish(tasks[1], tasks[2], status=STOPPED)
     assert bench.answers() == []
     assert bench.handed() == [tasks[2]]
+
+
+def test_tasks_that_were_taken_back_from_behind_a_long_one_can_be_given_back(bench: Bench) -> None:
+    tasks = stuck_bench(bench)
+    assert bench.ask_back(*tasks) == []
+    bench.wait(STUCK_SECONDS)
+    bench.wait(SETTLE_SECONDS)
+    assert bench.ask_back(*tasks) == [tasks[1].task_id, tasks[2].task_id]
 
 
 def test_a_task_that_started_in_the_meantime_is_not_taken_back(bench: Bench) -> None:

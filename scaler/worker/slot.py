@@ -72,6 +72,9 @@ STUCK_SECONDS = 0.01
 """When a processor with several tasks finished none for so long, the others are taken back."""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld; a few memory writes, so this is very long."""
+AWAITED_OBJECTS = 4
+"""How many objects are asked for before the tasks that need them are waited for. Those behind go on meanwhile, since an
+object may be long on its way; but each takes memory when it is there."""
 FUNCTIONS_REMEMBERED = 10_000
 STOPPED = TaskStatus.CANCELED
 """What a processor answers for a task that it was told not to start, or that was interrupted; never anything else."""
@@ -202,6 +205,7 @@ class Slot(Actor):
         if work is not None and object_id not in work.has:
             work.has.add(object_id)
             work.processor.send(HandObject(work.number, found.stored))
+        self._queue.bring_back()
         self._hand_out()
 
     @handles(ObjectLost)
@@ -212,6 +216,7 @@ class Slot(Actor):
         if failed:
             text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
             self._give(failed, TaskStatus.MISSING_OBJECTS, text)
+        self._queue.bring_back()
         self._hand_out()
 
     @handles(ForgetObjects)
@@ -249,6 +254,7 @@ class Slot(Actor):
     def _processor_up(self, up: ProcessorUp) -> None:
         self._work = _Work(up.number, up.processor, up.progress)
         self._awaited.clear()
+        self._queue.bring_back()
         self._hand_out()
 
     @handles(RunResults)
@@ -347,7 +353,12 @@ class Slot(Actor):
             if held and (work.held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
                 break
             if (task.function_id not in used or task.object_ids) and not self._has_objects(work, task):
-                break
+                if task.function_id not in work.has or len(self._awaited) > AWAITED_OBJECTS:
+                    break  # a function comes at once, and nobody need be overtaken for that
+                room_bytes += len(task.payload)
+                self._queue.step_aside()
+                row = self._queue.first_row()
+                continue
             row.popleft()
             if not row:
                 row = self._queue.first_row()

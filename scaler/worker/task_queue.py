@@ -1,7 +1,8 @@
 """TaskQueue: the tasks that wait at one worker. Deepest first; first come, first served within a priority.
 
 Only the slot writes to it. Nearly always all tasks have the same priority, and so there is one row; nested tasks add a
-row for each depth.
+row for each depth. A task that has to wait for something else than its turn steps aside, so that it does not hold up
+those behind it, and comes back to the front.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ class TaskQueue:
         self._rows: dict[int, deque[RunTask]] = {0: deque()}
         self._priorities = [0]
         """of the rows, ascending; rows above the first are dropped when they are found empty"""
+        self._aside: list[RunTask] = []
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return sum(map(len, self._rows.values())) + len(self._aside)
 
     def __iter__(self) -> Iterator[RunTask]:
+        yield from self._aside
         for priority in reversed(self._priorities):
             yield from self._rows[priority]
 
@@ -52,10 +55,21 @@ class TaskQueue:
                 row = self._new_row(task.priority)
             row.appendleft(task)
 
+    def step_aside(self) -> None:
+        """Put the first task aside."""
+        self._aside.append(self.first_row().popleft())
+
+    def bring_back(self) -> None:
+        """Put the tasks that stepped aside in front again."""
+        if self._aside:
+            aside, self._aside = self._aside, []
+            self.put_back(aside)
+
     def take_out(self, is_wanted: Callable[[RunTask], bool]) -> list[RunTask]:
         """Remove the tasks that are wanted, wherever they wait, and return them."""
         taken = [task for task in self if is_wanted(task)]
         if taken:
+            self._aside = [task for task in self._aside if not is_wanted(task)]
             for priority, row in self._rows.items():
                 self._rows[priority] = deque(task for task in row if not is_wanted(task))
         return taken

@@ -231,6 +231,7 @@ def test_a_scheduler_with_full_queues_uses_no_processor_time() -> None:
         command("cluster", address, "-n", "2"),
         Client(address) as client,
     ):
+        client.map(time.sleep, [(0,)] * 500)  # so they are taken for short ones, and fill the queues of the workers
         futures = [client.submit(time.sleep, 100) for _ in range(5000)]
         wait_until(lambda: all(future.running() for future in futures), "all are submitted")
         client.submit(time.sleep, 0)

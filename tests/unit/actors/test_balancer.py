@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.actors.acceptor import Limits
 from scaler.actors.balancer import Balancer
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages import (
@@ -458,6 +459,17 @@ def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(s
     submit(other, [1.0, 0.1, 0.1] * 6)
     simulation.advance(3.6 * 1.1)
     assert other.open == {}
+
+
+def test_with_all_queues_full_tasks_start_in_the_order_in_which_they_came() -> None:
+    simulation = Simulation(Limits(per_worker_queue_size=2))
+    agent, client = simulation.agent(3, by_payload), simulation.client()
+    submit(client, [0.003, 0.005, 0.009] * 60)
+    simulation.advance(3.0)
+    assert client.open == {}
+    started = [run.task_id for run in agent.started]
+    moved = [abs(started.index(task_id) - place) for place, task_id in enumerate(client.submitted)]
+    assert max(moved) <= 3  # the second place of each queue
 
 
 def test_a_function_that_takes_longer_than_before_is_given_one_by_one_soon_and_ahead_again_later(

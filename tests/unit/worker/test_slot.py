@@ -36,6 +36,7 @@ from scaler.worker.messages import (
 )
 from scaler.worker.progress import Progress, new_progress_page
 from scaler.worker.slot import (
+    AWAITED_OBJECTS,
     GRACE_SECONDS,
     HELD_TASKS,
     INSIST_SECONDS,
@@ -235,6 +236,49 @@ def test_a_task_with_missing_objects_fails_and_others_go_on(bench: Bench) -> Non
     bench.tell(ObjectLost(lost))
     assert bench.answers() == [(broken.task_id, TaskStatus.MISSING_OBJECTS)]
     assert bench.handed() == [whole]
+
+
+def test_tasks_that_wait_for_objects_do_not_hold_up_those_behind_them(bench: Bench) -> None:
+    bench.know()
+    first, second = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
+    waiting = [bench.task(object_ids=first), bench.task(object_ids=second), bench.task(object_ids=first)]
+    behind = [bench.task() for _ in range(3)]
+    bench.run(*waiting, *behind)
+    assert bench.objects.take(NeedObject) == [NeedObject(first, bench.slot), NeedObject(second, bench.slot)]
+    assert bench.handed() == behind
+    bench.finish(*behind)
+    late = bench.task()
+    bench.tell(ObjectFound(StoredObject(first, [b"x"], None)))
+    bench.run(late)
+    assert bench.handed() == [waiting[0], waiting[2], late]
+    assert bench.ask_back(waiting[1]) == [waiting[1].task_id]
+
+
+def test_only_a_few_objects_are_asked_for_before_their_tasks_are_waited_for(bench: Bench) -> None:
+    bench.know()
+    tasks = [bench.task(object_ids=bytes([n]) * 16) for n in range(1, 100)]
+    last = bench.task()
+    bench.run(*tasks, last)
+    assert len(bench.objects.take(NeedObject)) == AWAITED_OBJECTS + 1
+    assert bench.handed() == []
+    bench.tell(ObjectFound(StoredObject(ObjectId(b"\x02" * 16), [b"x"], None)))
+    assert bench.handed() == [tasks[1]]
+    assert len(bench.objects.take(NeedObject)) == 1
+
+
+def test_tasks_that_wait_for_objects_can_be_cancelled_and_outlive_the_processor(bench: Bench) -> None:
+    lost = ObjectId(b"o" * 16)
+    cancelled, other = bench.task(object_ids=lost), bench.task(object_ids=lost)
+    bench.run(cancelled, other)
+    bench.objects.take(NeedObject)
+    bench.cancel(cancelled)
+    assert bench.answers() == [(cancelled.task_id, TaskStatus.CANCELED)]
+    bench.die(executing=0)
+    bench.processor_up()
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot), NeedObject(lost, bench.slot)]
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(StoredObject(lost, [b"x"], None)))
+    assert bench.handed() == [other]
 
 
 def test_deleted_objects_are_dropped_and_asked_for_again(bench: Bench) -> None:

@@ -76,3 +76,18 @@ def test_it_is_a_list_sorted_by_priority(story: list[tuple[str, list[int]]]) -> 
             assert queue.first_row().popleft() == model.pop(0)
         assert list(queue) == model
     assert take_all(queue) == model
+
+
+def test_a_task_that_steps_aside_lets_others_go_first_and_comes_back_to_the_front() -> None:
+    queue, tasks = TaskQueue(), [task(n) for n in range(4)]
+    deep = task(9, 1)
+    queue.add([*tasks[:3], deep])
+    queue.step_aside()
+    queue.step_aside()
+    assert queue.first_row()[0] is tasks[1]
+    assert len(queue) == 4
+    assert queue.take_out(lambda waiting: waiting is tasks[0]) == [tasks[0]]
+    queue.add(tasks[3:])
+    queue.bring_back()
+    queue.bring_back()
+    assert take_all(queue) == [deep, tasks[1], tasks[2], tasks[3]]

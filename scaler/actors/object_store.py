@@ -16,9 +16,7 @@ The table outlives the actor: the supervisor holds it. Must never: look into a f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
-
+from scaler.actors.copies import Copies, Retained, discard
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages import (
     CopyKept,
@@ -37,9 +35,6 @@ from scaler.actors.outbox import Outbox
 from scaler.ids import ClientId, Connection, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
 from scaler.wire.messages import ObjectResponse
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 
 
 class StoredObject:
@@ -70,36 +65,6 @@ class StoredObject:
         self.location = b""
 
 
-class Copies:
-    """Which nodes have a copy of what, by object and by node. A node is known by its agent's session."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[ObjectId, dict[ActorRef, None]] = {}
-        """a set, in the order in which they got it: the same seed shall give the same messages"""
-        self.objects: dict[ActorRef, set[ObjectId]] = {}
-
-    def add(self, object_id: ObjectId, node: ActorRef) -> None:
-        self.nodes.setdefault(object_id, {})[node] = None
-        self.objects.setdefault(node, set()).add(object_id)
-
-    def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
-        """Forget all copies of an object. Returns the nodes that have one."""
-        nodes = self.nodes.pop(object_id, {})
-        for node in nodes:
-            _discard(self.objects, node, object_id)
-        return nodes
-
-    def remove_node(self, node: ActorRef) -> set[ObjectId]:
-        """Forget all copies of a node. Returns the objects of which there is no other copy."""
-        objects = self.objects.pop(node, set())
-        for object_id in objects:
-            nodes = self.nodes[object_id]
-            nodes.pop(node, None)
-            if not nodes:
-                del self.nodes[object_id]
-        return objects - self.nodes.keys()
-
-
 class ObjectTable:
     """All objects, by id and by owner, how many tasks use them, and who has copies."""
 
@@ -109,8 +74,7 @@ class ObjectTable:
         self.users: dict[ObjectId, int] = {}
         """apart from the objects: a task may name one that comes after it, or never"""
         self.copies = Copies()
-        self.retained: dict[ObjectId, float] = {}
-        """functions that are only on nodes, and until when, the first to go first"""
+        self.retained = Retained()
 
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners, functions that only nodes have."""
@@ -147,7 +111,7 @@ class ObjectStore(Actor):
         if stored is None:
             stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
             stored.location, stored.source = store.location, store.source
-            self._retained.pop(store.object_id, None)  # the copies are of use again
+            self._retained.remove(store.object_id)  # the copies are of use again
         elif stored.location:
             self._store_again(stored, store)
         owner = store.owner
@@ -177,7 +141,7 @@ class ObjectStore(Actor):
     @handles(DeleteObject)
     def _delete(self, delete: DeleteObject) -> None:
         if delete.object_id in self._table.owned.get(delete.owner, ()):
-            _discard(self._table.owned, delete.owner, delete.object_id)
+            discard(self._table.owned, delete.owner, delete.object_id)
             self._disown(delete.object_id, delete.owner)
 
     @handles(OwnerLeft)
@@ -232,12 +196,11 @@ class ObjectStore(Actor):
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
         for owner in stored.owners:
-            _discard(self._table.owned, owner, object_id)
+            discard(self._table.owned, owner, object_id)
         for connection in stored.waiting:
             self._outbox.put(connection, ObjectResponse(object_id, 0, ()))
         if stored.is_function and self._retention_seconds and object_id in self._copies.nodes:
-            self._retained[object_id] = self.now() + self._retention_seconds
-            self._wait_for_first()
+            self._retain(object_id, stored.size_bytes)
         else:
             self._delete_copies(object_id)
 
@@ -253,33 +216,27 @@ class ObjectStore(Actor):
     @handles(NodeLeft)
     def _node_left(self, left: NodeLeft) -> None:
         for object_id in self._copies.remove_node(left.node):
-            self._retained.pop(object_id, None)
+            self._retained.remove(object_id)
+
+    def _retain(self, object_id: ObjectId, size_bytes: int) -> None:
+        self._retained.add(object_id, self.now() + self._retention_seconds, size_bytes)
+        for surplus in self._retained.take_surplus():
+            self._delete_copies(surplus)
+        self._wait_for_first()
 
     @handles(RetentionEnded)
     def _retention_ended(self, _ended: RetentionEnded) -> None:
         self._is_waiting = False
-        now = self.now()
-        while self._retained:
-            object_id, until = next(iter(self._retained.items()))
-            if until > now:
-                break
-            del self._retained[object_id]
+        for object_id in self._retained.take_ended(self.now()):
             self._delete_copies(object_id)
         self._wait_for_first()
 
     def _wait_for_first(self) -> None:
-        if self._retained and not self._is_waiting:
+        first = self._retained.first_end()
+        if first is not None and not self._is_waiting:
             self._is_waiting = True
-            self.schedule(max(0.0, next(iter(self._retained.values())) - self.now()), RetentionEnded())
+            self.schedule(max(0.0, first - self.now()), RetentionEnded())
 
     def _delete_copies(self, object_id: ObjectId) -> None:
         for node in self._copies.remove_object(object_id):
             node.send(DeleteCopy(object_id))
-
-
-def _discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
-    """Take `value` from a set of the table, and the set from the table when it is empty."""
-    values = table[key]
-    values.discard(value)
-    if not values:
-        del table[key]

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
+from scaler.client.kept_functions import KeptFunctions
 from scaler.client.object_reference import ObjectReference
 from scaler.client.open_graphs import OpenGraph, OpenGraphs
 from scaler.client.outcome import missing_result
@@ -35,8 +36,6 @@ from scaler.wire.messages import (
 
 MakeError: TypeAlias = Callable[[], BaseException]
 """Makes the error of one future: an exception that is raised in several threads must not be one object."""
-
-FUNCTIONS_KEPT = 512
 
 
 class Receiver(Protocol):
@@ -98,8 +97,7 @@ class OpenWork:
         self._graphs = OpenGraphs()
         self._requests: dict[ObjectId, Receiver] = {}
         self._shutdowns: list[ShutdownReply] = []
-        self._functions: dict[ObjectId, ObjectInstruction] = {}
-        self._functions_limit = FUNCTIONS_KEPT
+        self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self._results: set[ObjectId] = set()
         """large results that stayed with the scheduler"""
@@ -135,20 +133,16 @@ class OpenWork:
         self.out.extend(graph.nodes_to_say())
 
     def _add_function(self, function: ObjectInstruction) -> None:
-        if len(self._functions) >= self._functions_limit:
+        self._functions.keep(function)
+        if self._functions.is_full():
             self._forget_functions()
-        self._functions[function.object_id] = function
         self.out.append(function)
 
     def _forget_functions(self) -> None:
-        """Let go of functions that no open task runs: some programs make a new one for each task."""
+        """Let go of functions that no open task runs."""
         used = {entry[0].function_id for entry in self._tasks.values()}
         used.update(function.object_id for function in self._graphs.functions())
-        unused = [object_id for object_id in self._functions if object_id not in used]
-        for object_id in unused:
-            del self._functions[object_id]
-        self._delete(unused)
-        self._functions_limit = max(FUNCTIONS_KEPT, 2 * len(self._functions))
+        self._delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
         """Cancel a task, or its whole graph, unless its result has come. Sinks hear that they were cancelled."""
@@ -197,7 +191,7 @@ class OpenWork:
         """Cancel everything and delete all objects."""
         self._say_cancels()
         self._delete([*self._held, *self._functions, *self._results])
-        self._held, self._functions, self._results = {}, {}, set()
+        self._held, self._functions, self._results = {}, KeptFunctions(), set()
         self._fail_tasks(make_error)
         self._fail_requests(missing_result)
 
@@ -285,9 +279,9 @@ class OpenWork:
         self.drop_unsaid()
         self.out.extend(map(_said, self._held.values()))
         for entry in self._tasks.values():
-            self._functions.setdefault(entry[2].object_id, entry[2])
+            self._functions.keep(entry[2])
         for function in self._graphs.functions():
-            self._functions.setdefault(function.object_id, function)
+            self._functions.keep(function)
         self.out.extend(self._functions.values())
         for task, _, _, objects, _ in self._tasks.values():
             self.out.extend(map(_said, objects))
@@ -324,7 +318,7 @@ class OpenWork:
     def forget_everything(self) -> None:
         """Let go of what was kept for the next connection: there is none, and it may be much."""
         self.out = []
-        self._functions, self._held, self._results = {}, {}, set()
+        self._functions, self._held, self._results = KeptFunctions(), {}, set()
 
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}

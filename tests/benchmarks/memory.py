@@ -24,6 +24,8 @@ MB = 1_000_000
 FUNCTION_BYTES = 500 * MB
 FUNCTION_TASKS = 10_000
 PAYLOAD_BYTES = 600 * MB
+SETTLE_SECONDS = 12
+"""Garbage is collected every second in the processors, and every five in the scheduler."""
 N_TASKS = 1_000_000
 N_CLIENTS = 1_000
 
@@ -32,11 +34,6 @@ Rows = Iterator[tuple[str, str]]
 
 def echo(value: Any) -> Any:
     return value
-
-
-def nap(_value: Any) -> int:
-    time.sleep(0.002)
-    return os.getpid()
 
 
 def pick(data: bytes, index: int) -> tuple[int, int]:
@@ -75,7 +72,7 @@ class System:
         """Run a program and return, for each kind of process, its memory before, and how much more it has after."""
         before = self.resident_mb()
         program()
-        time.sleep(12)  # garbage is collected every second or five
+        time.sleep(SETTLE_SECONDS)
         after = self.resident_mb()
         for kind, was in before.items():
             yield kind, was, after[kind] - was
@@ -116,7 +113,7 @@ def clients(system: System) -> Rows:
                 futures = [client.submit(lambda data, n=number: len(data) + n, reference) for _ in range(5)]
                 futures += [client.submit(echo, bytes(100_000)) for _ in range(5)]
                 assert futures[0].result() == 200_000 + number
-                client.submit(nap, 1)  # left open
+                client.submit(time.sleep, 0.01)  # left open
 
     for kind, before, more in system.growth(run):
         yield f"{N_CLIENTS:,} clients: {kind}", f"{before:.0f} MB {more:+.1f} MB"
@@ -125,15 +122,18 @@ def clients(system: System) -> Rows:
 def function(system: System) -> Rows:
     """A function with half a gigabyte in it, mapped over thousands of inputs."""
     data = os.urandom(MB) * (FUNCTION_BYTES // MB)
-    agent = next(p for p in psutil.Process().children(recursive=True) if "scaler_cluster" in " ".join(p.cmdline()))
-    received = agent.io_counters().read_chars
+    before = _loopback_bytes()
     start = time.perf_counter()
     answers = system.client.map(functools.partial(pick, data), [(index,) for index in range(FUNCTION_TASKS)])
     seconds = time.perf_counter() - start
     assert [answer for answer, _ in answers] == list(data[:FUNCTION_TASKS])
-    del received
     yield f"function of {FUNCTION_BYTES // MB} MB over {FUNCTION_TASKS:,} inputs", f"{seconds:.1f} s"
-    yield "... by so many processes", str(len({pid for _, pid in answers}))
+    yield "... sent to the scheduler and to the node, together", f"{(_loopback_bytes() - before) / MB:,.0f} MB"
+    yield "... executed by", f"{len({pid for _, pid in answers})} processes"
+
+
+def _loopback_bytes() -> int:
+    return int(psutil.net_io_counters(pernic=True)["lo"].bytes_recv)
 
 
 def payload(system: System) -> Rows:
@@ -146,8 +146,9 @@ def payload(system: System) -> Rows:
     assert system.client.submit(echo, data).result() == data
     yield f"argument and result of {PAYLOAD_BYTES // MB} MB", f"{time.perf_counter() - start:.1f} s"
     del data
-    for kind, _, more in system.growth(lambda: None):
-        yield f"memory afterwards: {kind}", f"{system.resident_mb()[kind]:.0f} MB" if more < MB else ""
+    time.sleep(SETTLE_SECONDS)
+    for kind, resident in system.resident_mb().items():
+        yield f"memory afterwards: {kind}", f"{resident:.0f} MB"
 
 
 FIGURES: dict[str, Callable[[System], Rows]] = {

@@ -205,7 +205,7 @@ def check_ends(story: Story, final_statuses: AbstractSet[TaskStatus] = FINAL_STA
     story.simulation.advance(30.0)
     story.simulation.check_empty()
     story.simulation.advance(story.simulation.limits.object_retention_seconds)
-    assert story.simulation.tree.objects.retained == {}
+    assert story.simulation.tree.objects.retained.ends == {}
     living = [agent for agent in story.agents if not agent.is_gone]
     assert [agent.kept for agent in living] == [set()] * len(living)
 

@@ -420,7 +420,7 @@ class Simulation:
         for object_id, having in table.copies.nodes.items():
             assert all(object_id in table.copies.objects[node] for node in having)
             assert object_id in table.objects or object_id in table.retained, f"nobody needs copies of {object_id!r}"
-        for object_id in table.retained:
+        for object_id in table.retained.ends:
             assert object_id in table.copies.nodes, f"no copy of {object_id!r} is left to be deleted"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
@@ -446,7 +446,7 @@ class Simulation:
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         table = self.tree.objects
         assert (table.objects, table.owned, table.users) == ({}, {}, {})
-        assert table.copies.nodes.keys() == table.retained.keys()
+        assert table.copies.nodes.keys() == table.retained.ends.keys()
 
 
 class _Nonsense:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors import copies
 from scaler.actors.messages import (
     CopyKept,
     DeleteCopy,
@@ -53,7 +54,7 @@ class Scene:
     def is_empty(self) -> bool:
         table = self.table
         return not any(
-            (table.objects, table.owned, table.users, table.copies.nodes, table.copies.objects, table.retained)
+            (table.objects, table.owned, table.users, table.copies.nodes, table.copies.objects, table.retained.ends)
         )
 
 
@@ -313,3 +314,15 @@ def test_who_waits_for_bytes_hears_that_they_will_not_come(scene: Scene, session
     scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True), OwnerLeft(ANN))
     assert ObjectResponse(ONE, 0, ()) in scene.outbox.said_to(NODE)
     assert scene.is_empty()
+
+
+def test_no_more_is_retained_than_nodes_can_be_expected_to_have(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "RETAINED_BYTES_MOST", 5)  # as large as one of them
+    for object_id in (ONE, OTHER):
+        scene.keep(object_id, is_function=True)
+        scene.fetch(object_id)
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.node.take() == []
+    scene.tell(DeleteObject(OTHER, ANN))
+    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.table.retained.size_bytes == 5

@@ -1,0 +1,110 @@
+"""Copies: what nodes have of the objects, and how long they keep the functions that nobody needs any more.
+
+Two tables of the object store, which alone writes to them. Must never: know why an object is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import ObjectId
+
+RETAINED_BYTES_MOST = 1024 * 1024 * 1024
+"""The most that nodes keep of functions that nobody needs: half a minute of new closures may be more than they have."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
+    """Take `value` from a set of the table, and the set from the table when it is empty."""
+    values = table[key]
+    values.discard(value)
+    if not values:
+        del table[key]
+
+
+class Copies:
+    """Which nodes have a copy of what, by object and by node. A node is known by its agent's session."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[ObjectId, dict[ActorRef, None]] = {}
+        """a set, in the order in which they got it: the same seed shall give the same messages"""
+        self.objects: dict[ActorRef, set[ObjectId]] = {}
+
+    def add(self, object_id: ObjectId, node: ActorRef) -> None:
+        self.nodes.setdefault(object_id, {})[node] = None
+        self.objects.setdefault(node, set()).add(object_id)
+
+    def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
+        """Forget all copies of an object. Returns the nodes that have one."""
+        nodes = self.nodes.pop(object_id, {})
+        for node in nodes:
+            discard(self.objects, node, object_id)
+        return nodes
+
+    def remove_node(self, node: ActorRef) -> set[ObjectId]:
+        """Forget all copies of a node. Returns the objects of which there is no other copy."""
+        objects = self.objects.pop(node, set())
+        for object_id in objects:
+            nodes = self.nodes[object_id]
+            nodes.pop(node, None)
+            if not nodes:
+                del self.nodes[object_id]
+        return objects - self.nodes.keys()
+
+
+class Retained:
+    """Functions of which only copies are left: until when, and how large. The first to go is the first in the row."""
+
+    def __init__(self) -> None:
+        self.ends: dict[ObjectId, float] = {}
+        self._sizes: dict[ObjectId, int] = {}
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __contains__(self, object_id: ObjectId) -> bool:
+        return object_id in self.ends
+
+    def add(self, object_id: ObjectId, end: float, size_bytes: int) -> None:
+        """Retain a function until `end`, which is not before that of any other."""
+        self.ends[object_id] = end
+        self._sizes[object_id] = size_bytes
+        self.size_bytes += size_bytes
+
+    def remove(self, object_id: ObjectId) -> None:
+        """It is needed again, or no copy is left; no mistake if it is not here."""
+        if self.ends.pop(object_id, None) is not None:
+            self.size_bytes -= self._sizes.pop(object_id)
+
+    def first_end(self) -> float | None:
+        """Return when the first is to go, or None."""
+        return next(iter(self.ends.values()), None)
+
+    def take_ended(self, now: float) -> list[ObjectId]:
+        """Remove and return those whose time has come."""
+        ended = []
+        for object_id, end in self.ends.items():
+            if end > now:
+                break
+            ended.append(object_id)
+        return self._take(ended)
+
+    def take_surplus(self) -> list[ObjectId]:
+        """Remove and return the first ones, as long as all together are too large."""
+        surplus, size_bytes = [], self.size_bytes
+        for object_id in self.ends:
+            if size_bytes <= RETAINED_BYTES_MOST:
+                break
+            size_bytes -= self._sizes[object_id]
+            surplus.append(object_id)
+        return self._take(surplus)
+
+    def _take(self, object_ids: list[ObjectId]) -> list[ObjectId]:
+        for object_id in object_ids:
+            self.remove(object_id)
+        return object_ids

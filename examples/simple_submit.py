@@ -13,8 +13,12 @@ def count_primes(start: int, stop: int) -> int:
 def main() -> None:
     """Count the primes below 400,000, in eight parts."""
     with Client() as client:  # no address: a cluster on this machine that ends with the client
-        ranges = {client.submit(count_primes, start, stop=start + 50_000): start for start in range(0, 400_000, 50_000)}
-        print(f"{len(ranges)} tasks are on their way")
+        ranges = {}
+        for start in range(0, 400_000, 50_000):
+            # `name` is what errors, logs and the future itself call the task; else that is the function's name.
+            future = client.submit(count_primes, start, stop=start + 50_000, name=f"primes from {start:,}")
+            ranges[future] = start
+        print(f"{len(ranges)} tasks are on their way, the last one as {future}")
 
         total = 0
         for future in as_completed(ranges):  # a ScalerFuture is a concurrent.futures.Future

@@ -152,7 +152,7 @@ class Client:
         object.
 
         The task has the name of the function, in messages and logs. `name="…"` gives it another one, unless the
-        function takes a keyword argument `name` itself, or any keyword at all: then it gets that one, as all others.
+        function takes a keyword argument `name` itself, or may (any keyword, or nobody knows which): then it gets it.
 
         Raises:
             TypeError: if `fn` cannot be called, or not with these arguments, or the name is not a text.

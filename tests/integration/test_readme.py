@@ -74,7 +74,9 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
         assert (REPOSITORY / link).exists(), link
 
 
-@pytest.mark.parametrize("name", ["simple_submit", "simple_map", "send_object", "add_workers", "disconnect", "cancel"])
+@pytest.mark.parametrize(
+    "name", ["simple_submit", "simple_map", "send_object", "large_objects", "add_workers", "disconnect", "cancel"]
+)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     before = set(descendants())
     done = run(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)

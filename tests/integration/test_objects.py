@@ -126,11 +126,15 @@ def test_a_function_of_a_client_that_left_stays_with_the_node_for_the_retention_
     with (
         scheduler(None, "-ot", retention) as (address, _),
         contextlib.closing(Relay(address)) as relay,
-        command("cluster", relay.address, "-n", "1"),
+        command("cluster", relay.address, "-n", "1") as cluster,
     ):
         for _ in range(2):
             with Client(address) as client:
+                client.submit(pow, 2, 3).result(30)  # the processor is there, and with it its progress page
+                before = blocks_of(cluster.pid) if retention == "0" else 0
                 client.submit(function, 1).result(30)
+            if retention == "0":
+                wait_until(lambda: blocks_of(cluster.pid) == before, "the function is forgotten")  # noqa: B023
         assert crossings * OBJECT_BYTES <= relay.bytes_to_agent < (crossings + 0.2) * OBJECT_BYTES
 
 

@@ -30,6 +30,8 @@ SHARE_LEAST_BYTES = 1 << 20
 """Below that, sending takes no longer than all that sharing needs."""
 OPEN_BLOCKS_MOST = 128
 """The blocks that a client keeps open: each takes one of the descriptors that its program may have."""
+REMEMBERED_BLOCKS_MOST = 64
+"""The blocks that stay open for the sake of frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 """The environment variable that turns sharing with other processes off when it is 0."""
 
@@ -62,6 +64,12 @@ def new_memory(size: int) -> int:
 def _offsets(sizes: Sequence[int]) -> list[int]:
     """Return where each frame of a block starts, and where the block ends."""
     return [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+
+
+class _Mapping(mmap.mmap):
+    """A block as it is seen here."""
+
+    block: SharedBlock | None = None
 
 
 class SharedBlock:
@@ -118,8 +126,12 @@ class SharedBlock:
         place = _LOCATION.pack(machine_id(), os.getpid(), self.descriptor, found.st_dev, found.st_ino)
         return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
 
-    def map(self) -> list[memoryview]:
+    def map(self, remember: bool = False) -> list[memoryview]:
         """Return the frames, read-only.
+
+        Args:
+            remember: whether `block_of` finds this block for the frames; then its descriptor is open as long as they
+                live, unless too many are.
 
         Raises:
             ValueError: if the block is smaller than its sizes say.
@@ -127,11 +139,27 @@ class SharedBlock:
         offsets = _offsets(self.sizes)
         if os.fstat(self.descriptor).st_size < offsets[-1]:
             raise ValueError("a shared block is smaller than announced")
-        view = memoryview(mmap.mmap(self.descriptor, offsets[-1], mmap.MAP_SHARED, mmap.PROT_READ))
+        mapping = _Mapping(self.descriptor, offsets[-1], mmap.MAP_SHARED, mmap.PROT_READ)
+        if remember and len(_remembered) < REMEMBERED_BLOCKS_MOST:
+            mapping.block = self
+            _remembered.add(self)
+        view = memoryview(mapping)
         return [view[start : start + size] for start, size in zip(offsets, self.sizes, strict=False)]
 
     def __del__(self) -> None:
         os.close(self.descriptor)
+
+
+_remembered: weakref.WeakSet[SharedBlock] = weakref.WeakSet()
+
+
+def block_of(frames: Sequence[Any]) -> SharedBlock | None:
+    """Return the block that holds these frames and nothing else, if they were mapped from one that was to be
+    remembered.
+    """
+    mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
+    block = mapping.block if isinstance(mapping, _Mapping) else None
+    return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
 
 
 def _write_at(descriptor: int, data: Any, offset: int) -> None:

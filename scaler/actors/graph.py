@@ -26,6 +26,7 @@ from scaler.actors.messages import (
     CancelTask,
     GraphEnded,
     GraphNodeDone,
+    KeepResult,
     ReleaseObjects,
     StoreObject,
     TaskDone,
@@ -218,7 +219,7 @@ class GraphActor(Actor):
         elif result.status:
             self._fail(position, result.status, result.payload)
         else:
-            self._finish(position, result, done.frames)
+            self._finish(position, done)
         self._end_if_over()
 
     @handles(ChildFailed)
@@ -231,12 +232,14 @@ class GraphActor(Actor):
                 self._end_if_over()
                 return
 
-    def _finish(self, position: int, result: TaskResult, frames: Frames) -> None:
-        node = self._nodes[position]
+    def _finish(self, position: int, done: TaskDone) -> None:
+        node, result = self._nodes[position], done.result
         node.size = result.size
-        if frames and (node.needed_by or not self._is_complete()):
-            self._store(node, frames)
-        self._end(node, TaskStatus.SUCCESS, result.payload, frames)
+        if done.frames and (node.needed_by or not self._is_complete()):
+            self._store(node, done.frames)
+            if done.worker is not None:
+                done.worker.send(KeepResult(ObjectId(node.task_id)))
+        self._end(node, TaskStatus.SUCCESS, result.payload, done.frames)
         for ready in self._readiness.finish(position):
             self._start(ready)
 

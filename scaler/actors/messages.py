@@ -101,10 +101,11 @@ class CancelTask:
 
 @message
 class TaskDone:
-    """task -> client session or graph: this is my end."""
+    """task -> client session or graph: this is my end. `worker`: who has sent the result."""
 
     result: TaskResult
     frames: Frames
+    worker: ActorRef | None = None
 
 
 # Graphs
@@ -121,6 +122,13 @@ class GraphNodeDone:
 
     result: TaskResult
     frames: Frames
+
+
+@message
+class KeepResult:
+    """graph -> worker proxy: other nodes need this large result of yours, have your node keep it."""
+
+    object_id: ObjectId
 
 
 @message

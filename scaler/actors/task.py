@@ -36,6 +36,7 @@ from scaler.actors.task_states import (
     CRASHED_TOO_OFTEN,
     EVENT_OF_STATUS,
     FAILED,
+    FINISHED,
     LOST,
     LOST_TOO_OFTEN,
     NOT_WAITING,
@@ -103,8 +104,9 @@ class TaskActor(Actor):
     def _finished(self, result: RunResult) -> None:
         if result.attempt != self._attempt or self._worker is None:
             return
-        self._worker = None
         event = EVENT_OF_STATUS[result.status]
+        if event is not FINISHED:  # a success is the end, which tells where it was
+            self._worker = None
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
         self._move(event, result)
@@ -198,7 +200,7 @@ class TaskActor(Actor):
         if spec.object_ids:
             home.object_store.send(ReleaseObjects(spec.object_ids))
         size = size_of(frames) if frames else 0
-        home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size), frames))
+        home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size), frames, self._worker))
         self.stop_now()
 
     def on_failure(self, *_error: object) -> None:

@@ -12,6 +12,7 @@ from scaler.actors.messages import (
     AssignTask,
     BalancerRestarted,
     CancelRun,
+    KeepResult,
     PlacesFreed,
     Resumed,
     ReturnTasks,
@@ -31,6 +32,8 @@ from scaler.wire.messages import (
     HELD_RUN,
     BalanceRequest,
     BalanceResponses,
+    InstructionKind,
+    ObjectInstruction,
     RunCancel,
     RunResults,
     RunTask,
@@ -201,6 +204,10 @@ class WorkerProxy(Actor):
             mine = self._runs.get(TaskId(task_id))
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
+
+    @handles(KeepResult)
+    def _keep_result(self, keep: KeepResult) -> None:
+        self._outbox.put(self._connection, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
 
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:

@@ -88,6 +88,8 @@ class InstructionKind(IntEnum):
     """forget it"""
     CREATE_FUNCTION = 3
     """as `CREATE`; its id is the hash of its content, so that it may be sent again, by anybody"""
+    KEEP_RESULT = 4
+    """only to agents: keep the large result of the task with this id, if you still have it; other tasks need it"""
 
 
 class GoodbyeKind(IntEnum):

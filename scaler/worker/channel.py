@@ -45,9 +45,9 @@ def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bo
     return b"".join((prefix, struct.pack(f"<{len(sizes)}Q", *sizes), header, *inline))
 
 
-def _mapped(block: SharedBlock) -> list[memoryview]:
+def _mapped(block: SharedBlock, remember: bool) -> list[memoryview]:
     try:
-        return block.map()
+        return block.map(remember)
     except ValueError as error:
         raise ChannelClosedError(str(error)) from error
 
@@ -55,8 +55,9 @@ def _mapped(block: SharedBlock) -> list[memoryview]:
 class _Reader:
     """Puts messages together from what the socket gives."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, remembers_blocks: bool) -> None:
         self._socket = connection
+        self._remembers_blocks = remembers_blocks
         self._rest: bytes | bytearray = b""
         self._descriptors: deque[int] = deque()
 
@@ -125,7 +126,7 @@ class _Reader:
         if shared:
             if not self._descriptors:
                 raise ChannelClosedError("a shared block did not arrive")
-            return header, _mapped(SharedBlock(self._descriptors.popleft(), sizes))
+            return header, _mapped(SharedBlock(self._descriptors.popleft(), sizes), self._remembers_blocks)
         start += header_bytes
         frames = []
         for size in sizes:
@@ -144,11 +145,12 @@ class Channel:
 
     Args:
         connection: a stream socket of the family AF_UNIX, blocking or not; it belongs to the channel from now on.
+        remembers_blocks: whether the blocks of what it receives can be passed on: see `SharedBlock.map`.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, remembers_blocks: bool = False) -> None:
         self._socket = connection
-        self._reader = _Reader(connection)
+        self._reader = _Reader(connection, remembers_blocks)
         self._pending: deque[tuple[memoryview, SharedBlock | None]] = deque()
         self.descriptor = connection.fileno()
 

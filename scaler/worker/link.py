@@ -38,6 +38,7 @@ from scaler.wire.messages import (
     DisconnectResponses,
     HelloReplies,
     HelloRequests,
+    InstructionKind,
     ObjectInstructions,
     ObjectKept,
     ObjectRequest,
@@ -58,6 +59,7 @@ from scaler.wire.messages import (
 from scaler.worker.messages import (
     FetchObject,
     ForgetEverything,
+    KeepObject,
     Leave,
     LinkCut,
     ObjectsHere,
@@ -432,5 +434,16 @@ class Link(Actor):
 
     @handles(ObjectInstructions)
     def _objects_deleted(self, instructions: ObjectInstructions) -> None:
-        if self._is_up():
-            self._objects.send(instructions)
+        if not self._is_up():
+            return
+        for item in instructions:
+            if item.kind == InstructionKind.KEEP_RESULT:
+                self._keep_result(item.object_id)
+        self._objects.send(instructions)
+
+    def _keep_result(self, object_id: ObjectId) -> None:
+        """Have the cache keep a result, if it is still here; else it is fetched when somebody needs it."""
+        for result in reversed(self._unacknowledged):
+            if result.frames and ObjectId(result.task_id) == object_id:
+                self._objects.send(KeepObject(object_id, result.frames))
+                return

@@ -15,6 +15,7 @@ from scaler.message import message
 
 if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
+    from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
     from scaler.wire.messages import RunTask
     from scaler.worker.progress import Progress
@@ -86,6 +87,14 @@ class ForgetObjects:
 @message
 class SayWhatIsKept:
     """The same scheduler is there again, on a new connection: what does the node have?"""
+
+
+@message
+class KeepObject:
+    """The link to the cache: tasks will need this result, which is still here."""
+
+    object_id: ObjectId
+    frames: Frames
 
 
 @message

@@ -13,14 +13,15 @@ import logging
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import ObjectId
-from scaler.serialization import size_of
-from scaler.shared_memory import SharedBlock
+from scaler.serialization import Frames, size_of
+from scaler.shared_memory import SharedBlock, block_of
 from scaler.wire.messages import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
 from scaler.worker.channel import INLINE_FRAMES_BYTES
 from scaler.worker.messages import (
     FetchObject,
     ForgetEverything,
     ForgetObjects,
+    KeepObject,
     NeedObject,
     ObjectFound,
     ObjectLost,
@@ -64,7 +65,7 @@ class ObjectCache(Actor):
             elif response.found and response.location:
                 self._look_there(response, waiting)
             elif response.found and response.frames:
-                self._found(_store(response), waiting)
+                self._found(_store(response.object_id, response.frames), waiting)
             else:
                 for slot in waiting:
                     slot.send(ObjectLost(response.object_id))
@@ -90,6 +91,16 @@ class ObjectCache(Actor):
         deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
         self._forget([object_id for object_id in deleted if self._stored.pop(object_id, None) is not None])
 
+    @handles(KeepObject)
+    def _keep(self, keep: KeepObject) -> None:
+        """Keep a result of this node, and say so, since it is to be deleted like what was fetched."""
+        object_id = keep.object_id
+        if object_id not in self._stored:
+            block = block_of(keep.frames)
+            stored = _store(object_id, keep.frames) if block is None else StoredObject(object_id, (), block)
+            self._found(stored, self._waiting.pop(object_id, []))
+            self._link.send(ObjectsHere([object_id]))
+
     @handles(SayWhatIsKept)
     def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
         if self._stored:
@@ -107,11 +118,11 @@ class ObjectCache(Actor):
                 slot.send(ForgetObjects(object_ids))
 
 
-def _store(response: ObjectResponse) -> StoredObject:
+def _store(object_id: ObjectId, frames: Frames) -> StoredObject:
     """Copy what arrived out of the socket's memory: into shared memory if it is large."""
-    if size_of(response.frames) > INLINE_FRAMES_BYTES:
+    if size_of(frames) > INLINE_FRAMES_BYTES:
         try:
-            return StoredObject(response.object_id, (), SharedBlock.of(response.frames))
+            return StoredObject(object_id, (), SharedBlock.of(frames))
         except OSError as error:  # it works without, with a copy for each processor
             logger.warning("no shared memory for an object: %s", error)
-    return StoredObject(response.object_id, [bytes(memoryview(frame)) for frame in response.frames], None)
+    return StoredObject(object_id, [bytes(memoryview(frame)) for frame in frames], None)

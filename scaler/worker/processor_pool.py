@@ -225,7 +225,7 @@ class Processor(Actor):
         self._is_waiting_to_write = False
         ours, self._their_channel = socket.socketpair()
         ours.setblocking(False)
-        self._channel = Channel(ours)
+        self._channel = Channel(ours, remembers_blocks=True)
         self._progress_page = new_progress_page()
         self._progress = Progress(self._progress_page)
 

@@ -102,6 +102,19 @@ def test_an_object_that_many_tasks_share_crosses_to_the_node_once(where: str, mo
         assert OBJECT_BYTES <= relay.bytes_to_agent < 1.2 * OBJECT_BYTES
 
 
+def test_a_large_result_of_a_graph_does_not_come_back_to_the_node_that_made_it() -> None:
+    graph: dict[str, Any] = {"big": (os.urandom, OBJECT_BYTES), **{f"n{i}": (len, "big") for i in range(20)}}
+    with (
+        scheduler() as (address, _),
+        contextlib.closing(Relay(address)) as relay,
+        command("cluster", relay.address, "-n", "2"),
+        Client(address) as client,
+    ):
+        keys = [key for key in graph if key != "big"]
+        assert client.get(graph, keys) == dict.fromkeys(keys, OBJECT_BYTES)
+        assert relay.bytes_to_agent < 0.2 * OBJECT_BYTES
+
+
 def test_a_large_function_crosses_to_the_node_once() -> None:
     data = os.urandom(OBJECT_BYTES)
     with (

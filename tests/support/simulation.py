@@ -791,6 +791,9 @@ class SimulatedAgent(SimulatedPeer):
             del self._kept[: item.total - self._acknowledged]
             self._acknowledged = item.total
         elif kind is ObjectInstruction:
+            if item.kind == InstructionKind.KEEP_RESULT:
+                self._keep_result(item.object_id)
+                return
             assert item.kind == InstructionKind.DELETE
             self.kept.discard(item.object_id)
             self.forgotten.append(item.object_id)
@@ -803,6 +806,11 @@ class SimulatedAgent(SimulatedPeer):
         else:
             assert kind in (HelloReply, HelloRequest, WorkerHeartbeatEcho), item
             super().on_item(item)
+
+    def _keep_result(self, object_id: ObjectId) -> None:
+        if any(result.task_id == object_id and result.frames for result in self._kept):
+            self.kept.add(object_id)
+            self.say(ObjectKept(object_id))
 
     def _order(self, run: RunTask) -> None:
         queue = self.slots[run.worker].queue

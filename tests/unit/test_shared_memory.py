@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from scaler import shared_memory
-from scaler.shared_memory import OPEN_BLOCKS_MOST, SHARING_VARIABLE, SharedBlock, SharedFrames, can_share, machine_id
+from scaler.shared_memory import (
+    OPEN_BLOCKS_MOST,
+    REMEMBERED_BLOCKS_MOST,
+    SHARING_VARIABLE,
+    SharedBlock,
+    SharedFrames,
+    block_of,
+    can_share,
+    machine_id,
+)
 
 PROCESS = 16
 DESCRIPTOR = 20
@@ -136,3 +145,21 @@ def test_the_number_of_shared_frames_is_bounded() -> None:
         SharedFrames([b"x"])
     kept.pop()
     assert SharedFrames([b"x"])
+
+
+def test_the_block_of_frames_is_found_if_it_was_to_be_remembered() -> None:
+    block = SharedBlock.of([b"one", b"", b"three"])
+    assert block_of(block.map()) is None
+    frames = block.map(remember=True)
+    assert block_of(frames) is block
+    assert block_of(tuple(frames)) is block
+    assert block_of(frames[:2]) is None
+    assert block_of([b"one"]) is None
+    assert block_of([]) is None
+
+
+def test_only_so_many_blocks_are_remembered() -> None:
+    frames = [SharedBlock.of([b"x"]).map(remember=True) for _ in range(REMEMBERED_BLOCKS_MOST + 20)]
+    assert sum(block_of(each) is not None for each in frames) <= REMEMBERED_BLOCKS_MOST
+    frames.clear()
+    assert block_of(SharedBlock.of([b"x"]).map(remember=True)) is not None

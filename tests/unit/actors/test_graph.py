@@ -56,6 +56,19 @@ def test_a_large_result_is_an_object_until_its_last_consumer_has_ended(simulatio
     leave_and_check(simulation, client)
 
 
+def test_the_node_that_has_a_large_result_keeps_it_as_long_as_it_is_needed(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, large)
+    client.submit_graph([(), (0,), (0,)], [1, 2])
+    simulation.advance(0.05)
+    other = simulation.agent(1, slow)
+    simulation.advance(0.1)
+    first = ObjectId(agent.started[0].task_id)
+    assert agent.kept & {first} == {first}
+    simulation.advance(100.0)
+    assert first in agent.forgotten
+    assert first not in agent.kept | other.kept
+
+
 def test_a_large_result_that_is_wanted_and_needed_outlives_both(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, large)

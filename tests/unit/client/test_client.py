@@ -296,6 +296,7 @@ class TestGet:
         futures = client.get(self.GRAPH, ["d", "a", "t"], block=False)
         assert list(futures) == ["d", "a", "t"]
         assert futures["a"].done()
+        assert [future.name for future in futures.values()] == ["d", "a", "t"]
         assert futures["d"].result(10) == 8
         assert isinstance(futures["t"].exception(10), ValueError)
 

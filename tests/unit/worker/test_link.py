@@ -23,6 +23,9 @@ from scaler.wire.messages import (
     HelloReply,
     HelloRequest,
     HelloRequests,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectInstructions,
     ObjectKept,
     ObjectRequest,
     ProcessorGone,
@@ -44,6 +47,7 @@ from scaler.worker.link import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_S
 from scaler.worker.messages import (
     FetchObject,
     ForgetEverything,
+    KeepObject,
     Leave,
     LinkCut,
     ObjectsHere,
@@ -430,3 +434,21 @@ def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() 
     bench.wait(BACK_OFF_MOST_SECONDS)
     bench.welcome()
     assert [item for item in bench.door.take() if type(item) is ProcessorGone] == [ProcessorGone(4), ProcessorGone(5)]
+
+
+def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
+    bench = Bench().up()
+    first, second = bench.task(), bench.task()
+    bench.tell(RunTasks([first, second]))
+    results = [
+        RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 5, (b"large",))
+        for task in (first, second)
+    ]
+    bench.tell(RunResults(results))
+    bench.acknowledge(1)
+    bench.objects.messages.clear()
+    orders = ObjectInstructions(
+        ObjectInstruction(InstructionKind.KEEP_RESULT, ObjectId(task.task_id), "", ()) for task in (first, second)
+    )
+    bench.tell(orders)
+    assert bench.objects.messages == [KeepObject(ObjectId(second.task_id), (b"large",)), orders]

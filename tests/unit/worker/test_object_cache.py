@@ -19,6 +19,7 @@ from scaler.worker.messages import (
     FetchObject,
     ForgetEverything,
     ForgetObjects,
+    KeepObject,
     NeedObject,
     ObjectFound,
     ObjectLost,
@@ -154,3 +155,29 @@ def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Ben
     bench.need(ONE, 1)
     bench.respond(ONE, b"abc")
     assert [len(slot.take(ObjectFound)) for slot in bench.slots] == [1, 1]
+
+
+def test_a_result_that_is_to_be_kept_is_there_for_those_who_need_it_and_is_said(bench: Bench) -> None:
+    bench.tell(KeepObject(ONE, [memoryview(b"abc")]))
+    assert bench.link.messages == [ObjectsHere([ONE])]
+    bench.need(ONE)
+    assert [found.stored.frames for found in bench.slots[0].take(ObjectFound)] == [[b"abc"]]
+    bench.tell(KeepObject(ONE, [memoryview(b"abc")]))
+    assert bench.link.messages == [ObjectsHere([ONE])]
+
+
+def test_a_result_that_is_kept_in_shared_memory_is_not_copied(bench: Bench) -> None:
+    block = SharedBlock.of([b"abc" * 50_000, b"defg"])
+    bench.tell(KeepObject(ONE, tuple(block.map(remember=True))))
+    bench.need(ONE)
+    (found,) = bench.slots[0].take(ObjectFound)
+    assert found.stored.block is block
+
+
+def test_those_who_wait_for_a_result_get_it_when_it_is_to_be_kept(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.tell(KeepObject(ONE, [b"abc"]))
+    (found,) = bench.slots[0].take(ObjectFound)
+    assert found.stored.frames == [b"abc"]
+    bench.respond(ONE, b"abc")
+    assert bench.slots[0].take(ObjectFound) == []

@@ -62,6 +62,7 @@ struct Task {
   objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
   priority @5 :List(UInt32);   # how deep the task is nested: 0 if no other task submitted it; deeper ones go first
   name @6 :List(Text);         # what the user calls the task; empty: it has the name of its function's object
+  profiling @7 :Data;          # byte column: 1 = measure what it takes, for the profile in its result
 }
 
 struct TaskCancel {
@@ -78,6 +79,7 @@ struct TaskResult {
                             # 6 not found, 7 missing objects, 8 internal error, 9 timed out
   payload @3 :List(Data);   # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
   size @4 :List(UInt64);    # 0, or the bytes of a large result: request the object that has the task's id, then delete it
+  profile @5 :List(Data);   # what it took, see README.md; empty if it was not measured
 }
 
 struct GraphTask {
@@ -86,6 +88,7 @@ struct GraphTask {
   graphId @1 :Data;             # id column: the graphs
   nodeCount @2 :List(UInt32);   # how many nodes the graph has
   priority @3 :List(UInt32);    # of all its tasks, as in Task
+  profiling @4 :Data;           # byte column: of all its tasks, as in Task
 }
 
 struct GraphNode {

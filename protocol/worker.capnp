@@ -67,6 +67,7 @@ struct RunTask {
   objectIds @6 :List(Data);    # ids of the objects among the arguments, one after the other
   priority @7 :List(UInt32);   # as in Task: tasks of a higher one are run first, those of the same one in their order
   name @8 :List(Text);         # as in Task, for the log
+  profiling @9 :Data;          # byte column: as in Task
 }
 
 struct RunCancel {
@@ -103,6 +104,7 @@ struct RunResult {
   payload @5 :List(Data);        # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
   durationUs @6 :List(UInt32);   # wall time of the call in microseconds
   frames @7 :List(UInt32);       # how many of the message's payload frames are this item's result; 0 if it is in the payload
+  profile @8 :List(Data);        # what the task took, if that was asked for, see README.md; empty if it was not measured
 }
 
 struct ObjectKept {

@@ -51,8 +51,8 @@ class Node:
     """One node: what it is to run with, and what became of it."""
 
     __slots__ = (
-        "block", "dependencies", "function_id", "is_stored", "needed_by", "object_ids", "payload", "size", "status",
-        "task_id", "wanted",
+        "block", "dependencies", "function_id", "is_stored", "needed_by", "object_ids", "payload", "profile", "size",
+        "status", "task_id", "wanted",
     )  # fmt: skip
 
     def __init__(self, item: GraphNode) -> None:
@@ -69,11 +69,12 @@ class Node:
         self.status: int | None = None
         self.payload = b""
         self.size = 0
+        self.profile = b""
 
     def result(self) -> TaskResult:
         """Return its end, as the client hears of it."""
         assert self.status is not None
-        return TaskResult(self.task_id, self.status, self.payload, self.size)
+        return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
 
 
 class GraphActor(Actor):
@@ -178,7 +179,8 @@ class GraphActor(Actor):
                 return
             object_ids += more_ids
         node.block = b""
-        task = Task(node.task_id, node.function_id, block, object_ids, self._spec.priority)
+        spec = self._spec
+        task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, "", spec.profiling)
         self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home)))
 
     def _result(self, position: int) -> tuple[int, bytes]:
@@ -214,6 +216,7 @@ class GraphActor(Actor):
         if known is None:
             return
         position = known[0]
+        self._nodes[position].profile = result.profile
         if self._is_canceled:
             self._end(self._nodes[position], TaskStatus.CANCELED, b"")
         elif result.status:

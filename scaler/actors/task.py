@@ -187,20 +187,20 @@ class TaskActor(Actor):
             self._worker.send(CancelRun(self._spec.task_id, self._attempt))
 
     def _enter_succeeded(self, result: RunResult) -> None:
-        self._end(TaskStatus.SUCCESS, result.payload, result.frames)
+        self._end(TaskStatus.SUCCESS, result.payload, result.frames, result.profile)
 
     def _enter_failed(self, result: RunResult) -> None:
         payload = result.payload
         if result.status in (TaskStatus.PROCESSOR_DIED, TaskStatus.WORKER_DIED):
             payload += f" (attempt {self._crashes} of {self._home.crash_limit})".encode()
-        self._end(TaskStatus(result.status), payload)
+        self._end(TaskStatus(result.status), payload, (), result.profile)
 
-    def _end(self, status: TaskStatus, payload: bytes, frames: Frames = ()) -> None:
+    def _end(self, status: TaskStatus, payload: bytes, frames: Frames = (), profile: bytes = b"") -> None:
         home, spec = self._home, self._spec
         if spec.object_ids:
             home.object_store.send(ReleaseObjects(spec.object_ids))
         size = size_of(frames) if frames else 0
-        home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size), frames, self._worker))
+        home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size, profile), frames, self._worker))
         self.stop_now()
 
     def on_failure(self, *_error: object) -> None:

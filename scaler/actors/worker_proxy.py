@@ -118,6 +118,7 @@ class WorkerProxy(Actor):
             spec.object_ids,
             spec.priority,
             spec.name,
+            spec.profiling,
         )
 
     def _refuse(self, assign: AssignTask) -> None:

@@ -71,6 +71,8 @@ class Client:
         address: where the scheduler listens, `tcp://host:port` or `ipc:///path`. None means, inside a task, the
             scheduler that runs it; else the environment variable SCALER_ADDRESS; if that is not set, a local cluster
             with as many workers as cores, which ends with the client.
+        profiling: whether to measure what each task takes, for `ScalerFuture.profiling_info`. `submit` may say
+            otherwise.
         timeout_seconds: how long work waits for a scheduler that stays away, before it fails with `TimeoutError`.
         heartbeat_interval_seconds: the time between two signs of life.
         serializer: turns values into bytes; travels to the workers with each function.
@@ -82,10 +84,13 @@ class Client:
     def __init__(
         self,
         address: str | None = None,
+        profiling: bool = False,
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
         serializer: Serializer | None = None,
     ) -> None:
+        if not isinstance(profiling, bool):
+            raise ConfigError(f"profiling must be true or false, not {profiling!r}")
         check_number("timeout_seconds", timeout_seconds, 0.001)
         check_number("heartbeat_interval_seconds", heartbeat_interval_seconds, 0.001)
         if serializer is not None and not isinstance(serializer, Serializer):
@@ -93,7 +98,9 @@ class Client:
         serializer = serializer or DefaultSerializer()
         here = surroundings.current.address
         if here is not None and address in (None, here):
-            self._share(ClientSettings(here, timeout_seconds, heartbeat_interval_seconds, pickled(serializer)))
+            self._share(
+                ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
+            )
             return
         cluster = None
         if address is None:
@@ -102,11 +109,12 @@ class Client:
             cluster = _start_cluster()
             address = cluster.get_address()
         link = Link(check_address(address), ClientId(random_id()), timeout_seconds, heartbeat_interval_seconds)
-        self._become(link, (timeout_seconds, heartbeat_interval_seconds), serializer, False)
+        self._become(link, (timeout_seconds, heartbeat_interval_seconds), serializer, profiling, False)
         self._finalizer = weakref.finalize(self, _finalize, link, cluster, os.getpid())
 
-    def _become(self, link: Link, seconds: Seconds, serializer: Serializer, is_shared: bool) -> None:
+    def _become(self, link: Link, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool) -> None:
         self._link = link
+        self._profiling = profiling
         self._seconds = seconds
         self._serializer = serializer
         self._is_shared = is_shared
@@ -123,11 +131,13 @@ class Client:
             if model is None or model._link.is_closed:  # noqa: SLF001 - of the same class
                 seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
                 model = _models[settings] = object.__new__(Client)
-                model._become(_shared_link(settings.address, seconds), seconds, settings.read_serializer(), True)
+                link = _shared_link(settings.address, seconds)
+                model._become(link, seconds, settings.read_serializer(), settings.profiling, True)
         self.__dict__.update(model.__dict__)
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
-        return _arrive, (address_to_take(self._link.address), *self._seconds, pickled(self._serializer))
+        address = address_to_take(self._link.address)
+        return _arrive, (address, self._profiling, *self._seconds, pickled(self._serializer))
 
     @property
     def identity(self) -> bytes:
@@ -145,7 +155,9 @@ class Client:
     def __repr__(self) -> str:
         return f"<Client {self.identity.hex()[:8]} of {self._link.address}>"
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, profiling: bool | None = None, **kwargs: Any
+    ) -> ScalerFuture:
         """Run `fn(*args, **kwargs)` on a worker.
 
         Arguments are serialised before this returns. An `ObjectReference` as an argument of its own arrives as the
@@ -154,8 +166,14 @@ class Client:
         The task has the name of the function, in messages and logs. `name="…"` gives it another one, unless the
         function takes a keyword argument `name` itself, or may (any keyword, or nobody knows which): then it gets it.
 
+        Args:
+            fn: the function.
+            profiling: whether to measure what the task takes, for `ScalerFuture.profiling_info`; as the client says if
+                None. It is never an argument of `fn`.
+
         Raises:
-            TypeError: if `fn` cannot be called, or not with these arguments, or the name is not a text.
+            TypeError: if `fn` cannot be called, or not with these arguments, or the name is not a text, or `profiling`
+                is not true or false.
             SerializeObjectError: if the function or an argument cannot be serialised.
             MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
             DisconnectedError: if the client is disconnected.
@@ -164,12 +182,16 @@ class Client:
         function = self._functions.get(fn)
         name = _take_name(function, kwargs) if "name" in kwargs else ""
         function.check(args, kwargs)
+        if profiling is None:
+            profiling = self._profiling
+        elif not isinstance(profiling, bool):
+            raise TypeError(f"profiling must be true or false, not {profiling!r}")
         packed = self._packer.pack(args, kwargs)
         instruction = function.instruction
         task_id = TaskId(self._new_id())
         future = ScalerFuture(task_id, self._link, self._serializer, self, name or instruction.name)
         priority = surroundings.current.child_priority
-        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority, name)
+        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority, name, int(profiling))
         self._link.submit((task, future, instruction, packed.objects, packed.references))
         return future
 
@@ -200,7 +222,7 @@ class Client:
         if timeout is not None:
             check_number("timeout", timeout, 0)
         function = self._functions.get(fn)
-        run = MapRun(function, self._packer, self._serializer, self._link, timeout)
+        run = MapRun(function, self._packer, self._serializer, self._link, timeout, self._profiling)
         return run.run(iterable_of_tuples, progress)
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
@@ -226,7 +248,7 @@ class Client:
             BaseException: what the first of the `keys` to have failed raised, if `block`.
         """
         self._link.check_open()
-        open_graph, tasks = pack_graph(graph, keys, self._functions, self._packer)
+        open_graph, tasks = pack_graph(graph, keys, self._functions, self._packer, self._profiling)
         futures: dict[str, ScalerFuture] = {}
         for key, task_id in tasks.items():
             future = futures[key] = ScalerFuture(

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from scaler.client.open_work import MakeError, Receiver
 from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
 from scaler.wire.messages import TaskResult, TaskStatus
@@ -127,6 +128,7 @@ class ScalerFuture(Future[Any]):
         self._release: weakref.finalize[[ObjectId], ScalerFuture] | None = None
         self._outcome: tuple[Any, BaseException | None] | None = None
         self._is_wanted = False
+        self._profile = b""
 
     # For everybody
 
@@ -165,6 +167,23 @@ class ScalerFuture(Future[Any]):
             return None
         return self._read(None)[1]
 
+    def profiling_info(self) -> ProfilingInfo:
+        """Return what the task took, also if it failed.
+
+        Raises:
+            ValueError: if the task has not ended, or was not measured: that must be asked for before, with
+                `Client(profiling=True)` or `submit(..., profiling=True)`, and a task without an end of its own
+                (cancelled, its process died) has no measures.
+        """
+        if not self.done():
+            raise ValueError(f"task {self.name} has not ended, so it is not known yet what it takes")
+        if not self._profile:
+            raise ValueError(
+                f"task {self.name} was not measured: ask for it with Client(profiling=True) or "
+                "submit(..., profiling=True); a task that did not come to an end of its own has no measures"
+            )
+        return read_profile(self._profile)
+
     def running(self) -> bool:
         """Return whether the task has not ended: true from submit on, in the queue too."""
         return not self.done()
@@ -197,6 +216,7 @@ class ScalerFuture(Future[Any]):
 
     def deliver(self, result: TaskResult) -> None:
         self._raw = result
+        self._profile = result.profile
         try:
             self.set_result(None)
         except InvalidStateError:
@@ -207,10 +227,12 @@ class ScalerFuture(Future[Any]):
             self.fail(CancelledError)
             return
         self._raw = result
+        self._profile = result.profile
         self._set_exception_unless_cancelled(_UNREAD)
 
     def store(self, result: TaskResult) -> None:
         self._raw = result
+        self._profile = result.profile
         object_id = ObjectId(self.task_id)
         if self._is_wanted and not self.done():  # a callback will ask for it: end when it is here
             arrival = self._arrival = Arrival()

@@ -33,7 +33,7 @@ _POSITION = struct.Struct("<I")
 
 
 def pack_graph(
-    graph: Mapping[str, Any], keys: Iterable[str], functions: Functions, packer: ArgumentPacker
+    graph: Mapping[str, Any], keys: Iterable[str], functions: Functions, packer: ArgumentPacker, profiling: bool = False
 ) -> tuple[OpenGraph, dict[str, TaskId | None]]:
     """Return what the keys need, serialised, and the task of each key in their order; None for data.
 
@@ -49,14 +49,15 @@ def pack_graph(
     calls = [numbered[number] for number in order(description)]
     # A stored object is not here: a call fetches it. After all others, which take it for data.
     calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
-    return _GraphPacker(graph, functions, packer).pack(calls, description.asked)
+    return _GraphPacker(graph, functions, packer, profiling).pack(calls, description.asked)
 
 
 class _GraphPacker:
     """One graph on its way to the wire."""
 
-    def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker) -> None:
+    def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker, profiling: bool) -> None:
         self._graph = graph
+        self._profiling = profiling
         self._get_function = functions.get
         self._packer = packer
         self._functions: dict[int, Function] = {}
@@ -85,7 +86,7 @@ class _GraphPacker:
             function_id = function.instruction.object_id
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted))
         functions = [function.instruction for function in self._functions.values()]
-        spec = GraphTask(graph_id, len(nodes), surroundings.current.child_priority)
+        spec = GraphTask(graph_id, len(nodes), surroundings.current.child_priority, self._profiling)
         return OpenGraph(spec, nodes, functions, self._objects, self._references), asked
 
     def _function(self, function: Callable[..., Any]) -> Function:

@@ -43,6 +43,7 @@ class MapRun:
 
     Args:
         timeout: seconds from the start to the end, or None.
+        profiling: whether to measure what the tasks take.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class MapRun:
         serializer: Serializer,
         link: Link,
         timeout: float | None = None,
+        profiling: bool = False,
     ) -> None:
         self._function = function
         self._packer = packer
@@ -59,6 +61,7 @@ class MapRun:
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
         self._priority = surroundings.current.child_priority
+        self._profiling = int(profiling)
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._progress: Progress | None = None
@@ -102,7 +105,8 @@ class MapRun:
     # Submitting
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
-        results, submit, prefix, priority = self._results, self._link.submit, self._id_prefix, self._priority
+        results, submit, prefix = self._results, self._link.submit, self._id_prefix
+        priority, profiling = self._priority, self._profiling
         instruction, least, most = self._function.instruction, self._function.least, self._function.most
         function_id, may_be_plain = instruction.object_id, self._packer.is_default
         room = WINDOW_TASKS
@@ -117,7 +121,7 @@ class MapRun:
             if block is None:
                 self._submit_packed(task_id, index, item)
             else:
-                submit((Task(task_id, function_id, block, b"", priority), self, instruction, (), ()))
+                submit((Task(task_id, function_id, block, b"", priority, "", profiling), self, instruction, (), ()))
             results.append(None)
             room -= 1
             if self._is_urgent or has_watch:
@@ -132,7 +136,9 @@ class MapRun:
             self._open_bytes[index] = size_bytes
             self._open_bytes_sum += size_bytes
         instruction = self._function.instruction
-        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, self._priority)
+        task = Task(
+            task_id, instruction.object_id, packed.block, packed.object_ids, self._priority, "", self._profiling
+        )
         self._link.submit((task, self, instruction, packed.objects, packed.references))
 
     def _make_room(self) -> int:

@@ -22,6 +22,7 @@ class ClientSettings(NamedTuple):
     """What a client is made of, and what travels of it."""
 
     address: str
+    profiling: bool
     timeout_seconds: float
     heartbeat_interval_seconds: float
     serializer: bytes

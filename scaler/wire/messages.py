@@ -39,6 +39,9 @@ FrameColumn = Annotated[Frames, "frames"]
 HELD_RUN = struct.Struct("<16sIH")
 """A task that an agent still has: its id, the attempt and the worker."""
 
+PROFILE = struct.Struct("<QQQ")
+"""What a task took: its wall time and its processor time in microseconds, and its peak memory in bytes."""
+
 T = TypeVar("T")
 
 
@@ -229,6 +232,8 @@ class Task:
     """how deep the task is nested; deeper ones go first, so that the tasks that wait for them end soon"""
     name: Text = ""
     """what the user calls it; empty: it has the name of its function"""
+    profiling: U8 = 0
+    """whether to measure what it takes"""
 
 
 class Tasks(Batch[Task], item=Task):
@@ -255,6 +260,8 @@ class TaskResult:
     payload: Bytes
     size: U64
     """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
+    profile: Bytes = b""
+    """a `PROFILE`, if it was measured"""
 
 
 class TaskResults(Batch[TaskResult], item=TaskResult):
@@ -268,6 +275,8 @@ class GraphTask:
     graph_id: GraphIdColumn
     node_count: U32
     priority: U32 = 0
+    """of all its tasks, as in `Task`"""
+    profiling: U8 = 0
     """of all its tasks, as in `Task`"""
 
 
@@ -393,6 +402,8 @@ class RunTask:
     """as in `Task`"""
     name: Text = ""
     """as in `Task`"""
+    profiling: U8 = 0
+    """as in `Task`"""
 
 
 class RunTasks(Batch[RunTask], item=RunTask):
@@ -451,6 +462,8 @@ class RunResult:
     """wall time of the call, capped at the largest value"""
     frames: FrameColumn
     """the result, if it is too large for the payload"""
+    profile: Bytes = b""
+    """a `PROFILE`, if it was measured"""
 
 
 class RunResults(Batch[RunResult], item=RunResult):

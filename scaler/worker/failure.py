@@ -27,6 +27,7 @@ _OWN_FILES = frozenset(
     str(path)
     for path in (
         Path(__file__).with_name("processor.py"),
+        Path(__file__).with_name("meter.py"),
         Path(__file__).parents[1] / "serialization.py",
     )
 )

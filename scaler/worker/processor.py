@@ -67,6 +67,7 @@ from scaler.wire.messages import (
 )
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.failure import describe_failure, describe_stack
+from scaler.worker.meter import Meter
 from scaler.worker.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -227,6 +228,7 @@ class Processor(Surroundings):
     def _run(self, task: RunTask) -> RunResult:
         status, payload = TaskStatus.SUCCESS, b""
         frames: Frames = ()
+        meter: Meter | None = None
         started_ns, ended_ns = perf_counter_ns(), 0
         try:
             try:
@@ -234,6 +236,8 @@ class Processor(Surroundings):
                 serializer, function, value = known or self._read_function(task.function_id)
                 if self._is_logging:
                     logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
+                if task.profiling:
+                    function = meter = Meter(function)
                 self._may_interrupt = True
                 if task.payload:
                     positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
@@ -255,11 +259,12 @@ class Processor(Surroundings):
         except TaskInterrupt:  # it came between an exception of the task's and the first line of the handler above
             ended_ns = ended_ns or perf_counter_ns()
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+        profile = meter.profile if meter is not None else b""
         if self._was_interrupted:
-            return self._interrupted(task, duration_us)
+            return self._interrupted(task, duration_us, profile)
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
-        return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames)
+        return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)
 
     # Interrupting
 
@@ -277,7 +282,7 @@ class Processor(Surroundings):
             words[3] = 0
             raise TaskInterrupt("the task is not wanted any more")
 
-    def _interrupted(self, task: RunTask, duration_us: int) -> RunResult:
+    def _interrupted(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
 
         Processes that it has started and not waited for shall not outlive it. They end with this one, and so it ends.
@@ -286,7 +291,8 @@ class Processor(Surroundings):
         if self._is_logging:
             logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
         where = self._interrupted_at.encode()
-        result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, where, duration_us, ())
+        status = TaskStatus.CANCELED
+        result = RunResult(task.task_id, task.worker, task.attempt, status, where, duration_us, (), profile)
         if _has_children():
             logger.info("an interrupted task has left processes behind: this processor ends with them")
             self._unsent.append(result)
@@ -350,7 +356,7 @@ def _is_delicate(frame: FrameType | None) -> bool:
         if frame.f_code.co_filename == _IMPORTS:
             return True
         if type(name) is str and name.startswith("scaler.") and name != _PURE and not is_waiting:
-            return True
+            return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back)
         frame = frame.f_back
     return False
 

@@ -275,7 +275,7 @@ class Slot(Actor):
             work.held_us -= entry.expected_us
             end = work.unwanted.pop((result.task_id, result.attempt), None) if work.unwanted else None
             if result.status == STOPPED and end is not None:
-                self._end(entry.task, end, result.payload)
+                self._end(entry.task, end, result.payload, result.profile)
             elif result.status == STOPPED:
                 unstarted.append(entry.task)
             else:
@@ -465,10 +465,11 @@ class Slot(Actor):
         work.is_doomed = True
         work.processor.send(KillProcessor(work.number, reason))
 
-    def _end(self, task: RunTask, end: _End, where: bytes = b"") -> None:
+    def _end(self, task: RunTask, end: _End, where: bytes = b"", profile: bytes = b"") -> None:
         """Answer for a run that has ended as it should; `where` it was, if it is to be told."""
-        text = f"{end.text}\n{where.decode()}" if end.text and where else end.text
-        self._give([task], end.status, text)
+        text = end.text.encode() + (b"\n" + where if end.text and where else b"")
+        result = RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile)
+        self._link.send(RunResults([result]))
 
     # Taking back
 

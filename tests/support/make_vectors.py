@@ -22,6 +22,7 @@ from scaler.wire.messages import (
     CLIENT_TO_SCHEDULER,
     DIRECTIONS,
     HELD_RUN,
+    PROFILE,
     Direction,
     Task,
     TaskCancel,
@@ -51,6 +52,7 @@ BYTES = {
     "object_ids": [sample_id(7) + sample_id(8), b"", sample_id(9)],
     "held": [HELD, b"", HELD[:22]],
     "location": [b"", bytes(range(48)), b""],
+    "profile": [PROFILE.pack(1_250_000, 800_000, 3 * 2**20), b"", PROFILE.pack(0, 0, 0)],
     "dependencies": [bytes((0, 0, 0, 0, 2, 1, 0, 0)), b"", bytes((3, 0, 0, 0))],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]

@@ -37,6 +37,7 @@ from scaler.wire.messages import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
     HELD_RUN,
+    PROFILE,
     PROTOCOL_VERSION,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
@@ -574,6 +575,8 @@ class SimulatedClient(SimulatedPeer):
         self.nest_id, self.processor = NO_ID, 0
         """of a client inside a task: its agent's, and the number of its processor there"""
         self.function_id = function_id
+        self.profiling = 0
+        """whether it asks for a profile of each task"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {function_id: ("function", [b"code"])}
         """what it holds at the store"""
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
@@ -605,7 +608,7 @@ class SimulatedClient(SimulatedPeer):
         for node in nodes:
             self.say(*self._for_task.get(node.task_id, ()))
         wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
-        self.say(GraphTask(graph_id, len(nodes)), *wanted)
+        self.say(GraphTask(graph_id, len(nodes), 0, self.profiling), *wanted)
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
@@ -637,7 +640,9 @@ class SimulatedClient(SimulatedPeer):
                 brought = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_ids[-1], "", [for_task])
                 self._for_task[task_id] = [brought]
                 batch.append(brought)
-            self.open[task_id] = Task(task_id, self.function_id, payload, b"".join(object_ids), priority)
+            self.open[task_id] = Task(
+                task_id, self.function_id, payload, b"".join(object_ids), priority, "", self.profiling
+            )
             batch.append(self.open[task_id])
             task_ids.append(task_id)
         self.submitted += task_ids
@@ -856,8 +861,9 @@ class SimulatedAgent(SimulatedPeer):
 
     def _finish(self, run: RunTask, outcome: Outcome, seconds: float) -> None:
         duration_us = min(int(seconds * 1e6), 2**32 - 1)
+        profile = PROFILE.pack(duration_us, 0, 0) if run.profiling else b""
         result = RunResult(
-            run.task_id, run.worker, run.attempt, outcome.status, outcome.payload, duration_us, outcome.frames
+            run.task_id, run.worker, run.attempt, outcome.status, outcome.payload, duration_us, outcome.frames, profile
         )
         self._kept.append(result)
         self.say(result)

@@ -8,7 +8,7 @@ from scaler.actors.graph import BLOCK_BYTES, GraphActor
 from scaler.actors.tree import BALANCER
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, argument_block
-from scaler.wire.messages import GraphNode, GraphTask, RunTask, TaskCancel, TaskStatus
+from scaler.wire.messages import PROFILE, GraphNode, GraphTask, RunTask, TaskCancel, TaskStatus
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 DIAMOND = [(), (0,), (0,), (1, 2)]
@@ -91,6 +91,20 @@ def test_many_results_that_are_too_much_for_one_message_become_objects(simulatio
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert len(run.payload) < BLOCK_BYTES + count * 32
     assert len(run.object_ids) > 0
+    leave_and_check(simulation, client)
+
+
+def test_the_nodes_of_a_graph_are_measured_if_it_says_so(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.profiling = 1
+    client.submit_graph(DIAMOND, [0, 3])
+    simulation.advance(5.0)
+    assert {run.profiling for run in agent.started} == {1}
+    assert [client.results[task_id].profile for task_id in client.submitted] == [PROFILE.pack(100_000, 0, 0)] * 2
+    client.profiling = 0
+    client.submit_graph(DIAMOND, [3])
+    simulation.advance(5.0)
+    assert client.results[client.submitted[-1]].profile == b""
     leave_and_check(simulation, client)
 
 

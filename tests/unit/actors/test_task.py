@@ -96,6 +96,12 @@ def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> 
     assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, b"ValueError", 0)
 
 
+@pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.FAILED])
+def test_what_a_task_took_goes_with_its_end(scene: Scene, status: TaskStatus) -> None:
+    scene.run_and(1, RunResult(TASK_ID, 0, 1, status, b"42", 1000, (), b"profile"))
+    assert scene.end() == TaskResult(TASK_ID, status, b"42", 0, b"profile")
+
+
 def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
     scene = Scene(bench, WITH_OBJECTS)
     assert scene.store.take() == [UseObjects(OBJECT_IDS)]

@@ -32,7 +32,7 @@ from scaler.errors import (
     TaskNotFoundError,
     WorkerDiedError,
 )
-from scaler.serialization import INLINE_BYTES, Serializer
+from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer
 from scaler.wire.codec import TaskFailure
 from scaler.wire.messages import (
     ClientDisconnect,
@@ -76,11 +76,17 @@ class TestSettings:
             {"heartbeat_interval_seconds": -1},
             {"heartbeat_interval_seconds": None},
             {"serializer": object()},
+            {"profiling": 1},
         ],
     )
     def test_a_bad_setting_is_a_value_error(self, settings: dict[str, Any]) -> None:
         with pytest.raises(ValueError):
             Client("tcp://127.0.0.1:1", **settings)
+
+    def test_the_settings_have_the_order_that_users_rely_on(self, scheduler: FakeScheduler) -> None:
+        with Client(scheduler.address, True, 30, 1, DefaultSerializer()) as client:
+            assert client.submit(abs, -1).result(10) == 1
+            assert [task.profiling for task in scheduler.of(Task)] == [1]
 
     def test_the_environment_names_the_scheduler(
         self, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +128,34 @@ class TestMemory:
         assert (len(work._functions), len(work._held), len(work._results)) == (2, 1, 1)
         client.disconnect()
         assert (work._functions, work._held, work._results, work.out) == ({}, {}, set(), [])
+
+
+class TestProfiling:
+    def test_it_is_off_unless_the_client_or_the_submit_asks_for_it(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        def flags(one: Client) -> list[int]:
+            known = len(scheduler.of(Task))
+            for asked in ({}, {"profiling": True}, {"profiling": False}, {"profiling": None}):
+                one.submit(abs, -1, **asked).result(10)
+            one.map(abs, [(-1,)])
+            one.map(len, [("x" * 20_000,)])
+            return [task.profiling for task in scheduler.of(Task)[known:]]
+
+        assert flags(client) == [0, 1, 0, 0, 0, 0]
+        with Client(scheduler.address, profiling=True) as profiled:
+            assert flags(profiled) == [1, 1, 0, 1, 1, 1]
+
+    def test_a_graph_is_measured_as_its_client_says(self, client: Client, scheduler: FakeScheduler) -> None:
+        client.get({"a": (abs, -1)}, ["a"])
+        with Client(scheduler.address, profiling=True) as profiled:
+            profiled.get({"a": (abs, -1)}, ["a"])
+        assert [graph.profiling for graph in scheduler.of(GraphTask)] == [0, 1]
+
+    def test_it_is_never_an_argument_of_the_function(self, client: Client) -> None:
+        assert client.submit(keywords, 1, profiling=False).result(10) == (1, (), 2, {})
+        with pytest.raises(TypeError, match="profiling must be true or false, not 'yes'"):
+            client.submit(keywords, 1, profiling="yes")  # type: ignore[arg-type]
 
 
 class TestSubmit:

@@ -5,12 +5,14 @@ import concurrent.futures
 import gc
 import threading
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, as_completed, wait
+from typing import Any
 
 import pytest
 
 from scaler.client import Client, ScalerFuture
 from scaler.errors import DisconnectedError, MissingObjects
 from scaler.wire.messages import (
+    PROFILE,
     InstructionKind,
     ObjectInstruction,
     ObjectRequest,
@@ -49,6 +51,51 @@ def test_a_future_runs_from_submit_to_end(client: Client, scheduler: FakeSchedul
     assert future.done()
     assert not future.running()
     assert not future.cancel()
+
+
+class TestProfilingInfo:
+    @staticmethod
+    def future(client: Client, scheduler: FakeScheduler, *, profile: bytes, status: int = 0, size: int = 0) -> Any:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, -1)
+        (task,) = scheduler.wait_for(Task)
+        scheduler.say(TaskResult(task.task_id, status, b"" if size else b"K\x01.", size, profile))
+        wait([future], 10)
+        return future
+
+    @pytest.mark.parametrize(
+        ("status", "size"), [(TaskStatus.SUCCESS, 0), (TaskStatus.SUCCESS, LARGE), (TaskStatus.FAILED, 0)]
+    )
+    def test_it_says_what_the_task_took(self, client: Client, scheduler: FakeScheduler, status: int, size: int) -> None:
+        future = self.future(
+            client, scheduler, profile=PROFILE.pack(1_500_000, 250_000, 4096), status=status, size=size
+        )
+        info = future.profiling_info()
+        assert (info.duration_us, info.duration_s) == (1_500_000, 1.5)
+        assert (info.cpu_time_us, info.cpu_time_s) == (250_000, 0.25)
+        assert (info.peak_memory, info.memory_peak) == (4096, 4096)
+        if status == TaskStatus.SUCCESS and not size:
+            assert future.result() == 1
+            assert future.profiling_info() == info
+
+    def test_it_is_a_value_error_without_profiling(self, client: Client, scheduler: FakeScheduler) -> None:
+        with pytest.raises(ValueError, match="task abs was not measured: ask for it with"):
+            self.future(client, scheduler, profile=b"").profiling_info()
+
+    def test_it_is_a_value_error_before_the_end_and_after_a_cancel(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
+        scheduler.answers_tasks = False
+        future = client.submit(abs, -1, profiling=True)
+        with pytest.raises(ValueError, match="task abs has not ended"):
+            future.profiling_info()
+        future.cancel()
+        with pytest.raises(ValueError, match="was not measured"):
+            future.profiling_info()
+
+    def test_nonsense_is_a_value_error(self, client: Client, scheduler: FakeScheduler) -> None:
+        with pytest.raises(ValueError, match="this one, of 5, cannot be read"):
+            self.future(client, scheduler, profile=b"12345").profiling_info()
 
 
 def test_a_result_is_read_once(client: Client) -> None:

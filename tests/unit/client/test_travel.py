@@ -57,8 +57,8 @@ def in_a_task(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_settings_carry_the_serializer_and_nothing_for_the_default_one() -> None:
     assert pickled(DefaultSerializer()) == b""
-    assert type(ClientSettings(ELSEWHERE, 1, 1, b"").read_serializer()) is DefaultSerializer
-    assert type(ClientSettings(ELSEWHERE, 1, 1, pickled(Shouting())).read_serializer()) is Shouting
+    assert type(ClientSettings(ELSEWHERE, False, 1, 1, b"").read_serializer()) is DefaultSerializer
+    assert type(ClientSettings(ELSEWHERE, False, 1, 1, pickled(Shouting())).read_serializer()) is Shouting
 
 
 def test_the_address_stays_at_home_in_tasks_of_the_own_scheduler_only() -> None:
@@ -72,13 +72,14 @@ def test_the_address_stays_at_home_in_tasks_of_the_own_scheduler_only() -> None:
 
 
 def test_copies_share_one_connection_and_keep_their_settings(scheduler: FakeScheduler) -> None:
-    with Client(scheduler.address, timeout_seconds=7, serializer=Shouting()) as client:
+    with Client(scheduler.address, True, timeout_seconds=7, serializer=Shouting()) as client:
         data = pickle.dumps([client, client])
         copies = [*pickle.loads(data), *pickle.loads(data)]
         assert len({copy.identity for copy in copies}) == 1
         assert copies[0].identity != client.identity
         assert copies[0].submit(abs, -1).result(10) == 1
         assert copies[0]._seconds == (7, 2)
+        assert [task.profiling for task in scheduler.of(Task)] == [1]
         assert type(copies[0]._serializer) is Shouting
         assert pickle.dumps(copies) == pickle.dumps(copies)
 
@@ -108,7 +109,7 @@ def test_a_shared_connection_that_was_refused_is_not_used_again(scheduler: FakeS
 
 @pytest.mark.usefixtures("in_a_task")
 def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(scheduler: FakeScheduler) -> None:
-    clients = [Client(), Client(scheduler.address), client_module._arrive(HERE, 60, 2, b"")]
+    clients = [Client(), Client(scheduler.address), client_module._arrive(HERE, False, 60, 2, b"")]
     assert len({client.identity for client in clients}) == 1
     assert [client.submit(abs, -1).result(10) for client in clients] == [1, 1, 1]
     assert clients[0].map(abs, [(-2,)]) == [2]
@@ -128,4 +129,4 @@ def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
 def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match="in such a task only"):
-        client_module._arrive(HERE, 60, 2, b"")
+        client_module._arrive(HERE, False, 60, 2, b"")

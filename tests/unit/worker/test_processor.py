@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import pickle
 import signal
@@ -35,6 +36,7 @@ from scaler.wire.codec import TaskFailure, decode, encode
 from scaler.wire.messages import (
     AGENT_TO_PROCESSOR,
     PROCESSOR_TO_AGENT,
+    PROFILE,
     CollectGarbage,
     InstructionKind,
     ObjectInstruction,
@@ -599,6 +601,50 @@ def test_progress_says_when_a_task_began_if_there_is_a_limit(tmp_path: Path, dri
     driver.start(lambda: time.sleep(0.2))
     assert driver.progress.words[4] == 0
     driver.results(1)
+
+
+def profile_of(result: RunResult) -> tuple[int, int, int]:
+    duration_us, cpu_us, peak_bytes = PROFILE.unpack(result.profile)
+    return duration_us, cpu_us, peak_bytes
+
+
+def test_profile_is_measured_when_it_is_asked_for_and_only_then(driver: Driver) -> None:
+    function = driver.function(lambda: bytearray(b"x") * 50_000_000 and time.sleep(0.1))
+    plain = driver.task(function)
+    profiled = dataclasses.replace(driver.task(function), profiling=1)
+    driver.send(plain, profiled, plain)
+    before, measured, after = driver.results(3)
+    assert (before.profile, after.profile) == (b"", b"")
+    assert before.status == measured.status == TaskStatus.SUCCESS
+    duration_us, _, peak_bytes = profile_of(measured)
+    assert duration_us >= 100_000
+    assert 45_000_000 < peak_bytes < 60_000_000
+
+
+def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver) -> None:
+    def fail() -> None:
+        raise ValueError
+
+    driver.send(dataclasses.replace(driver.task(driver.function(fail)), profiling=1))
+    [failed] = driver.results(1)
+    assert "scaler/worker" not in failure_of(failed).traceback
+    assert profile_of(failed)[0] < 1_000_000
+    driver.send(dataclasses.replace(driver.task(driver.function(time.sleep), 60), profiling=1))
+    number = wait_until(lambda: driver.progress.executing, "the task is executed")
+    time.sleep(0.1)
+    while driver.progress.executing == number:
+        driver.interrupt(number)
+        time.sleep(0.01)
+    [interrupted] = driver.results(1)
+    assert interrupted.status == TaskStatus.CANCELED
+    assert interrupted.payload == b""  # no frame of the task's
+    assert 50_000 < profile_of(interrupted)[0] < 30_000_000
+
+
+def test_a_function_that_cannot_be_read_has_no_profile(driver: Driver) -> None:
+    function_id = driver.store([b"", b"no pickle"])
+    driver.send(dataclasses.replace(driver.task(function_id), profiling=1))
+    assert driver.results(1)[0].profile == b""
 
 
 def test_what_a_task_prints_and_logs_goes_to_the_log(driver: Driver) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import json
 import os
 import select
@@ -17,9 +18,11 @@ import sys
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from scaler.config import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
+
+S = TypeVar("S", bound=Settings)
 
 START_SECONDS = 30.0
 """How long a child may take to start; a loaded machine needs some seconds."""
@@ -195,22 +198,9 @@ class Scheduler(_ChildProcess):
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
     ) -> None:
+        arguments = locals()
         super().__init__("scaler_scheduler")
-        self._config = SchedulerConfig(
-            address=address,
-            io_threads=io_threads,
-            max_number_of_tasks_waiting=max_number_of_tasks_waiting,
-            client_timeout_seconds=client_timeout_seconds,
-            worker_timeout_seconds=worker_timeout_seconds,
-            object_retention_seconds=object_retention_seconds,
-            load_balance_seconds=load_balance_seconds,
-            load_balance_trigger_times=load_balance_trigger_times,
-            per_worker_queue_size=per_worker_queue_size,
-            crash_limit=crash_limit,
-            protected=protected,
-            event_loop=event_loop,
-            logging=LoggingConfig(_paths(logging_paths), logging_level, logging_config_file),
-        )
+        self._config = _settings(SchedulerConfig, arguments)
         self._address = address
 
     def start(self) -> None:
@@ -262,20 +252,11 @@ class Cluster(_ChildProcess):
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
     ) -> None:
+        arguments = locals()
         super().__init__("scaler_cluster")
-        self._config = ClusterConfig(
-            address=address,
-            n_workers=n_workers if n_workers is not None else len(worker_names) or usable_cores(),
-            worker_names=tuple(worker_names),
-            io_threads=worker_io_threads,
-            heartbeat_interval_seconds=heartbeat_interval_seconds,
-            task_timeout_seconds=task_timeout_seconds,
-            death_timeout_seconds=death_timeout_seconds,
-            garbage_collect_interval_seconds=garbage_collect_interval_seconds,
-            trim_memory_threshold_bytes=trim_memory_threshold_bytes,
-            event_loop=event_loop,
-            logging=LoggingConfig(_paths(logging_paths), logging_level, logging_config_file),
-        )
+        if n_workers is None:
+            arguments["n_workers"] = len(worker_names) or usable_cores()
+        self._config = _settings(ClusterConfig, arguments | {"io_threads": worker_io_threads})
 
     def start(self) -> None:
         """Start the process; returns when the agent runs, whether or not it has found the scheduler yet.
@@ -292,8 +273,16 @@ class Cluster(_ChildProcess):
         self.configure(dataclasses.replace(self._config, address=address))
 
 
-def _paths(paths: str | Sequence[str]) -> tuple[str, ...]:
-    return (paths,) if isinstance(paths, str) else tuple(paths)
+def _settings(kind: type[S], arguments: dict[str, Any]) -> S:
+    """Return the settings among the arguments of a constructor, each under its name."""
+    logging = LoggingConfig(*(arguments[f"logging_{name}"] for name in ("paths", "level", "config_file")))
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in (arguments | {"logging": logging}).items() if name in names})
+
+
+def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that `part` takes as well."""
+    return {name: arguments[name] for name in inspect.signature(part).parameters if name in arguments}
 
 
 def usable_cores() -> int:
@@ -360,38 +349,13 @@ class SchedulerClusterCombo:
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
     ) -> None:
+        arguments = locals()
+        listens_at = "tcp://127.0.0.1:*" if address is None else address
         self._scheduler = Scheduler(
-            "tcp://127.0.0.1:*" if address is None else address,
-            io_threads=scheduler_io_threads,
-            max_number_of_tasks_waiting=max_number_of_tasks_waiting,
-            client_timeout_seconds=client_timeout_seconds,
-            worker_timeout_seconds=worker_timeout_seconds,
-            object_retention_seconds=object_retention_seconds,
-            load_balance_seconds=load_balance_seconds,
-            load_balance_trigger_times=load_balance_trigger_times,
-            per_worker_queue_size=per_worker_queue_size,
-            crash_limit=crash_limit,
-            protected=protected,
-            event_loop=event_loop,
-            logging_paths=logging_paths,
-            logging_level=logging_level,
-            logging_config_file=logging_config_file,
+            **_chosen(Scheduler, arguments | {"address": listens_at, "io_threads": scheduler_io_threads})
         )
-        self._cluster = Cluster(
-            # Replaced below by the address that the scheduler took; everything else is checked here.
-            "tcp://127.0.0.1:1",
-            n_workers=n_workers,
-            worker_io_threads=worker_io_threads,
-            heartbeat_interval_seconds=heartbeat_interval_seconds,
-            task_timeout_seconds=task_timeout_seconds,
-            death_timeout_seconds=death_timeout_seconds,
-            garbage_collect_interval_seconds=garbage_collect_interval_seconds,
-            trim_memory_threshold_bytes=trim_memory_threshold_bytes,
-            event_loop=event_loop,
-            logging_paths=logging_paths,
-            logging_level=logging_level,
-            logging_config_file=logging_config_file,
-        )
+        # The address is replaced by the one that the scheduler takes; everything else is checked here.
+        self._cluster = Cluster(**_chosen(Cluster, arguments | {"address": "tcp://127.0.0.1:1"}))
         self._start()
 
     def _start(self) -> None:

@@ -33,7 +33,7 @@ from scaler.client.connection import Connection
 from scaler.client.future import Callbacks
 from scaler.client.inbox import Inbox
 from scaler.client.open_graphs import OpenGraph
-from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
+from scaler.client.open_work import TRIES_MOST, MakeError, OpenTask, OpenWork, Receiver, Sink
 from scaler.client.patience import Patience
 from scaler.errors import DisconnectedError, ProtocolError
 from scaler.ids import NO_ID, ClientId, ObjectId, SchedulerId, TaskId
@@ -300,6 +300,7 @@ class Link:
         except ProtocolError as error:
             self.bad_message_count += 1
             self._lose(f"what came is no message of a scheduler: {error}")  # nobody knows which answers were in it
+            self._work.on_unreadable(partial(self._unreadable, str(error)))
             return True
         return has_received
 
@@ -405,6 +406,12 @@ class Link:
         if now >= patience.heartbeat_at:
             patience.heartbeat_sent(now)
             self._work.out.append(ClientHeartbeat(time.monotonic_ns()))
+
+    def _unreadable(self, text: str) -> BaseException:
+        return ProtocolError(
+            f"{TRIES_MOST} times while this was open, what came from {self.address} could not be read, the last time "
+            f"because of this: {text}; check that a scheduler of the same version listens there, and what is in between"
+        )
 
     def _timed_out(self) -> BaseException:
         return TimeoutError(

@@ -96,8 +96,12 @@ class OpenGraphs:
     def remove(self, task_id: TaskId) -> OpenGraph | None:
         """Remove the graph of a task that has no result. Returns it; None if there is none."""
         graph = self._by_task.get(task_id)
+        return None if graph is None else self.remove_graph(graph.spec.graph_id)
+
+    def remove_graph(self, graph_id: GraphId) -> OpenGraph | None:
+        """Remove a graph. Returns it; None if there is none."""
+        graph = self._graphs.pop(graph_id, None)
         if graph is not None:
-            del self._graphs[graph.spec.graph_id]
             for wanted in graph.sinks:
                 del self._by_task[wanted]
         return graph

@@ -17,7 +17,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.open_graphs import OpenGraph, OpenGraphs
 from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.shared_memory import SharedFrames
 from scaler.wire.messages import (
@@ -33,6 +33,9 @@ from scaler.wire.messages import (
     TaskCancel,
     TaskResult,
 )
+
+TRIES_MOST = 5
+"""How often answers that nobody can read may come while something is open, before it fails."""
 
 MakeError: TypeAlias = Callable[[], BaseException]
 """Makes the error of one future: an exception that is raised in several threads must not be one object."""
@@ -101,6 +104,8 @@ class OpenWork:
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self._results: set[ObjectId] = set()
         """large results that stayed with the scheduler"""
+        self._tries: dict[bytes, int] = {}
+        """what was open when an answer could not be read, and how often that was so"""
         self.late_count = 0
         """results that nobody waited for any more"""
 
@@ -254,6 +259,35 @@ class OpenWork:
             self._delete([request.object_id])  # its task has ended just now
         else:
             self.out.append(instruction)
+
+    def on_unreadable(self, make_error: MakeError) -> None:
+        """Fail what was open too often when an answer came that nobody can read.
+
+        It may have been about anything that is open, and what it was about is asked for again on the next connection.
+        If that is answered in the same way each time, it would be so for ever.
+        """
+        known = self._tries
+        open_ids: Iterable[bytes] = chain(self._tasks, self._requests, (graph.spec.graph_id for graph in self._graphs))
+        tries = {open_id: known.get(open_id, 0) + 1 for open_id in open_ids}
+        for open_id in [open_id for open_id, times in tries.items() if times >= TRIES_MOST]:
+            del tries[open_id]
+            self._give_up_on(open_id, make_error)
+        self._tries = tries
+
+    def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
+        entry = self._tasks.pop(TaskId(open_id), None)
+        if entry is not None:
+            self.out.append(TaskCancel(TaskId(open_id)))
+            entry[1].fail(make_error)
+        receiver = self._requests.pop(ObjectId(open_id), None)
+        if receiver is not None:
+            self._results.discard(ObjectId(open_id))
+            self._delete([ObjectId(open_id)])
+            receiver.fail(make_error)
+        graph = self._graphs.remove_graph(GraphId(open_id))
+        if graph is not None:
+            self.out.append(GraphTaskCancel(graph.spec.graph_id))
+            graph.fail(make_error)
 
     def _made_for_a_task(self, object_id: ObjectId) -> ObjectInstruction | None:
         of_tasks = (entry[3] for entry in self._tasks.values())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,17 +13,21 @@ from scaler.client.arguments import ArgumentPacker
 from scaler.client.client import Client
 from scaler.client.functions import Functions
 from scaler.client.link import Link
-from scaler.errors import DisconnectedError
+from scaler.client.open_work import TRIES_MOST
+from scaler.errors import DisconnectedError, ProtocolError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
 from scaler.serialization import DefaultSerializer
 from scaler.wire.messages import (
     ClientDisconnect,
     ClientHeartbeat,
     ClientHello,
+    GraphNode,
+    GraphTaskCancel,
     HelloReply,
     HelloRequest,
     InstructionKind,
     ObjectInstruction,
+    ObjectRequest,
     Task,
     TaskCancel,
     TaskResult,
@@ -247,6 +252,55 @@ class TestHostileInput:
             scheduler.run(task)
             scheduler.wait_for(ClientHello, 2)
             assert not future.done()
+
+    def test_what_is_never_answered_in_a_readable_way_fails_after_some_tries(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            large = client.submit(bytes, 100_000)
+            assert large.exception(10) is None
+            scheduler.answers_tasks = scheduler.answers_requests = False
+            task = client.submit(abs, -1)
+            graph = client.get({"a": (abs, -1)}, ["a"], block=False)
+            arrivals: list[BaseException] = []
+
+            def ask() -> None:
+                try:
+                    large.result()
+                except ProtocolError as error:
+                    arrivals.append(error)
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            for count in range(1, TRIES_MOST + 1):
+                scheduler.wait_for(ObjectRequest, count)
+                scheduler.wait_for(GraphNode, count)
+                scheduler.wait_for(Task, count + 1)
+                assert not task.done()
+                scheduler.say_bytes(b"garbage")
+            asking.join(10)
+            for error in (task.exception(10), graph["a"].exception(10), *arrivals):
+                assert isinstance(error, ProtocolError)
+                assert "5 times" in str(error)
+            assert len(arrivals) == 1
+            scheduler.wait_for(TaskCancel, 1, lambda cancel: cancel.task_id == task.task_id)
+            scheduler.wait_for(GraphTaskCancel)
+            scheduler.answers_tasks = True
+            assert client.submit(abs, -2).result(10) == 2
+
+    def test_what_is_answered_in_the_end_is_not_given_up(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            for number in range(3):  # each has its own tries
+                future = client.submit(abs, -number)
+                for _ in range(TRIES_MOST - 1):
+                    scheduler.wait_for(Task, 1, lambda task, future=future: task.task_id == future.task_id)
+                    scheduler.heard.clear()
+                    scheduler.say_bytes(b"garbage")
+                scheduler.run(*scheduler.wait_for(Task))
+                assert future.result(10) == number
+                scheduler.heard.clear()
 
     def test_garbage_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:

@@ -54,3 +54,11 @@ def test_a_graph_is_removed_by_any_of_its_tasks_and_fails_all_its_sinks() -> Non
     first.fail(lambda: ValueError("why"))
     assert [len(sink.errors) for sink in sinks] == [1, 1]
     assert graphs.pop_sink(first.nodes[0].task_id) is None
+
+
+def test_a_graph_is_removed_by_its_id() -> None:
+    graphs, first = OpenGraphs(), graph(b"a", 0, 2)
+    graphs.add(first)
+    assert graphs.remove_graph(first.spec.graph_id) is first
+    assert graphs.remove_graph(first.spec.graph_id) is None
+    assert graphs.pop_sink(first.nodes[2].task_id) is None

@@ -32,6 +32,8 @@ class Relay:
         self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
         self.bytes_to_agent = 0
         self._sockets: list[socket.socket] = []
+        self._is_whole = threading.Event()
+        self._is_whole.set()
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
@@ -39,6 +41,7 @@ class Relay:
         with contextlib.suppress(OSError):
             while True:
                 agent, _ = self._listener.accept()
+                self._is_whole.wait()
                 upstream = socket.create_connection(self._target)
                 self._sockets += [agent, upstream]
                 for source, sink, counts in ((agent, upstream, False), (upstream, agent, True)):
@@ -53,13 +56,25 @@ class Relay:
                     self.bytes_to_agent += len(data)
                 sink.sendall(data)
 
+    def cut(self) -> None:
+        """Break what is connected; new connections lead nowhere until `mend`."""
+        self._is_whole.clear()
+        self._shut(self._sockets)
+
+    def mend(self) -> None:
+        self._is_whole.set()
+
     def close(self) -> None:
-        for end in (self._listener, *self._sockets):
+        self.mend()
+        self._shut([self._listener, *self._sockets])
+        for thread in self._threads:
+            thread.join(10)
+
+    def _shut(self, ends: list[socket.socket]) -> None:
+        for end in list(ends):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
-        for thread in self._threads:
-            thread.join(10)
 
 
 def test_an_object_of_a_client_on_the_same_machine_is_not_sent() -> None:
@@ -216,3 +231,30 @@ def test_a_partial_with_much_data_crosses_to_the_node_once_for_ten_thousand_inpu
         function = functools.partial(operator.getitem, data)
         assert client.map(function, [(i,) for i in range(10_000)]) == list(data[:10_000])
         assert OBJECT_BYTES <= relay.bytes_to_agent < 1.3 * OBJECT_BYTES
+
+
+@pytest.mark.parametrize("comes_back_in_time", [True, False])
+def test_what_is_deleted_while_a_node_is_cut_off_is_deleted_there_when_it_is_back(comes_back_in_time: bool) -> None:
+    with (
+        scheduler() as (address, running),
+        contextlib.closing(Relay(address)) as relay,
+        command("cluster", relay.address, "-n", "1") as cluster,
+        Client(address) as client,
+    ):
+        client.submit(pow, 2, 3).result(30)
+        before = blocks_of(cluster.pid)
+        kept, deleted = (client.send_object(os.urandom(OBJECT_BYTES)) for _ in range(2))
+        assert client.map(len, [(kept,), (deleted,)]) == [OBJECT_BYTES] * 2
+        assert blocks_of(cluster.pid) == before + 2
+        relay.cut()
+        running.wait_for("to come back")
+        del deleted
+        if not comes_back_in_time:
+            running.wait_for("is gone")
+        relay.mend()
+        wait_until(lambda: blocks_of(cluster.pid) == before + 1, "one of the two is deleted")
+        received = relay.bytes_to_agent
+        assert client.submit(len, kept).result(30) == OBJECT_BYTES
+        assert relay.bytes_to_agent < received + OBJECT_BYTES
+        del kept
+        wait_until(lambda: blocks_of(cluster.pid) == before, "so is the other")

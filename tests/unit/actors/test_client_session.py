@@ -6,6 +6,7 @@ import pytest
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
+from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages import ClientHeartbeatEcho, HelloRequest, RunTask, TaskStatus
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
@@ -24,6 +25,27 @@ def test_a_batch_of_tasks_is_run_and_each_result_comes_once(simulation: Simulati
     assert {result.payload for result in client.results.values()} == {b"done"}
     assert client.surplus == []
     assert sum(len(agent.started) for agent in agents) == 20
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
+def test_storms_of_cancels_leave_nothing_behind_and_the_next_tasks_run_as_ever(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    for _ in range(3):
+        task_ids = client.submit(10_000)
+        simulation.advance(0.5)
+        client.cancel(*task_ids)
+        simulation.advance(0.5)
+        assert set(client.statuses(task_ids)) == {TaskStatus.CANCELED}
+        assert agent.queued == []
+        simulation.check()
+        assert simulation.actor(BALANCER).statistics()["ready_tasks"] == 0
+        assert [proxy.load for proxy in simulation.proxies()] == [(0, 0)] * 2
+    agent.execute = lambda _run: Outcome()
+    assert set(client.statuses(client.submit(100))) == {None}
+    simulation.advance(10.0)
+    assert client.statuses()[-100:] == [TaskStatus.SUCCESS] * 100
     client.leave()
     simulation.run()
     simulation.check_empty()

@@ -152,6 +152,8 @@ class Link(Actor):
         self._death: Timer | None = None
         self._open: dict[TaskId, RunTask] = {}
         """tasks at the slots, by id: the newest attempt of each"""
+        self._dropped: set[tuple[TaskId, int, int]] = set()
+        """runs for a scheduler that is no more, which have not ended yet: task, worker, attempt"""
         self._unacknowledged: deque[RunResult] = deque()
         self._acknowledged = 0
         self._fetched: dict[ObjectId, bool] = {}
@@ -246,6 +248,7 @@ class Link(Actor):
         if scheduler_id != self._scheduler_id:
             if self._scheduler_id != NO_ID:
                 self._objects.send(ForgetEverything())
+                self._drop_tasks()
             self._scheduler_id = scheduler_id
         else:  # what it wanted deleted meanwhile was lost with the connection
             self._objects.send(SayWhatIsKept())
@@ -330,10 +333,10 @@ class Link(Actor):
         unknown: list[RunCancel] = []
         for cancel in cancels:
             task = self._open.get(cancel.task_id)
-            if task is None or task.attempt != cancel.attempt:
-                unknown.append(cancel)
-            else:
+            if task is not None and task.attempt == cancel.attempt:
                 by_slot.setdefault(task.worker, RunCancels()).append(cancel)
+            elif (cancel.task_id, cancel.worker, cancel.attempt) not in self._dropped:
+                unknown.append(cancel)
         for worker, slot_cancels in by_slot.items():
             self._slots[worker].send(slot_cancels)
         if unknown:
@@ -342,6 +345,18 @@ class Link(Actor):
                 if (cancel.task_id, cancel.attempt) not in finished:
                     self._refuse(cancel, "no such task here")
 
+    def _drop_tasks(self) -> None:
+        """Stop all tasks: another scheduler wants none of them. Its own may have the same ids and attempts, since the
+        clients say their open tasks again: so the ends of these are not for it to hear.
+        """
+        by_slot: dict[int, RunCancels] = {}
+        for task in self._open.values():
+            by_slot.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
+            self._dropped.add((task.task_id, task.worker, task.attempt))
+        self._open = {}
+        for worker, cancels in by_slot.items():
+            self._slots[worker].send(cancels)
+
     def _refuse(self, item: RunTask | RunCancel, text: str) -> None:
         status, payload = TaskStatus.NOT_FOUND, text.encode()
         self._give([RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ())])
@@ -349,11 +364,24 @@ class Link(Actor):
     @handles(RunResults)
     def _results(self, results: RunResults) -> None:
         known = self._open
+        if self._dropped:
+            results = self._without_dropped(results)
         for result in results:
             task = known.pop(result.task_id, None)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here
         self._give(results)
+
+    def _without_dropped(self, results: RunResults) -> RunResults:
+        """Of two runs that look the same, the dropped one ends first."""
+        wanted = RunResults()
+        for result in results:
+            run = (result.task_id, result.worker, result.attempt)
+            if run in self._dropped:
+                self._dropped.remove(run)
+            else:
+                wanted.append(result)
+        return wanted
 
     def _give(self, results: list[RunResult]) -> None:
         self._unacknowledged.extend(results)

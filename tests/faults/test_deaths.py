@@ -134,6 +134,20 @@ def test_the_next_scheduler_at_the_address_gets_the_open_tasks() -> None:
             assert cluster.process.poll() is None
 
 
+def test_the_next_scheduler_may_give_a_task_to_another_worker_while_it_still_runs(tmp_path: Path) -> None:
+    """The agent has runs of the old scheduler then that look like those of the new one: the same task and attempt."""
+    address = free_address()
+    with scheduler(address) as (_, first), command("cluster", address, "-n", "2"), Client(address) as client:
+        short = client.submit(time.sleep, 0.2)
+        long = [client.submit(touch_and_wait, str(tmp_path), 1.5) for _ in range(3)]
+        short.result(30)  # its worker gets the second one now, and would get the first one from the next scheduler
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both workers run a long one")
+        os.kill(first.pid, signal.SIGKILL)
+        first.end()
+        with scheduler(address):
+            assert len([future.result(20) for future in long]) == 3
+
+
 def test_without_a_scheduler_every_future_ends_with_a_timeout_error() -> None:
     address = free_address()
     start = time.monotonic()

@@ -25,6 +25,7 @@ from scaler.wire.messages import (
     InstructionKind,
     ObjectInstruction,
     RunCancel,
+    RunTask,
     TaskStatus,
 )
 from tests.support.fake_scheduler_for_agents import FakeScheduler, failure_of, start_agent, value_of
@@ -208,8 +209,9 @@ def test_heartbeats_go_on_during_a_task(scheduler: FakeScheduler, start: Callabl
 # The link
 
 
-def test_tasks_go_on_without_a_scheduler_and_results_reach_the_next(
-    start: Callable[..., Agent], tmp_path: Path
+@pytest.mark.parametrize("is_same", [True, False], ids=["the same", "another"])
+def test_tasks_go_on_without_a_scheduler_and_results_reach_it_but_another_one_only_what_had_ended(
+    start: Callable[..., Agent], tmp_path: Path, is_same: bool
 ) -> None:
     address = free_address()
     gate = tmp_path / "gate"
@@ -229,17 +231,19 @@ def test_tasks_go_on_without_a_scheduler_and_results_reach_the_next(
         scheduler.until(lambda: scheduler.results)
         function = running.function_id
         scheduler.until(lambda: function in scheduler.requests)
-    with FakeScheduler(address) as following:
+    with FakeScheduler(address, scheduler.scheduler_id if is_same else None) as following:
         following.until(lambda: following.hellos)
         held = following.hellos[0].held
         assert {task_id for task_id, _, _ in HELD_RUN.iter_unpack(held)} == {finished.task_id, running.task_id}
         following.until(lambda: following.results)
         assert following.results[0].task_id == finished.task_id
-        # The object was forgotten with its scheduler, so this one only ends well if it had started before.
-        following.objects[function] = scheduler.objects[function]
+        if not is_same:  # its tasks are not those of the old one, whatever they are called
+            other = following.task(following.function(add), 3, 4)
+            following.send([RunTask(running.task_id, 0, 1, other.function_id, other.payload, b"")])
         gate.touch()
         following.until(lambda: len(following.results) == 2)
-        assert value_of(following.results[1]) == "done"
+        assert following.results[1].task_id == running.task_id
+        assert value_of(following.results[1]) == ("done" if is_same else 7)
         assert following.hellos[0].node_id == scheduler.hellos[0].node_id
 
 

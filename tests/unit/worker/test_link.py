@@ -283,6 +283,37 @@ def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> No
     assert bench.objects.take(ForgetEverything) == [ForgetEverything()]
 
 
+def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(worker=0)
+    bench.tell(RunTasks([task]))
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.slots[0].take(RunCancels) == [RunCancels([RunCancel(task.task_id, 0, 1)])]
+    again = RunTask(task.task_id, 1, 1, FUNCTION, b"", b"")
+    bench.door.take()
+    bench.tell(RunCancels([RunCancel(task.task_id, 0, 1)]), RunTasks([again]))
+    assert bench.slots[1].take(RunTasks) == [RunTasks([again])]
+    bench.tell(RunResults([RunResult(task.task_id, 0, 1, TaskStatus.CANCELED, b"", 0, ())]))
+    assert bench.door.take() == []
+    results = bench.finish(again)
+    assert bench.door.take() == results
+
+
+def test_a_task_that_another_scheduler_sends_to_the_same_worker_ends_after_the_old_one(bench: Bench) -> None:
+    bench.up()
+    task = bench.task()
+    bench.tell(RunTasks([task]))
+    bench.reconnect(NEXT_SCHEDULER)
+    bench.door.take()
+    bench.tell(RunTasks([task]))
+    bench.tell(RunResults([RunResult(task.task_id, 0, 1, TaskStatus.CANCELED, b"", 0, ())]))
+    assert bench.door.take() == []
+    assert bench.reconnect(NEXT_SCHEDULER).held == held(task)
+    bench.door.take()
+    results = bench.finish(task)
+    assert bench.door.take() == results
+
+
 def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
     bench.up()
     assert bench.objects.messages == []

@@ -407,6 +407,10 @@ class Link(Actor):
         """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
         given, kept = BalanceResponses(), []
         for response in responses:
+            run = (response.task_id, response.worker, response.attempt)
+            if run in self._dropped:
+                self._dropped.remove(run)
+                continue
             task = self._open.get(response.task_id)
             if task is None or task.attempt != response.attempt:
                 continue

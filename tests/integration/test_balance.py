@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from scaler import Client, Cluster, SchedulerClusterCombo
+from tests.support.processes import wait_until
 
 NAPS = [0.5, 0.05, 0.05, 0.5] * 3
 """if they were all given at once to two workers, one after the other, one worker would get all the long ones"""
@@ -35,27 +37,39 @@ def pid_after(seconds: float) -> int:
     return os.getpid()
 
 
-def workers_of_long_tasks(was_short: bool) -> set[int]:
-    """Return the processes that ran eight long tasks of one worker, after seven others had joined."""
+def meet(folder: str, workers: int) -> bool:
+    """Wait until so many processes run this at the same time. Returns whether they did within some time."""
+    if not folder:
+        return False
+    Path(folder, str(os.getpid())).touch()
+    deadline = time.monotonic() + 40
+    while len(list(Path(folder).iterdir())) < workers and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return len(list(Path(folder).iterdir())) >= workers
+
+
+def all_workers_are_used(folder: Path, was_short: bool) -> bool:
+    """Return whether eight long tasks of one worker run at the same time when seven others have joined."""
     with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
         if was_short:
-            client.map(pid_after, [(0,)] * 500)
-        futures = [client.submit(pid_after, 2) for _ in range(8)]
+            client.map(meet, [("", 0)] * 500)
+        futures = [client.submit(meet, str(folder), 8) for _ in range(8)]
+        wait_until(lambda: list(folder.iterdir()), "the first one runs")
         cluster = Cluster(combo.get_address(), n_workers=7, logging_level="WARNING")
-        time.sleep(1)  # they join while the first task runs
         cluster.start()
         try:
-            return {future.result(60) for future in futures}
+            met = all(future.result(60) for future in futures)
+            return met and len(list(folder.iterdir())) == 8  # and nothing that ran was stopped and begun anew
         finally:
             cluster.shutdown()
 
 
-def test_long_tasks_use_all_workers_that_join_while_the_first_one_runs() -> None:
-    assert len(workers_of_long_tasks(was_short=False)) == 8
+def test_long_tasks_use_all_workers_that_join_while_the_first_one_runs(tmp_path: Path) -> None:
+    assert all_workers_are_used(tmp_path, was_short=False)
 
 
-def test_so_do_tasks_that_were_taken_for_short_ones_and_given_ahead() -> None:
-    assert len(workers_of_long_tasks(was_short=True)) == 8
+def test_so_do_tasks_that_were_taken_for_short_ones_and_given_ahead(tmp_path: Path) -> None:
+    assert all_workers_are_used(tmp_path, was_short=True)
 
 
 def test_balancing_of_a_combo_may_be_turned_off() -> None:

@@ -426,6 +426,20 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     assert bench.door.take() == []
 
 
+def test_what_is_given_back_of_a_scheduler_that_is_no_more_is_not_for_the_next_one_to_hear(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(0)
+    bench.tell(RunTasks([task]))
+    bench.reconnect(NEXT_SCHEDULER)
+    bench.door.take()
+    bench.tell(RunTasks([task]))  # the client has said it again
+    response = BalanceResponse(task.task_id, 0, 1)
+    bench.tell(BalanceResponses([response]))
+    assert bench.door.take() == []
+    [result] = bench.finish(task)
+    assert bench.door.take() == [result]
+
+
 def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
     bench.up()
     bench.tell(Leave("SIGTERM"))

@@ -146,8 +146,8 @@ def test_per_worker_queue_size_bounds_what_waits_behind_a_task_that_hangs(tmp_pa
             assert not any(future.result(30) for future in futures)
 
 
-def tasks_behind_one_that_hangs_are_done(release: Path, *options: str) -> bool:
-    """Return whether a worker that joins is given what waits at another one, within two seconds."""
+def tasks_behind_one_that_hangs_are_done(release: Path, seconds: float, *options: str) -> bool:
+    """Return whether a worker that joins is given what waits at another one, within some time."""
     with (
         scheduler(None, *options) as (address, running),
         command("cluster", address, "-n", "1"),
@@ -158,7 +158,7 @@ def tasks_behind_one_that_hangs_are_done(release: Path, *options: str) -> bool:
         behind = [client.submit(wait_for_file, "") for _ in range(20)]
         with command("cluster", address, "-wn", "second"):
             running.wait_for("second connected")
-            waiting = wait(behind, timeout=2).not_done
+            waiting = wait(behind, seconds).not_done
             assert not hanging.done()
             release.touch()
             assert hanging.result(30)
@@ -167,14 +167,14 @@ def tasks_behind_one_that_hangs_are_done(release: Path, *options: str) -> bool:
 
 
 def test_load_balance_seconds(tmp_path: Path) -> None:
-    assert tasks_behind_one_that_hangs_are_done(tmp_path / "on", "-ls", "0.2")
-    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "off", "-ls", "0")
+    assert tasks_behind_one_that_hangs_are_done(tmp_path / "on", 20, "-ls", "0.2")
+    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "off", 2, "-ls", "0")
 
 
 def test_load_balance_trigger_times(tmp_path: Path) -> None:
-    seconds = ("-ls", "30")  # what waits behind a task that takes so long is taken back anyway
-    assert tasks_behind_one_that_hangs_are_done(tmp_path / "twice", *seconds, "-lbt", "2")
-    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "often", *seconds, "-lbt", "1000")
+    rarely = ("-ls", "30")  # what waits behind a task that takes so long is taken back anyway
+    assert tasks_behind_one_that_hangs_are_done(tmp_path / "twice", 20, *rarely, "-lbt", "2")
+    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "often", 2, *rarely, "-lbt", "1000")
 
 
 def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ class AgentSession(Session):
                     outbox=self._outbox,
                     balancer=self._services.balancer,
                     queue_size=self._queue_size,
+                    node=self.actor_ref,
                 )
             )
             for index, name in enumerate(self._worker_names)

@@ -94,7 +94,7 @@ class Balancer(Actor):
     def _worker_joined(self, joined: WorkerJoined) -> None:
         if joined.worker in self._places:
             return  # it joined while it was asked: what is on its way to it is counted here, and not in its own load
-        self._places.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us)
+        self._places.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us, joined.node)
         self._place_soon()
 
     @handles(WorkerLeft)
@@ -143,7 +143,7 @@ class Balancer(Actor):
             self._patrol()
 
     def _place_all(self) -> None:
-        take = self._places.take
+        take, take_near = self._places.take, self._places.take_near
         function_id: ObjectId | None = None
         expected_us = 0
         for row in self._queue.rows():
@@ -153,7 +153,7 @@ class Balancer(Actor):
                 if spec.function_id != function_id:
                     function_id = spec.function_id
                     expected_us = self._durations.expected_us(function_id)
-                worker = take(expected_us)
+                worker = take(expected_us) if ready.near is None else take_near(ready.near, expected_us)
                 if worker is None:
                     row[task_id] = ready
                     row.move_to_end(task_id, last=False)

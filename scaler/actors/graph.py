@@ -44,6 +44,10 @@ BLOCK_BYTES = 64 * 1024
 WORTH_AN_OBJECT_BYTES = 1024
 """A result smaller than this stays in the block: an object of its own would cost more than it saves."""
 
+WORTH_A_PLACE_BYTES = 1024 * 1024
+"""The nodes that need such a result run where it was made, if there is room. A smaller one has travelled before a
+worker has finished what it has ahead."""
+
 _CANCEL = CancelTask()
 
 
@@ -51,8 +55,8 @@ class Node:
     """One node: what it is to run with, and what became of it."""
 
     __slots__ = (
-        "block", "dependencies", "function_id", "is_stored", "needed_by", "object_ids", "payload", "profile", "size",
-        "status", "task_id", "wanted",
+        "block", "dependencies", "function_id", "is_stored", "made_by", "needed_by", "object_ids", "payload", "profile",
+        "size", "status", "task_id", "wanted",
     )  # fmt: skip
 
     def __init__(self, item: GraphNode) -> None:
@@ -64,6 +68,8 @@ class Node:
         self.dependencies: tuple[int, ...] = ()
         self.needed_by = 0
         """nodes that depend on it and have not ended"""
+        self.made_by: ActorRef | None = None
+        """the worker that made the result, if that is worth a place beside it"""
         self.is_stored = False
         """whether the object store has its result, for the nodes that need it"""
         self.status: int | None = None
@@ -178,10 +184,18 @@ class GraphActor(Actor):
                 self._fail(position, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
                 return
             object_ids += more_ids
+        else:
+            more_ids = b""
         node.block = b""
         spec = self._spec
         task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, "", spec.profiling)
-        self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home)))
+        near = self._where_most_is(node) if more_ids else None
+        self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near)))
+
+    def _where_most_is(self, node: Node) -> ActorRef | None:
+        """Return the worker that made the largest of the results that a node needs, if that is worth a preference."""
+        largest = max(map(self._nodes.__getitem__, node.dependencies), key=lambda each: each.size)
+        return largest.made_by
 
     def _result(self, position: int) -> tuple[int, bytes]:
         """Return a finished node's result as an argument: its kind and data."""
@@ -242,6 +256,8 @@ class GraphActor(Actor):
             self._store(node, done.frames)
             if done.worker is not None:
                 done.worker.send(KeepResult(ObjectId(node.task_id)))
+                if node.size >= WORTH_A_PLACE_BYTES:
+                    node.made_by = done.worker
         self._end(node, TaskStatus.SUCCESS, result.payload, done.frames)
         for ready in self._readiness.finish(position):
             self._start(ready)
@@ -272,7 +288,7 @@ class GraphActor(Actor):
         if node.needed_by or node.status is None or not (self._is_complete() or self._is_canceled):
             return
         if node.is_stored:
-            node.is_stored = False
+            node.is_stored, node.made_by = False, None
             self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
         if not node.wanted:
             node.payload = b""

@@ -17,12 +17,15 @@ from scaler.wire.messages import ClientHello, Task, TaskResult, WorkerHello
 
 @message
 class TaskReady:
-    """task -> balancer: I can run. `again`: a worker had me and could not finish me, so I go first."""
+    """task -> balancer: I can run. `again`: a worker had me and could not finish me, so I go first. `near`: the worker
+    on whose node much of what I need is.
+    """
 
     task: ActorRef
     spec: Task
     attempt: int
     again: bool
+    near: ActorRef | None = None
 
 
 @message
@@ -149,12 +152,15 @@ class PlaceReadyTasks:
 
 @message
 class WorkerJoined:
-    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work."""
+    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `node`: the
+    session of my agent, the same for all workers beside me.
+    """
 
     worker: ActorRef
     queue_size: int
     tasks: int
     expected_us: int
+    node: ActorRef
 
 
 @message

@@ -127,9 +127,10 @@ class Durations:
 
 
 class _Load:
-    __slots__ = ("ended", "is_held", "queue_size", "tasks", "work_us")
+    __slots__ = ("ended", "is_held", "node", "queue_size", "tasks", "work_us")
 
-    def __init__(self, queue_size: int, tasks: int, work_us: int) -> None:
+    def __init__(self, queue_size: int, tasks: int, work_us: int, node: object) -> None:
+        self.node = node
         self.ended = 0
         self.is_held = False
         self.queue_size = queue_size
@@ -147,6 +148,8 @@ class Places(Generic[W]):
 
     def __init__(self) -> None:
         self._workers: dict[W, _Load] = {}
+        self._nodes: dict[object, set[W]] = {}
+        """the workers of each node"""
         self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
         """no level below has a worker"""
@@ -161,10 +164,11 @@ class Places(Generic[W]):
     def __contains__(self, worker: W) -> bool:
         return worker in self._workers
 
-    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0) -> None:
-        """Add a worker, or set it anew."""
+    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, node: object = None) -> None:
+        """Add a worker of a node, or set it anew."""
         self.leave(worker)
-        load = self._workers[worker] = _Load(queue_size, tasks, work_us)
+        load = self._workers[worker] = _Load(queue_size, tasks, work_us, node)
+        self._nodes.setdefault(node, set()).add(worker)
         self._tasks += tasks
         self._put(worker, load)
 
@@ -174,6 +178,10 @@ class Places(Generic[W]):
         if load is not None:
             self._tasks -= load.tasks
             self._take_out(worker, load)
+            beside = self._nodes[load.node]
+            beside.remove(worker)
+            if not beside:
+                del self._nodes[load.node]
 
     def free(self, worker: W, tasks: int, work_us: int) -> None:
         """Tasks of a worker have ended, which counted as so much work when they were taken."""
@@ -215,6 +223,22 @@ class Places(Generic[W]):
             levels[level][worker] = load
         else:
             self._with_room -= 1
+        return worker
+
+    def take_near(self, near: W, work_us: int) -> W | None:
+        """The same, but a worker of the node of `near` comes first, if one has room; looks at all workers there."""
+        known, levels = self._workers.get(near), self._levels
+        beside = self._nodes[known.node] if known is not None else ()
+        free = [w for w in beside if (n := self._workers[w].tasks) < len(levels) and w in levels[n]]
+        if not free:
+            return self.take(work_us)
+        worker = min(free, key=lambda each: (self._workers[each].tasks, each is not near))
+        load = self._workers[worker]
+        self._take_out(worker, load)
+        self._tasks += 1
+        load.tasks += 1
+        load.work_us += work_us
+        self._put(worker, load)
         return worker
 
     def free_places(self) -> int:

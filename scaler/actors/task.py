@@ -70,7 +70,12 @@ class Home:
 class TaskActor(Actor):
     """One task."""
 
-    def __init__(self, spec: Task, home: Home) -> None:
+    _near: ActorRef | None = None
+    """the worker on whose node much of what the task needs is; nearly no task has one"""
+
+    def __init__(self, spec: Task, home: Home, near: ActorRef | None = None) -> None:
+        if near is not None:
+            self._near = near
         self._spec = spec
         self._home = home
         self._state = READY
@@ -173,7 +178,7 @@ class TaskActor(Actor):
     def _say_ready(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
         self._attempt += 1
-        self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again))
+        self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again, self._near))
 
     def _enter_withdrawing(self, event: Event) -> None:
         if event is not CANCEL:

@@ -69,9 +69,18 @@ class WorkerProxy(Actor):
     """One worker. `runs` is in the order in which the worker takes them, within a priority."""
 
     def __init__(
-        self, name: str, index: int, connection: Connection, *, outbox: Outbox, balancer: ActorRef, queue_size: int
+        self,
+        name: str,
+        index: int,
+        connection: Connection,
+        *,
+        outbox: Outbox,
+        balancer: ActorRef,
+        queue_size: int,
+        node: ActorRef,
     ) -> None:
         self.name = name
+        self._node = node
         self._index = index
         self._connection = connection
         self._outbox = outbox
@@ -84,7 +93,7 @@ class WorkerProxy(Actor):
         self._join()
 
     def _join(self) -> None:
-        self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load))
+        self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._node))
 
     @property
     def load(self) -> tuple[int, int]:

@@ -27,6 +27,7 @@ operations = st.one_of(
     st.tuples(st.just("give back"), workers, st.just([]), st.integers(0, 4)),
     st.tuples(st.just("level"), workers, st.just([]), st.just(0)),
     st.tuples(st.just("take"), workers, st.lists(works_us, min_size=1, max_size=1), st.just(0)),
+    st.tuples(st.just("take near"), workers, st.lists(works_us, min_size=1, max_size=1), st.just(0)),
 )
 
 
@@ -39,7 +40,7 @@ def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
     held: set[int] = set()
     for name, worker, works, number in story:
         if name == "join":
-            places.join(worker, number, len(works), sum(works))
+            places.join(worker, number, len(works), sum(works), node=worker % 2)
             model[worker] = (number, list(works))
             held.discard(worker)
         elif name == "leave":
@@ -59,7 +60,10 @@ def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
             held |= places.level({}).keys()
         else:
             free = with_room(model, held)
-            taken = places.take(works[0])
+            beside = {each: tasks for each, tasks in free.items() if each % 2 == worker % 2}
+            if name == "take near" and worker in model and beside:
+                free = beside
+            taken = places.take_near(worker, works[0]) if name == "take near" else places.take(works[0])
             assert (taken is None) == (not free)
             if taken is not None:
                 assert free[taken] == min(free.values())

@@ -42,6 +42,7 @@ class Scene:
         self.acceptor, acceptor_ref = bench.recorder()
         self.task, self.task_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
+        _, self.node = bench.recorder()
         self.actor = Balancer(acceptor_ref, rules)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -62,7 +63,7 @@ class Scene:
         self.bench.run()
 
     def join(self, queue_size: int = 1, tasks: int = 0, expected_us: int = 0) -> None:
-        self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us))
+        self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us, self.node))
 
     def free(self, count: int, expected_us: int, measured: dict[ObjectId, tuple[int, int]] | None = None) -> None:
         self.bench.tell(self.balancer, PlacesFreed(self.worker_ref, count, expected_us, measured or {}))
@@ -136,7 +137,7 @@ def test_a_task_tried_again_that_is_asked_waits_once(scene: Scene) -> None:
 def test_tasks_are_spread_over_the_workers(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
     scene.join(queue_size=3)
-    bench.tell(scene.balancer, WorkerJoined(other_ref, 3, 0, 0))
+    bench.tell(scene.balancer, WorkerJoined(other_ref, 3, 0, 0, scene.node))
     scene.ready(1, 2, 3, 4)
     assert (len(scene.placed()), len(scene.placed(other))) == (2, 2)
 
@@ -208,7 +209,7 @@ class Uneven(Scene):
         self.ready(*range(1, 9))
         assert self.placed() == [*range(1, 9)]
         self.other, self.other_ref = bench.recorder()
-        bench.tell(self.balancer, WorkerJoined(self.other_ref, 1000, 0, 0))
+        bench.tell(self.balancer, WorkerJoined(self.other_ref, 1000, 0, 0, self.node))
 
     def asked(self) -> list[int]:
         """Return how many tasks the first worker was asked to give back."""
@@ -290,7 +291,7 @@ def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_i
     scene.learn(OTHER, WORK_AHEAD_US // 2)
     other, other_ref = bench.recorder()
     scene.join(queue_size=1000)
-    bench.tell(scene.balancer, WorkerJoined(other_ref, 1000, 0, 0))
+    bench.tell(scene.balancer, WorkerJoined(other_ref, 1000, 0, 0, scene.node))
     scene.ready(*range(1, 9), function_id=OTHER)
     ours = scene.placed()
     assert (len(ours), len(scene.placed(other))) == (2, 2)
@@ -510,3 +511,16 @@ def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
     simulation.advance(0.25)
     assert client.open == {}
     assert len(agent.started) == 40
+
+
+def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room(bench: Bench) -> None:
+    scene = Scene(bench)
+    far, far_ref = bench.recorder()
+    _, far_node = bench.recorder()
+    scene.join(queue_size=2)
+    bench.tell(scene.balancer, WorkerJoined(far_ref, 1000, 0, 0, far_node))
+    for number in range(1, 6):
+        spec = Task(TaskId(bytes([number]) * 16), SHORT, b"", b"")
+        bench.tell(scene.balancer, TaskReady(scene.task_ref, spec, 1, again=False, near=scene.worker_ref))
+    assert scene.placed() == [1, 2]
+    assert scene.placed(far) == [3, 4, 5]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.graph import BLOCK_BYTES, GraphActor
+from scaler.actors.acceptor import Limits
+from scaler.actors.graph import BLOCK_BYTES, WORTH_A_PLACE_BYTES, GraphActor
+from scaler.actors.policy import Rules
 from scaler.actors.tree import BALANCER
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, argument_block
@@ -69,6 +71,22 @@ def test_the_node_that_has_a_large_result_keeps_it_as_long_as_it_is_needed(simul
     assert first not in agent.kept | other.kept
 
 
+@pytest.mark.parametrize(("size", "is_near"), [(WORTH_A_PLACE_BYTES, True), (WORTH_A_PLACE_BYTES - 1, False)])
+def test_those_who_need_a_very_large_result_run_where_it_was_made(
+    simulation: Simulation, size: int, is_near: bool
+) -> None:
+    """The other worker has become free later, so it would be the next one."""
+    client = simulation.client()
+    client.submit_graph([(), (), (0, 1)], [0, 1, 2])
+    made, awaited, last = client.submitted
+    outcomes = {made: Outcome(payload=b"", frames=(bytes(size),)), awaited: Outcome(seconds=0.3), last: Outcome()}
+    agents = [simulation.agent(1, lambda run: outcomes[run.task_id]) for _ in range(2)]
+    simulation.advance(10.0)
+    places = {run.task_id: agent for agent in agents for run in agent.started}
+    assert places[made] is not places[awaited]
+    assert (places[last] is places[made]) == is_near
+
+
 def test_a_large_result_that_is_wanted_and_needed_outlives_both(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, large)
@@ -116,6 +134,18 @@ def test_a_failure_fails_those_that_need_it_in_the_same_way_and_the_rest_goes_on
     simulation.advance(10.0)
     assert client.statuses() == [TaskStatus.FAILED] * 3 + [TaskStatus.SUCCESS] * 2
     assert {client.results[task_id].payload for task_id in client.submitted[:3]} == {b"why"}
+    leave_and_check(simulation, client)
+
+
+def test_a_node_that_is_refused_fails_what_needs_it() -> None:
+    simulation = Simulation(Limits(rules=Rules(waiting_most=1), per_worker_queue_size=1))
+    client = simulation.client()
+    simulation.agent(1, slow)
+    client.submit_graph([(), (), (), (2,), (0,)], range(5))
+    simulation.advance(1.0)
+    assert client.statuses() == [None, None, TaskStatus.NO_WORKER, TaskStatus.NO_WORKER, None]
+    simulation.advance(200.0)
+    assert [status for status in client.statuses() if status is TaskStatus.SUCCESS] == [TaskStatus.SUCCESS] * 3
     leave_and_check(simulation, client)
 
 

@@ -231,3 +231,29 @@ def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
     places.give_back("stuck", 4, 0)
     assert places.level(seen) == {"moving": 2}
     assert places.unblock({}) == {}
+
+
+class TestNear:
+    def places(self) -> Places[str]:
+        places: Places[str] = Places()
+        for worker, node in (("a0", "a"), ("a1", "a"), ("b0", "b")):
+            places.join(worker, 2, node=node)
+        return places
+
+    def test_the_worker_itself_comes_first_then_those_beside_it_then_anybody(self) -> None:
+        places = self.places()
+        assert [places.take_near("a0", 1) for _ in range(7)] == ["a0", "a1", "a0", "a1", "b0", "b0", None]
+
+    def test_a_worker_that_has_left_is_near_nobody(self) -> None:
+        places = self.places()
+        places.leave("a0")
+        assert {places.take_near("a0", 1) for _ in range(2)} == {"a1", "b0"}
+        assert places.take_near("a1", 1) == "a1"
+
+    def test_it_counts_like_any_other(self) -> None:
+        places = self.places()
+        assert places.take_near("a1", WORK_AHEAD_US) == "a1"
+        assert places.load("a1") == (1, WORK_AHEAD_US)
+        assert places.take_near("a1", 1) == "a0"
+        places.free("a1", 1, WORK_AHEAD_US)
+        assert places.take_near("a1", 1) == "a1"

@@ -66,7 +66,10 @@ class Scene:
             recorder, ref = bench.recorder()
             self.tasks.append(recorder)
             self.refs.append(ref)
-        self.actor = WorkerProxy("alpha", INDEX, LINK, outbox=self.outbox, balancer=balancer_ref, queue_size=100)
+        _, self.node = bench.recorder()
+        self.actor = WorkerProxy(
+            "alpha", INDEX, LINK, outbox=self.outbox, balancer=balancer_ref, queue_size=100, node=self.node
+        )
         self.proxy = bench.dispatcher.spawn(self.actor)
         bench.run()
 
@@ -100,7 +103,7 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.node)]
 
 
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
@@ -227,7 +230,7 @@ def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_w
     scene.assign(0, 1)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.node)]
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
     scene.tell(BalancerRestarted())

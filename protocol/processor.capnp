@@ -16,6 +16,8 @@ struct AgentToProcessor {
       objectResponse @1 :Common.ObjectResponse;
       objectInstruction @2 :Common.ObjectInstruction;
       collectGarbage @3 :CollectGarbage;
+      resumeTask @4 :ResumeTask;
+      endProcessor @5 :EndProcessor;
     }
   }
 }
@@ -28,6 +30,9 @@ struct ProcessorToAgent {
     union {
       processorReady @0 :ProcessorReady;
       runResult @1 :Worker.RunResult;
+      taskSuspended @2 :TaskSuspended;
+      resumeRequest @3 :ResumeRequest;
+      taskResumed @4 :TaskResumed;
     }
   }
 }
@@ -36,6 +41,37 @@ struct CollectGarbage {
   # Between two tasks: run the interpreter's garbage collection, and give memory that is not used back to the system.
   count @0 :UInt32;                    # number of items
   trimAboveBytes @1 :List(UInt64);     # a processor with no more resident memory than this keeps it
+}
+
+struct TaskSuspended {
+  # The task waits for others: the agent may run other tasks of the worker meanwhile, in other processors.
+  count @0 :UInt32;          # number of items
+  number @1 :List(UInt32);   # of the task, counted from 1 in the order in which they were handed to this processor
+  isStuck @2 :Data;          # byte column: 1 = it does not go on before ResumeTask; 0 = another thread of it waits
+}
+
+struct ResumeRequest {
+  # What the task waited for is there. It goes on when it is told to.
+  count @0 :UInt32;          # number of items
+  number @1 :List(UInt32);   # of the task
+}
+
+struct TaskResumed {
+  # No thread of the task waits any more, and it has not waited for permission.
+  count @0 :UInt32;          # number of items
+  number @1 :List(UInt32);   # of the task
+}
+
+struct ResumeTask {
+  # The task may go on.
+  count @0 :UInt32;          # number of items
+  number @1 :List(UInt32);   # of the task
+}
+
+struct EndProcessor {
+  # The processor is not needed any more. It ends, or it is ready again, if clients in it have open tasks.
+  count @0 :UInt32;          # number of items
+  reason @1 :List(Text);     # for the log
 }
 
 struct ProcessorReady {

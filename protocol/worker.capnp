@@ -19,6 +19,8 @@ struct AgentToScheduler {
       objectKept @5 :ObjectKept;
       processorGone @6 :ProcessorGone;
       balanceResponse @7 :BalanceResponse;
+      runSuspended @8 :RunSuspended;
+      runResumed @9 :RunResumed;
     }
   }
 }
@@ -111,6 +113,23 @@ struct ObjectKept {
   # The agent is back on a new connection and still has a copy of the object. Answered by a delete if it is not needed.
   count @0 :UInt32;    # number of items
   objectId @1 :Data;   # id column: the objects
+}
+
+struct RunSuspended {
+  # The task waits for others, its children most likely, and gives up its place at the worker. Said again on a new
+  # connection, as long as it waits. Its end needs no RunResumed.
+  count @0 :UInt32;           # number of items
+  taskId @1 :Data;            # id column: the tasks
+  worker @2 :List(UInt16);    # the worker
+  attempt @3 :List(UInt32);   # as in RunTask
+}
+
+struct RunResumed {
+  # The task goes on and takes its place again.
+  count @0 :UInt32;           # number of items
+  taskId @1 :Data;            # id column: the tasks
+  worker @2 :List(UInt16);    # the worker
+  attempt @3 :List(UInt32);   # as in RunTask
 }
 
 struct ResultsReceived {

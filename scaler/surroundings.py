@@ -1,14 +1,19 @@
 """Surroundings: what a client should know of the process it is in: nothing, or that this process runs tasks.
 
-Set once by a processor, before its first task; read by clients. It lies below both, because neither imports the other.
-A process that was forked from one that runs tasks runs none itself. Must never: import anything that is not below it.
+Set once by a processor, before its first task; read by clients, which say here when a thread has to wait for other
+tasks: then the task gives up its place. It lies below both, because neither imports the other. A process that was
+forked from one that runs tasks runs none itself. Must never: import anything that is not below it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
-from scaler.ids import NO_ID
+from scaler.ids import NO_ID, TaskId
+
+_NOTHING_HAPPENS = nullcontext()
 
 
 class Surroundings:
@@ -31,8 +36,33 @@ class Surroundings:
         """The priority of tasks that are submitted now: one more than that of the task that is executed."""
         return 0
 
+    def wait(self) -> AbstractContextManager[None]:
+        """Return what to hold while this thread waits for other tasks. To leave it may take until there is a place."""
+        return _NOTHING_HAPPENS
+
+    def expect(self) -> Callable[[], None]:
+        """Say that something in this task may be waiting for other tasks, where nobody can see that.
+
+        Returns:
+            what to call, once or more often, when that is over.
+        """
+        return _nothing
+
+    def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
+        """Say that the task that is executed has submitted one, to be cancelled with it."""
+
+    def keep_while(self, is_needed: Callable[[], bool]) -> None:
+        """Ask for this process not to be ended while `is_needed` returns true."""
+
+
+def _nothing() -> None:
+    pass
+
 
 current = Surroundings()
+
+connect: Callable[[], None] = _nothing
+"""Makes the connection that clients in tasks will most likely need. Set by the clients, which alone know how."""
 
 
 def enter(surroundings: Surroundings) -> None:

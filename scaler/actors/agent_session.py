@@ -40,6 +40,8 @@ from scaler.wire.messages import (
     ProcessorsGone,
     RunCancel,
     RunResults,
+    RunsResumed,
+    RunsSuspended,
     WorkerHeartbeatEcho,
     WorkerHeartbeats,
 )
@@ -118,6 +120,18 @@ class AgentSession(Session):
         for worker, batch in by_worker.items():
             if worker < len(self._workers):
                 self._workers[worker].send(batch)
+
+    @handles(RunsSuspended)
+    def _suspended(self, batch: RunsSuspended) -> None:
+        for run in batch:
+            if run.worker < len(self._workers):
+                self._workers[run.worker].send(RunsSuspended([run]))
+
+    @handles(RunsResumed)
+    def _go_on(self, batch: RunsResumed) -> None:
+        for run in batch:
+            if run.worker < len(self._workers):
+                self._workers[run.worker].send(RunsResumed([run]))
 
     @handles(ObjectRequests)
     def _requests(self, batch: ObjectRequests) -> None:

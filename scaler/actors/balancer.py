@@ -29,6 +29,7 @@ from scaler.actors.messages import (
     LookForStuck,
     PlaceReadyTasks,
     PlacesFreed,
+    PlacesTaken,
     ReturnTasks,
     TaskNotWaiting,
     TaskReady,
@@ -125,6 +126,10 @@ class Balancer(Actor):
         for function_id in returned.function_ids:
             self._durations.doubt(function_id)
         self._places.give_back(returned.worker, returned.count, returned.expected_us)
+
+    @handles(PlacesTaken)
+    def _places_taken(self, taken: PlacesTaken) -> None:
+        self._places.take_again(taken.worker, taken.count, taken.expected_us)
 
     def _place_soon(self) -> None:
         if not self._will_place:

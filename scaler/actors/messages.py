@@ -224,6 +224,15 @@ class TasksReturned:
 
 
 @message
+class PlacesTaken:
+    """worker proxy -> balancer: so many of my tasks that were freed because they waited go on, of so much work."""
+
+    worker: ActorRef
+    count: int
+    expected_us: int
+
+
+@message
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: tell me again what waits and who is free."""
 

@@ -204,6 +204,10 @@ class Places(Generic[W]):
         load.work_us = max(0, load.work_us - work_us)
         self._put(worker, load)
 
+    def take_again(self, worker: W, tasks: int, work_us: int) -> None:
+        """Tasks of a worker that were freed go on. They need no room: a worker may have more tasks than places then."""
+        self.give_back(worker, -tasks, -work_us)
+
     def take(self, work_us: int) -> W | None:
         """Give a task of so much work to the worker with the fewest tasks. Returns it, or None if nobody has room."""
         if not self._with_room:

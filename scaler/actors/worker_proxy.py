@@ -14,6 +14,7 @@ from scaler.actors.messages import (
     CancelRun,
     KeepResult,
     PlacesFreed,
+    PlacesTaken,
     Resumed,
     ReturnTasks,
     RunLost,
@@ -36,6 +37,10 @@ from scaler.wire.messages import (
     ObjectInstruction,
     RunCancel,
     RunResults,
+    RunResumed,
+    RunsResumed,
+    RunsSuspended,
+    RunSuspended,
     RunTask,
     Task,
     TaskStatus,
@@ -50,7 +55,7 @@ Measured = dict[ObjectId, tuple[int, int]]
 class Run:
     """One attempt of a task at this worker."""
 
-    __slots__ = ("attempt", "canceled", "expected_us", "places", "spec", "task")
+    __slots__ = ("attempt", "canceled", "expected_us", "lent_places", "lent_us", "places", "spec", "task")
 
     def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int) -> None:
         self.task = task
@@ -61,6 +66,8 @@ class Run:
         self.places = 1
         """the tasks that it counts for: one, and later attempts of the task that came here meanwhile. They keep their
         places until this one has ended, or the balancer would send the task here again at once, for ever"""
+        self.lent_places = self.lent_us = 0
+        """what it counted for when it began to wait for other tasks: others may have that until it goes on"""
         self.canceled = False
         """the worker has been told to stop it; said again when the agent comes back, for it may not have heard"""
 
@@ -99,7 +106,7 @@ class WorkerProxy(Actor):
     def load(self) -> tuple[int, int]:
         """How many places are taken, and by how much work."""
         runs = self._runs.values()
-        return sum(run.places for run in runs), sum(run.expected_us for run in runs)
+        return sum(run.places - run.lent_places for run in runs), sum(run.expected_us - run.lent_us for run in runs)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
@@ -158,8 +165,8 @@ class WorkerProxy(Actor):
             if run is None or run.attempt != result.attempt:
                 continue  # sent twice, or of an attempt that was given up
             del runs[result.task_id]
-            freed += run.places
-            expected_us += run.expected_us
+            freed += run.places - run.lent_places
+            expected_us += run.expected_us - run.lent_us
             if result.status in _OWN_END:
                 if run.spec.function_id != function_id:
                     _add(measured, function_id, duration_us, ended)
@@ -175,7 +182,7 @@ class WorkerProxy(Actor):
     @handles(ReturnTasks)
     def _return_tasks(self, wish: ReturnTasks) -> None:
         """Ask for those that the worker would take last. They are mine until it gives them back."""
-        behind = [run for run in self._runs.values() if not run.canceled][1:]
+        behind = [run for run in self._runs.values() if not (run.canceled or run.lent_places)][1:]
         behind.sort(key=lambda run: run.spec.priority, reverse=True)
         for run in behind[-wish.count :]:
             self._outbox.put(self._connection, BalanceRequest(run.spec.task_id, self._index, run.attempt))
@@ -196,16 +203,42 @@ class WorkerProxy(Actor):
         if count:
             self._balancer.send(TasksReturned(self.actor_ref, count, expected_us, function_ids))
 
+    @handles(RunsSuspended)
+    def _suspended(self, batch: RunsSuspended) -> None:
+        for suspended in batch:
+            run = self._run_of(suspended)
+            if run is not None and not run.lent_places:
+                run.lent_places, run.lent_us = run.places, run.expected_us
+                self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
+
+    @handles(RunsResumed)
+    def _goes_on(self, batch: RunsResumed) -> None:
+        for resumed in batch:
+            run = self._run_of(resumed)
+            if run is not None:
+                self._take_back(run)
+
+    def _run_of(self, news: RunSuspended | RunResumed) -> Run | None:
+        run = self._runs.get(news.task_id)
+        return run if run is not None and run.attempt == news.attempt else None
+
+    def _take_back(self, run: Run) -> None:
+        if run.lent_places:
+            self._balancer.send(PlacesTaken(self.actor_ref, run.lent_places, run.lent_us))
+            run.lent_places = run.lent_us = 0
+
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
         """The agent is back on a new connection: send again what it never got, stop what it should not have.
 
-        `held` names the tasks of this worker that the agent still has, or whose results it sends again.
+        `held` names the tasks of this worker that the agent still has, or whose results it sends again. Which of them
+        wait for others it says anew.
         """
         self._connection = resumed.connection
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
         for task_id, run in self._runs.items():
+            self._take_back(run)
             if run.canceled:  # if it never got the order, it says so
                 self._outbox.put(self._connection, RunCancel(task_id, self._index, run.attempt))
             elif held.get(task_id) != run.attempt:
@@ -239,6 +272,7 @@ class WorkerProxy(Actor):
         suspects: set[ActorRef] = set()
         if was_lost and runs:  # what ran is the oldest, or one that was put before it
             suspects = {next(iter(runs)).task, max(runs, key=lambda run: run.spec.priority).task}
+            suspects |= {run.task for run in runs if run.lent_places}
         for run in runs:
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
         self._runs = {}

@@ -263,7 +263,8 @@ class Client:
         if not block:
             return futures
         try:
-            return {key: future.result() for key, future in futures.items()}
+            with surroundings.current.wait():
+                return {key: future.result() for key, future in futures.items()}
         except (KeyboardInterrupt, SystemExit):
             for future in futures.values():
                 future.cancel()
@@ -342,6 +343,14 @@ def _shared_link(address: str, seconds: Seconds) -> Link:
         link = _shared_links[address, seconds] = Link(check_address(address), ClientId(random_id()), *seconds)
         weakref.finalize(link, _finalize, link, None, os.getpid())  # at the end of the program: it lives as long
     return link
+
+
+def _connect() -> None:
+    """In a process that will run nested tasks: have a connection before the first one needs it."""
+    Client()
+
+
+surroundings.connect = _connect
 
 
 def _arrive(*settings: Any) -> Client:

@@ -20,6 +20,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from scaler import surroundings
 from scaler.client.open_work import MakeError, Receiver
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
@@ -97,6 +98,22 @@ class Arrival(Future[Frames]):
         self.set_exception(make_error())
 
 
+class _Waiters(list[Any]):
+    """Where `concurrent.futures.wait` and `as_completed` leave a note as long as they wait for the future."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ends: dict[int, Callable[[], None]] = {}
+
+    def append(self, waiter: Any) -> None:
+        super().append(waiter)
+        self._ends[id(waiter)] = surroundings.current.expect()
+
+    def remove(self, waiter: Any) -> None:
+        super().remove(waiter)
+        self._ends.pop(id(waiter))()
+
+
 class _UnreadError(Exception):
     """Stands for the exception of a task until somebody asks for it."""
 
@@ -118,6 +135,8 @@ class ScalerFuture(Future[Any]):
         self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
     ) -> None:
         super().__init__()
+        if surroundings.current.task:
+            self._waiters = _Waiters()  # a list of the standard library's own
         self.task_id = task_id
         self.name = name
         self._link = link
@@ -200,6 +219,10 @@ class ScalerFuture(Future[Any]):
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is, else in a thread for callbacks."""
         self._is_wanted = True
+        if surroundings.current.task and not self.done():
+            # Nobody can see who waits for the callback: an event loop, or a queue that it fills.
+            end_of_wait = surroundings.current.expect()
+            super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -277,7 +300,12 @@ class ScalerFuture(Future[Any]):
     def _wait(self, timeout: float | None) -> None:
         """Wait for the end. Raises as `concurrent.futures.Future.exception`."""
         self._link.check_process()
-        super().exception(timeout)
+        here = surroundings.current
+        if here.task and not self.done():
+            with here.wait():
+                super().exception(timeout)
+        else:
+            super().exception(timeout)
 
     def _is_stored(self) -> bool:
         raw = self._raw
@@ -312,7 +340,8 @@ class ScalerFuture(Future[Any]):
                 arrival = self._arrival = Arrival()
                 self._link.fetch(ObjectId(self.task_id), arrival)
         try:
-            frames = arrival.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            with surroundings.current.wait():
+                frames = arrival.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
         finally:
             if arrival.done() and arrival.exception() is not None:
                 self._arrival = None  # the next one who asks may have better luck

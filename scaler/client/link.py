@@ -110,6 +110,9 @@ class Link:
         self._scheduler_id = SchedulerId(NO_ID)
         self._patience = Patience(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds)
         self.bad_message_count = 0
+        self._is_nested = address == surroundings.current.address
+        if self._is_nested:
+            surroundings.current.keep_while(self._work.is_waiting)
         _links.add(self)
         # Before the thread starts: a thread that is made by the first submit would be part of its cost.
         self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
@@ -121,6 +124,8 @@ class Link:
         """Send a task."""
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
+        if self._is_nested:
+            surroundings.current.submitted(entry[0].task_id, self.cancel)
         if self._is_idle():
             with self._turn:
                 if self._is_idle():
@@ -131,6 +136,9 @@ class Link:
     def submit_graph(self, graph: OpenGraph) -> None:
         """Send a graph."""
         self.check_open()
+        if self._is_nested:
+            for task_id in graph.sinks:
+                surroundings.current.submitted(task_id, self.cancel)
         self._inbox.put(_Request(partial(self._work.add_graph, graph), graph))
 
     def _is_idle(self) -> bool:
@@ -336,8 +344,8 @@ class Link:
         hello = ClientHello(
             PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self.client_id
         )
-        here = surroundings.current
-        if self.address == here.address:
+        if self._is_nested:
+            here = surroundings.current
             hello = dataclasses.replace(hello, nest_id=here.nest_id, processor=here.processor)
         self._connection.send([hello])
 

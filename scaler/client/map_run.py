@@ -162,7 +162,8 @@ class MapRun:
         seconds = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
         if self._progress is not None:
             seconds = REDRAW_SECONDS if seconds is None else min(seconds, REDRAW_SECONDS)
-        self._wake.wait(seconds)
+        with surroundings.current.wait():
+            self._wake.wait(seconds)
 
     def _is_ready(self) -> bool:
         n_arrived = len(self._arrived) + len(self._arrived_frames)

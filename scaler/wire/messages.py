@@ -471,6 +471,32 @@ class RunResults(Batch[RunResult], item=RunResult):
 
 
 @message
+class RunSuspended:
+    """The task waits for others and gives up its place. Said again on a new connection, while it waits."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+
+
+class RunsSuspended(Batch[RunSuspended], item=RunSuspended):
+    pass
+
+
+@message
+class RunResumed:
+    """The task does not wait any more and takes its place again."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+
+
+class RunsResumed(Batch[RunResumed], item=RunResumed):
+    pass
+
+
+@message
 class ResultsReceived:
     """The scheduler has so many results of this connection; the agent may forget them."""
 
@@ -562,6 +588,64 @@ class ProcessorsReady(Batch[ProcessorReady], item=ProcessorReady):
     pass
 
 
+@message
+class TaskSuspended:
+    """The task waits for others: the agent may run other tasks in its place."""
+
+    number: U32
+    """of the task, counted from 1 in the order in which they were handed to this processor"""
+    is_stuck: U8
+    """1: it does not go on before it is told to; 0: some other thread of it waits, and it may go on as it likes"""
+
+
+class TasksSuspended(Batch[TaskSuspended], item=TaskSuspended):
+    pass
+
+
+@message
+class ResumeRequest:
+    """What the task waited for is there: it asks to go on, and waits for `ResumeTask`."""
+
+    number: U32
+
+
+class ResumeRequests(Batch[ResumeRequest], item=ResumeRequest):
+    pass
+
+
+@message
+class TaskResumed:
+    """No thread of the task waits any more; it did not ask."""
+
+    number: U32
+
+
+class TasksResumed(Batch[TaskResumed], item=TaskResumed):
+    pass
+
+
+@message
+class ResumeTask:
+    """The task may go on."""
+
+    number: U32
+
+
+class ResumeTasks(Batch[ResumeTask], item=ResumeTask):
+    pass
+
+
+@message
+class EndProcessor:
+    """The processor is not needed any more and ends; unless clients in it have open tasks, then it is ready again."""
+
+    reason: Text
+
+
+class EndProcessors(Batch[EndProcessor], item=EndProcessor):
+    pass
+
+
 @dataclass(frozen=True)
 class Direction:
     """The messages that may travel one way, and the schema's name for the union of them."""
@@ -617,6 +701,8 @@ AGENT_TO_SCHEDULER = Direction(
         ObjectsKept,
         ProcessorsGone,
         BalanceResponses,
+        RunsSuspended,
+        RunsResumed,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -637,9 +723,14 @@ SCHEDULER_TO_AGENT = Direction(
     ),
 )
 AGENT_TO_PROCESSOR = Direction(
-    "AgentToProcessor", "processor", 5, (RunTasks, ObjectResponses, ObjectInstructions, CollectGarbageBatch)
+    "AgentToProcessor",
+    "processor",
+    5,
+    (RunTasks, ObjectResponses, ObjectInstructions, CollectGarbageBatch, ResumeTasks, EndProcessors),
 )
-PROCESSOR_TO_AGENT = Direction("ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults))
+PROCESSOR_TO_AGENT = Direction(
+    "ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults, TasksSuspended, ResumeRequests, TasksResumed)
+)
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_CLIENT,

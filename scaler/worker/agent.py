@@ -29,7 +29,7 @@ from scaler.worker.garbage_collector import GarbageCollector
 from scaler.worker.link import Link
 from scaler.worker.messages import Leave
 from scaler.worker.object_cache import ObjectCache
-from scaler.worker.processor_pool import processor_pool
+from scaler.worker.processor_pool import Pool
 from scaler.worker.slot import Slot
 
 logger = logging.getLogger(__name__)
@@ -102,9 +102,11 @@ def _tree(shell: Shell, edge: Edge, config: ClusterConfig, names: tuple[str, ...
 
     def slot_spec(index: int) -> ChildSpec:
         name, limit_seconds = names[index], config.task_timeout_seconds
-        return ChildSpec(
-            f"slot-{index}", Slot, lambda peers: Slot(name, peers["link"], peers["objects"], limit_seconds)
-        )
+
+        def slot(peers: Peers) -> Slot:
+            return Slot(name, index, peers["link"], peers["objects"], peers["pool"], limit_seconds)
+
+        return ChildSpec(f"slot-{index}", Slot, slot)
 
     def garbage_collector(slots: tuple[ActorRef, ...]) -> GarbageCollector:
         return GarbageCollector(slots, config.garbage_collect_interval_seconds, config.trim_memory_threshold_bytes)
@@ -112,7 +114,7 @@ def _tree(shell: Shell, edge: Edge, config: ClusterConfig, names: tuple[str, ...
     return Supervisor(
         (
             ChildSpec("objects", ObjectCache, lambda peers: ObjectCache(peers["link"], slots(peers))),
-            ChildSpec("pool", Supervisor, lambda peers: processor_pool(shell, config, names, slots(peers), nest_id)),
+            ChildSpec("pool", Pool, lambda peers: Pool(shell, config, names, slots(peers), nest_id)),
             *map(slot_spec, range(len(names))),
             ChildSpec("garbage collector", GarbageCollector, lambda peers: garbage_collector(slots(peers))),
             ChildSpec("link", Link, link),

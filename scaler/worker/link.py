@@ -49,6 +49,9 @@ from scaler.wire.messages import (
     RunCancels,
     RunResult,
     RunResults,
+    RunsResumed,
+    RunsSuspended,
+    RunSuspended,
     RunTask,
     RunTasks,
     TaskStatus,
@@ -144,6 +147,8 @@ class Link(Actor):
         self._end = end
         self._node_id = random_id()
         self._nest_id = nest_id
+        self._suspended: dict[TaskId, RunSuspended] = {}
+        """tasks at the slots that wait for others"""
         self._gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
         self._scheduler_id = NO_ID
         self._state = _State.AWAY
@@ -254,7 +259,7 @@ class Link(Actor):
             self._objects.send(SayWhatIsKept())
         self._door.say(list(self._unacknowledged))
         self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
-        self._door.say(list(self._gone))
+        self._door.say([*self._gone, *self._suspended.values()])
 
     @handles(_HeartbeatDue)
     def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
@@ -353,7 +358,7 @@ class Link(Actor):
         for task in self._open.values():
             by_slot.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
             self._dropped.add((task.task_id, task.worker, task.attempt))
-        self._open = {}
+        self._open, self._suspended = {}, {}
         for worker, cancels in by_slot.items():
             self._slots[worker].send(cancels)
 
@@ -363,10 +368,12 @@ class Link(Actor):
 
     @handles(RunResults)
     def _results(self, results: RunResults) -> None:
-        known = self._open
+        known, suspended = self._open, self._suspended
         if self._dropped:
             results = self._without_dropped(results)
         for result in results:
+            if suspended:
+                suspended.pop(result.task_id, None)
             task = known.pop(result.task_id, None)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here
@@ -382,6 +389,20 @@ class Link(Actor):
             else:
                 wanted.append(result)
         return wanted
+
+    @handles(RunsSuspended)
+    def _runs_suspended(self, batch: RunsSuspended) -> None:
+        waiting = [run for run in batch if run.task_id in self._open]
+        self._suspended.update((run.task_id, run) for run in waiting)
+        if self._state is _State.UP:
+            self._door.say(waiting)
+
+    @handles(RunsResumed)
+    def _runs_resumed(self, batch: RunsResumed) -> None:
+        for resumed in batch:
+            self._suspended.pop(resumed.task_id, None)
+        if self._state is _State.UP:
+            self._door.say(batch)
 
     def _give(self, results: list[RunResult]) -> None:
         self._unacknowledged.extend(results)

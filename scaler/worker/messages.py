@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
     from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
-    from scaler.wire.messages import RunTask
+    from scaler.wire.messages import RunResults, RunTask
     from scaler.worker.progress import Progress
 
 
@@ -119,12 +119,36 @@ class CollectionDue:
 
 
 @message
+class AddProcessor:
+    """slot -> pool: I need one more."""
+
+    slot: int
+
+
+@message
+class ProcessorComing:
+    """It is being started."""
+
+    number: int
+    is_extra: bool
+
+
+@message
+class ProcessorNotComing:
+    """It has ended before it was up."""
+
+    number: int
+
+
+@message
 class ProcessorUp:
     """A new processor waits for work."""
 
     number: int
     processor: ActorRef
     progress: Progress
+    is_extra: bool
+    """a slot has asked for it: when it ends, no other one is started"""
 
 
 @message
@@ -136,6 +160,61 @@ class ProcessorDown:
     """the number of the task that was being executed, counted from 1 for each processor; 0: none"""
     reason: str
     """how it ended: a part of a sentence"""
+
+
+@message
+class ProcessorStays:
+    """It was to end and does not, because it is needed."""
+
+    number: int
+
+
+@message
+class TasksFinished:
+    number: int
+    results: RunResults
+
+
+@message
+class TaskWaits:
+    """A task waits for others."""
+
+    number: int
+    task: int
+    """counted from 1 for each processor"""
+    is_stuck: bool
+    """it does not go on before it is told to"""
+
+
+@message
+class TaskAsks:
+    """What a task waited for is there."""
+
+    number: int
+    task: int
+
+
+@message
+class TaskGoesOn:
+    """No thread of the task waits any more."""
+
+    number: int
+    task: int
+
+
+@message
+class ResumeProcessor:
+    """Let the task go on."""
+
+    number: int
+    task: int
+
+
+@message
+class DismissProcessor:
+    """It is not needed any more."""
+
+    number: int
 
 
 @message
@@ -184,6 +263,7 @@ class StartProcess:
     processor: ActorRef
     channel: int
     progress: int
+    is_extra: bool
 
 
 @message

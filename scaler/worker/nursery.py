@@ -23,9 +23,9 @@ from typing import NoReturn
 
 from scaler.config import ClusterConfig
 from scaler.worker import processor
-from scaler.worker.processor import Birth
+from scaler.worker.waiting import Birth
 
-REQUEST = struct.Struct("<BI16s")
+REQUEST = struct.Struct("<BI16s?")
 """what is asked (START, KILL, INTERRUPT), of which processor, and the nest id; START carries two descriptors"""
 START, KILL, INTERRUPT = 1, 2, 3
 REPORT = struct.Struct("<BIi")
@@ -77,9 +77,9 @@ class Nursery:
             request += self._agent.recv(REQUEST.size - len(request)) or b""
         if not request:
             raise EOFError
-        kind, number, nest_id = REQUEST.unpack(request)
+        kind, number, nest_id, is_extra = REQUEST.unpack(request)
         if kind == START:
-            self._start(Birth(number, nest_id), descriptors, not_for_children)
+            self._start(Birth(number, nest_id, is_extra), descriptors, not_for_children)
         elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
             if kind == KILL:
                 _kill_group(self._pids[number])

@@ -3,15 +3,14 @@
 The agent's slot writes to it over the channel: objects, then tasks that need them. It answers each task with one
 result, in the order of the tasks, and says in the progress page which task it executes.
 
-    channel --> objects, tasks --> arguments --> call --> result --> unsent --> channel
+    line --> objects, tasks --> arguments --> call --> result --> line
 
-Results leave when the handed tasks are done or some milliseconds after the first; a second thread sees to that while
-a task goes on for long, and sleeps for good while there is nothing to send.
+What the clients in its tasks need to know, and what it means that a task waits, is in `waiting.py`.
 
 A task that is not wanted any more is interrupted: the agent names it in the progress page and sends a signal, whose
 handler raises `TaskInterrupt` in the main thread, in the middle of that task and nowhere else.
 
-Must never: let an exception of a task out of that task's result, or write to the channel without the lock.
+Must never: let an exception of a task out of that task's result.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ import signal
 import socket
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
 from functools import partial
-from time import monotonic_ns, perf_counter_ns, sleep
+from time import monotonic_ns, perf_counter_ns
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
+from scaler import surroundings
 from scaler.config import ClusterConfig
-from scaler.errors import DeserializeObjectError, ProtocolError, TaskInterrupt
+from scaler.errors import DeserializeObjectError, TaskInterrupt
 from scaler.ids import ObjectId
 from scaler.process.logs import LineWriter, set_up_logging
 from scaler.process.memory import give_back_memory
@@ -51,12 +50,9 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
-from scaler.surroundings import Surroundings, enter
-from scaler.wire.codec import decode, encode
 from scaler.wire.messages import (
-    AGENT_TO_PROCESSOR,
-    PROCESSOR_TO_AGENT,
     CollectGarbageBatch,
+    EndProcessors,
     ObjectInstructions,
     ObjectResponses,
     ProcessorReady,
@@ -67,51 +63,40 @@ from scaler.wire.messages import (
 )
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.failure import describe_failure, describe_stack
+from scaler.worker.line import Line
 from scaler.worker.meter import Meter
 from scaler.worker.progress import Progress
+from scaler.worker.waiting import Birth, Waiting
 
 logger = logging.getLogger(__name__)
 
-SEND_AFTER_NS = 2_000_000
-"""A result waits no longer than this for those of the next tasks, between tasks."""
-TICK_SECONDS = 0.003
-"""How often the flusher looks for unsent results while tasks run."""
-IDLE_TICKS = 8
-"""After so many ticks without an unsent result the flusher sleeps until it is woken."""
 LONGEST_US = 2**32 - 1
 INTERRUPT_SIGNAL = signal.SIGURG
 """By default it is ignored, so it harms no process that does not expect it."""
 _IMPORTS = "<frozen importlib._bootstrap>"
 
 
-class Birth(NamedTuple):
-    """What a process is told when it is made a processor."""
-
-    number: int
-    """never used again by its agent"""
-    nest_id: bytes
-    """what its clients show the scheduler"""
-
-
-class Processor(Surroundings):
-    """The main loop, and what the clients in its tasks find around them."""
+class Processor:
+    """The main loop."""
 
     def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
-        self.processor, self.nest_id = birth
-        self.address = config.address
-        self._has_limit = config.task_timeout_seconds > 0
-        self._task: RunTask | None = None
-        self._channel = channel
         self._words = progress.words
+        self._line = Line(channel)
+        self.waiting = Waiting(birth, config.address, progress.words, self._line.say, self._line.await_permission)
+        self._has_limit = config.task_timeout_seconds > 0
+        self._is_extra = birth.is_extra
+        self._is_over = False
+        self._take: dict[type, Callable[[Any], None]] = {
+            RunTasks: self._run_tasks,
+            ObjectResponses: self._store,
+            ObjectInstructions: self._forget,
+            CollectGarbageBatch: self._collect_garbage,
+            EndProcessors: self._end,
+        }
         self._number = 0
         self._objects: dict[ObjectId, Frames] = {}
         self._values: dict[ObjectId, Any] = {}
         self._functions: dict[ObjectId, tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]] = {}
-        self._unsent: deque[RunResult] = deque()
-        self._first_unsent_ns = 0
-        self._lock = threading.Lock()
-        self._has_results = threading.Event()
-        self._is_flusher_asleep = True
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._may_interrupt = False
@@ -126,41 +111,21 @@ class Processor(Surroundings):
             after_task: called after each task; it must not raise.
         """
         self._after_task = after_task
-        threading.Thread(target=self._flush_now_and_then, name="scaler-flusher", daemon=True).start()
+        self._line.start()
         with contextlib.suppress(ChannelClosedError):
-            self._send([ProcessorReady(os.getpid())])
-            while True:
-                for header, frames in self._channel.receive():
-                    self._take(header, frames)
+            self._line.say([ProcessorReady(os.getpid())])
+            if self._is_extra:
+                surroundings.connect()
+            for batch in self._line.hear():
+                self._take[type(batch)](batch)
+                if self._is_over:
+                    return
 
-    # For the clients in its tasks
-
-    @property
-    def task(self) -> int:
-        return int(self._words[0])
-
-    @property
-    def child_priority(self) -> int:
-        return 0 if self._task is None else self._task.priority + 1
-
-    # From the agent
-
-    def _take(self, header: bytes, frames: list[memoryview]) -> None:
-        try:
-            batches = decode(AGENT_TO_PROCESSOR, header, frames)
-        except ProtocolError:
-            logger.exception("a message of the agent cannot be read")  # both ends are one package: cannot happen
-            os._exit(70)
-        for batch in batches:
-            kind = type(batch)
-            if kind is RunTasks:
-                self._run_tasks(batch)  # type: ignore[arg-type]
-            elif kind is ObjectResponses:
-                self._store(batch)  # type: ignore[arg-type]
-            elif kind is ObjectInstructions:
-                self._forget(batch)  # type: ignore[arg-type]
-            elif kind is CollectGarbageBatch:
-                self._collect_garbage(batch)  # type: ignore[arg-type]
+    def _end(self, _end: EndProcessors) -> None:
+        if self.waiting.is_needed():
+            self._line.say([ProcessorReady(os.getpid())])
+        else:
+            self._is_over = True
 
     # Objects
 
@@ -199,7 +164,8 @@ class Processor(Surroundings):
     # Tasks
 
     def _run_tasks(self, tasks: RunTasks) -> None:
-        words, unsent, after_task, has_limit = self._words, self._unsent, self._after_task, self._has_limit
+        words, put, after_task, waiting = self._words, self._line.put, self._after_task, self.waiting
+        has_limit = self._has_limit
         number = self._number
         last = number + len(tasks)
         for task in tasks:
@@ -210,20 +176,14 @@ class Processor(Surroundings):
             if words[1] < number <= words[2]:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
             else:
-                self._task = task
+                waiting.priority = task.priority
                 result = self._run(task)
+                waiting.forget_children()
                 after_task()
-            unsent.append(result)
-            now_ns = perf_counter_ns()
-            if len(unsent) == 1:
-                self._first_unsent_ns = now_ns
-                if self._is_flusher_asleep and number < last:
-                    self._has_results.set()
-            elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
-                self._send_results()
+            put(result, number == last)
         words[0] = 0
         self._number = number
-        self._send_results()
+        self._line.send_results()
 
     def _run(self, task: RunTask) -> RunResult:
         status, payload = TaskStatus.SUCCESS, b""
@@ -288,6 +248,7 @@ class Processor(Surroundings):
         Processes that it has started and not waited for shall not outlive it. They end with this one, and so it ends.
         """
         self._was_interrupted = False
+        self.waiting.cancel_children()
         if self._is_logging:
             logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
         where = self._interrupted_at.encode()
@@ -295,39 +256,9 @@ class Processor(Surroundings):
         result = RunResult(task.task_id, task.worker, task.attempt, status, where, duration_us, (), profile)
         if _has_children():
             logger.info("an interrupted task has left processes behind: this processor ends with them")
-            self._unsent.append(result)
-            self._send_results()
+            self._line.say([result])
             os._exit(0)
         return result
-
-    # Results
-
-    def _send_results(self) -> None:
-        with self._lock:
-            unsent = self._unsent
-            results = [unsent.popleft() for _ in range(len(unsent))]
-            if results:
-                self._send(results)
-
-    def _send(self, items: list[Any]) -> None:
-        for header, frames in encode(PROCESSOR_TO_AGENT, items):
-            self._channel.send(header, frames)
-
-    def _flush_now_and_then(self) -> None:
-        """The second thread: while tasks run, a result waits for no more than a tick."""
-        with contextlib.suppress(ChannelClosedError):
-            while True:
-                self._is_flusher_asleep = True
-                self._has_results.wait()
-                self._has_results.clear()
-                self._is_flusher_asleep = False
-                idle_ticks = 0
-                while idle_ticks < IDLE_TICKS:
-                    sleep(TICK_SECONDS)
-                    idle_ticks = 0 if self._unsent else idle_ticks + 1
-                    if self._unsent:
-                        self._send_results()
-        os._exit(0)  # the agent is gone
 
 
 def _read_value(data: bytes) -> Any:
@@ -405,6 +336,6 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
     processor = Processor(Channel(connection), progress, birth, config)
-    enter(processor)
     signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
+    surroundings.enter(processor.waiting)
     processor.run(after_task)

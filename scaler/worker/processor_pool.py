@@ -1,16 +1,18 @@
 """The processors of a node as supervised children: for each worker slot an actor that owns one process and its channel.
 
-    Supervisor (rest for one)
+    Pool (rest for one)
       ProcessStarter                   the nursery process, which forks; when it is lost, so are all processors
-      Supervisor (one for one)
-        Processor 0 .. n-1             up -> slot's work -> down, and a new one starts
+      Processors (one for one)
+        Processor 0 .. n-1             coming -> up -> slot's work -> down, and a new one starts
+        extra processors               the same, for slots that asked for more: no new one starts
 
 A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge,
 for a task that kills its processor is not the node's failure. One that never gets ready is a failure: back-off, and
 too many end the agent.
 
-Slots write to the processors (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `InterruptProcessor`,
-`KillProcessor`); those send them what became of it.
+Slots write to the pool (`AddProcessor`) and to the processors (`HandTasks`, `HandObject`, `DropObjects`,
+`CleanProcessor`, `ResumeProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`); those send them what
+became of it.
 
 Must never: block on a processor.
 """
@@ -25,10 +27,12 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
-from scaler.actors.kit import Actor, ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor, handles
+from scaler.actors.kit import Actor, ActorRef, ChildSpec, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.config import ClusterConfig
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID
@@ -40,14 +44,22 @@ from scaler.wire.messages import (
     PROCESSOR_TO_AGENT,
     Batch,
     CollectGarbage,
+    EndProcessor,
     InstructionKind,
     ObjectInstruction,
     ObjectResponse,
+    ProcessorsReady,
+    ResumeRequests,
+    ResumeTask,
     RunResults,
+    TasksResumed,
+    TasksSuspended,
 )
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.messages import (
+    AddProcessor,
     CleanProcessor,
+    DismissProcessor,
     DropObjects,
     HandObject,
     HandTasks,
@@ -56,10 +68,18 @@ from scaler.worker.messages import (
     KillProcess,
     KillProcessor,
     ProcessEnded,
+    ProcessorComing,
     ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
     ProcessorUp,
     ProcessStarted,
+    ResumeProcessor,
     StartProcess,
+    TaskAsks,
+    TaskGoesOn,
+    TasksFinished,
+    TaskWaits,
 )
 from scaler.worker.nursery import ENDED, INTERRUPT, KILL, REPORT, REQUEST, START
 from scaler.worker.progress import Progress, new_progress_page
@@ -84,30 +104,59 @@ class NurseryDiedError(RuntimeError):
     """The process that forks processors is gone, and all processors with it."""
 
 
-def processor_pool(
-    shell: Shell, config: ClusterConfig, names: tuple[str, ...], slots: tuple[ActorRef, ...], nest_id: bytes
-) -> Supervisor:
-    """Return the supervisor of all processes of the node, whose clients show the scheduler `nest_id`."""
-    budget = RestartBudget(times=3 * len(slots) + 2, within_seconds=30.0)
+class Pool(Supervisor):
+    """The supervisor of all processes of the node.
 
-    def processors(starter: ActorRef) -> Supervisor:
-        def spec(index: int) -> ChildSpec:
-            return ChildSpec(
-                f"processor-{index}",
-                Processor,
-                lambda _peers: Processor(shell, starter, slots[index], names[index], config),
-            )
+    Args:
+        names: of the workers; each has a processor that is always there.
+        slots: of the workers.
+        nest_id: what the clients inside the processors show the scheduler.
+    """
 
-        return Supervisor(tuple(map(spec, range(len(slots)))), Strategy.ONE_FOR_ONE, budget)
+    def __init__(
+        self, shell: Shell, config: ClusterConfig, names: tuple[str, ...], slots: tuple[ActorRef, ...], nest_id: bytes
+    ) -> None:
+        def new_processor(starter: ActorRef, slot: int, is_extra: bool) -> Processor:
+            return Processor(shell, starter, slots[slot], names[slot], config, is_extra)
 
-    return Supervisor(
-        (
-            ChildSpec("starter", ProcessStarter, lambda _peers: ProcessStarter(shell, config, nest_id)),
-            ChildSpec("processors", Supervisor, lambda peers: processors(peers["starter"])),
-        ),
-        Strategy.REST_FOR_ONE,
-        RestartBudget(times=3, within_seconds=30.0),
-    )
+        super().__init__(
+            (
+                ChildSpec("starter", ProcessStarter, lambda _peers: ProcessStarter(shell, config, nest_id)),
+                ChildSpec(
+                    "processors",
+                    _Processors,
+                    lambda peers: _Processors(partial(new_processor, peers["starter"]), names),
+                ),
+            ),
+            Strategy.REST_FOR_ONE,
+            RestartBudget(times=3, within_seconds=30.0),
+        )
+
+    @handles(AddProcessor)
+    def _add_processor(self, add: AddProcessor) -> None:
+        self.children["processors"].send(add)
+
+
+class _Processors(Supervisor):
+    """One processor for each worker, and those that slots have asked for."""
+
+    def __init__(self, new_processor: Callable[[int, bool], Processor], names: tuple[str, ...]) -> None:
+        def spec(slot: int) -> ChildSpec:
+            return ChildSpec(f"processor-{slot}", Processor, lambda _peers: new_processor(slot, False))
+
+        super().__init__(
+            tuple(map(spec, range(len(names)))),
+            Strategy.ONE_FOR_ONE,
+            RestartBudget(times=3 * len(names) + 2, within_seconds=30.0),
+        )
+        self._new_processor = new_processor
+        self._next_extra = count(1).__next__
+
+    @handles(AddProcessor)
+    def _add_processor(self, add: AddProcessor) -> None:
+        """Start one more. When it ends in good order, it is not started again."""
+        name = f"processor-{add.slot}-extra-{self._next_extra()}"
+        self.add(ChildSpec(name, Processor, lambda _peers: self._new_processor(add.slot, True), Restart.TRANSIENT))
 
 
 def _close_watched(shell: Shell, descriptor: int) -> None:
@@ -162,7 +211,7 @@ class ProcessStarter(Actor):
     def _start(self, start: StartProcess) -> None:
         self._processors[start.number] = start.processor
         try:
-            request = REQUEST.pack(START, start.number, self._nest_id)
+            request = REQUEST.pack(START, start.number, self._nest_id, start.is_extra)
             socket.send_fds(self._socket, [request], [start.channel, start.progress])
         except ConnectionError:
             pass  # the end of the connection is about to be read
@@ -181,7 +230,7 @@ class ProcessStarter(Actor):
     def _request(self, kind: int, number: int) -> None:
         if number in self._processors:
             with contextlib.suppress(ConnectionError):
-                self._socket.sendall(REQUEST.pack(kind, number, NO_ID))
+                self._socket.sendall(REQUEST.pack(kind, number, NO_ID, False))
 
     @handles(_NurseryLost)
     def _lost(self, _lost: _NurseryLost) -> None:
@@ -212,12 +261,16 @@ _numbers = count(1)
 class Processor(Actor):
     """Owns one processor process and the channel to it."""
 
-    def __init__(self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str, config: ClusterConfig) -> None:
+    def __init__(
+        self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str, config: ClusterConfig, is_extra: bool
+    ) -> None:
         self._number = next(_numbers)
         self._shell = shell
         self._starter = starter
         self._slot = slot
         self._name = name
+        self._is_extra = is_extra
+        self._is_dismissed = False
         self._trim_above_bytes = config.trim_memory_threshold_bytes
         self._pid = 0
         self._is_ready = False
@@ -232,8 +285,11 @@ class Processor(Actor):
     def on_start(self) -> None:
         self._shell.watch(self._channel.descriptor, self._read)
         self._starter.send(
-            StartProcess(self._number, self.actor_ref, self._their_channel.detach(), self._progress_page)
+            StartProcess(
+                self._number, self.actor_ref, self._their_channel.detach(), self._progress_page, self._is_extra
+            )
         )
+        self._slot.send(ProcessorComing(self._number, self._is_extra))
         self.schedule(READY_SECONDS, _ReadyDue())
 
     # From the process
@@ -251,11 +307,37 @@ class Processor(Actor):
 
     def _take(self, batch: Batch[Any]) -> None:
         if type(batch) is RunResults:
-            self._slot.send(batch)
-        elif not self._is_ready:
+            self._slot.send(TasksFinished(self._number, batch))
+        else:
+            self._others[type(batch)](self, batch)
+
+    def _ready(self, _batch: ProcessorsReady) -> None:
+        if not self._is_ready:
             self._is_ready = True
             logger.info("worker %s: processor %d started", self._name, self._pid)
-            self._slot.send(ProcessorUp(self._number, self.actor_ref, self._progress))
+            self._slot.send(ProcessorUp(self._number, self.actor_ref, self._progress, self._is_extra))
+        elif self._is_dismissed:
+            self._is_dismissed = False
+            self._slot.send(ProcessorStays(self._number))
+
+    def _suspended(self, batch: TasksSuspended) -> None:
+        for item in batch:
+            self._slot.send(TaskWaits(self._number, item.number, bool(item.is_stuck)))
+
+    def _asks(self, batch: ResumeRequests) -> None:
+        for item in batch:
+            self._slot.send(TaskAsks(self._number, item.number))
+
+    def _goes_on(self, batch: TasksResumed) -> None:
+        for item in batch:
+            self._slot.send(TaskGoesOn(self._number, item.number))
+
+    _others: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        ProcessorsReady: _ready,
+        TasksSuspended: _suspended,
+        ResumeRequests: _asks,
+        TasksResumed: _goes_on,
+    }
 
     # From the slot
 
@@ -285,6 +367,17 @@ class Processor(Actor):
     def _clean(self, clean: CleanProcessor) -> None:
         if clean.number == self._number:
             self._send([CollectGarbage(self._trim_above_bytes)])
+
+    @handles(ResumeProcessor)
+    def _resume(self, resume: ResumeProcessor) -> None:
+        if resume.number == self._number:
+            self._send([ResumeTask(resume.task)])
+
+    @handles(DismissProcessor)
+    def _dismiss(self, dismiss: DismissProcessor) -> None:
+        if dismiss.number == self._number:
+            self._is_dismissed = True
+            self._send([EndProcessor("it had nothing to do for some time")])
 
     @handles(InterruptProcessor)
     def _interrupt(self, interrupt: InterruptProcessor) -> None:
@@ -336,7 +429,8 @@ class Processor(Actor):
         if ended.number != self._number:
             return
         how = how_it_ended(ended.exit_code)
-        logger.warning("worker %s: processor %d died: %s", self._name, self._pid, how)
+        level = logging.DEBUG if self._is_dismissed and not ended.exit_code else logging.WARNING
+        logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
         self._over(self._progress.executing, f"died: process {self._pid}, {how}")
         if not self._is_ready:
             raise ProcessorNotStartedError(
@@ -356,6 +450,8 @@ class Processor(Actor):
                         self._take(batch)
         if self._is_ready:
             self._slot.send(ProcessorDown(self._number, executing, reason))
+        else:
+            self._slot.send(ProcessorNotComing(self._number))
 
     def on_stop(self) -> None:
         self._starter.send(KillProcess(self._number))

@@ -1,10 +1,10 @@
-"""Slot: the queue of one worker, and what its processor holds.
+"""Slot: the queue of one worker, and what its processors hold.
 
-The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and the processor (up,
-results, down). It sends tasks and objects to the processor, results to the link, and asks the object cache for what
-tasks need.
+The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and the processors
+(coming, up, results, waits, down). It sends tasks and objects to a processor, results to the link, and asks the object
+cache for what tasks need and the pool for more processors.
 
-    link --RunTasks--> queue --HandTasks--> held by the processor --RunResults--> link
+    link --RunTasks--> queue --HandTasks--> held by a processor --TasksFinished--> link
                          ^                          |
                          +---- taken back ----------+
 
@@ -17,15 +17,15 @@ goes on with the others. If the task has not ended after some time, because it i
 `finally`, or catches everything, its processor is killed and another one goes on. A task that runs for longer than it
 may is ended in the same way.
 
+A worker runs one task at a time. One whose task waits for other tasks has further processors (see `crew.py`), and the
+scheduler is told, which may send other tasks meanwhile.
+
 Must never: decode a payload, or answer a task twice.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import ObjectId, TaskId, split_ids
@@ -37,13 +37,20 @@ from scaler.wire.messages import (
     RunCancels,
     RunResult,
     RunResults,
+    RunResumed,
+    RunsResumed,
+    RunsSuspended,
+    RunSuspended,
     RunTask,
     RunTasks,
     TaskStatus,
 )
+from scaler.worker.crew import Crew, End, Held, Work
 from scaler.worker.messages import (
+    AddProcessor,
     CleanProcessor,
     CollectionDue,
+    DismissProcessor,
     DropObjects,
     ForgetObjects,
     HandObject,
@@ -53,10 +60,17 @@ from scaler.worker.messages import (
     NeedObject,
     ObjectFound,
     ObjectLost,
+    ProcessorComing,
     ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
     ProcessorUp,
+    ResumeProcessor,
+    TaskAsks,
+    TaskGoesOn,
+    TasksFinished,
+    TaskWaits,
 )
-from scaler.worker.progress import Progress
 from scaler.worker.task_queue import TaskQueue
 
 logger = logging.getLogger(__name__)
@@ -80,13 +94,23 @@ STOPPED = TaskStatus.CANCELED
 """What a processor answers for a task that it was told not to start, or that was interrupted; never anything else."""
 GRACE_SECONDS = 1.0
 """How long a task that was interrupted has to end before its processor is killed."""
+SPARE_KEPT = 2
+"""How many processors more than the usual one stay, once tasks have waited for others."""
+SPARE_SECONDS = 5.0
+"""A processor more than that ends when it had nothing to do for so long."""
 INSIST_SECONDS = 0.02
 """How often the processor is asked again to interrupt a task, until it has, and its page looked at."""
 
 
 @message
 class _StuckCheck:
+    number: int
     results_seen: int
+
+
+@message
+class _SpareCheck:
+    """Is somebody still needed who had nothing to do for some time?"""
 
 
 @message
@@ -106,64 +130,27 @@ class _TakeBackDue:
     results_seen: int
 
 
-class _End(NamedTuple):
-    """What becomes of a run that shall end."""
-
-    status: TaskStatus
-    text: str = ""
-
-
-_CANCELED = _End(TaskStatus.CANCELED)
-
-
-class _Held(NamedTuple):
-    task: RunTask
-    expected_us: float
-
-
-@dataclass
-class _Work:
-    """What exists only while there is a processor."""
-
-    number: int
-    processor: ActorRef
-    progress: Progress
-    held: deque[_Held | None] = field(default_factory=deque)
-    """in the order in which they were handed, which is the order of the results; None: taken back"""
-    held_us: float = 0.0
-    results_seen: int = 0
-    has: set[ObjectId] = field(default_factory=set)
-    used: set[ObjectId] = field(default_factory=set)
-    """of these, what tasks needed that were handed since the last collection"""
-    results_collected: int = 0
-    """how many results had been seen at the last collection"""
-    unwanted: dict[tuple[TaskId, int], _End] = field(default_factory=dict)
-    """runs among the held ones that shall end: they are answered when they have"""
-    interrupted: int = 0
-    """the number of the last task that was to be interrupted"""
-    kill_at: float = 0.0
-    is_insisting: bool = False
-    """a `_StopDue` is on its way"""
-    is_timing: bool = False
-    """a `_LimitDue` is"""
-    is_doomed: bool = False
-    """killed, and not dead yet"""
+_CANCELED = End(TaskStatus.CANCELED)
 
 
 class Slot(Actor):
     """One worker of a node."""
 
-    def __init__(self, name: str, link: ActorRef, objects: ActorRef, limit_seconds: float = 0) -> None:
+    def __init__(
+        self, name: str, index: int, link: ActorRef, objects: ActorRef, pool: ActorRef, limit_seconds: float = 0
+    ) -> None:
         self.name = name
+        self._index = index
         self._limit_seconds = limit_seconds
-        """how long a task may run; 0: as long as it likes"""
+        """how long a task may run, its waits for other tasks included; 0: as long as it likes"""
         self._link = link
         self._objects = objects
+        self._pool = pool
+        self._crew = Crew()
         self._queue = TaskQueue()
         self._expected_us: dict[ObjectId, float] = {}
         self._awaited: set[ObjectId] = set()
-        self._work: _Work | None = None
-        self._is_watching = False
+        self._is_counting_spare = False
 
     # From the link
 
@@ -178,12 +165,10 @@ class Slot(Actor):
         queued = self._queue.take_out(lambda task: (task.task_id, task.attempt) in wanted)
         if queued:
             self._give(queued, TaskStatus.CANCELED)
-        work = self._work
-        if work is None:
-            return
-        held = {(entry.task.task_id, entry.task.attempt) for entry in work.held if entry is not None} & wanted
-        if held:
-            self._do_without(work, dict.fromkeys(held, _CANCELED))
+        for work in list(self._crew):
+            held = work.runs() & wanted
+            if held:
+                self._do_without(work, dict.fromkeys(held, _CANCELED))
 
     @handles(BalanceRequests)
     def _give_back(self, requests: BalanceRequests) -> None:
@@ -201,7 +186,7 @@ class Slot(Actor):
     def _object_found(self, found: ObjectFound) -> None:
         object_id = found.stored.object_id
         self._awaited.discard(object_id)
-        work = self._work
+        work = self._crew.active
         if work is not None and object_id not in work.has:
             work.has.add(object_id)
             work.processor.send(HandObject(work.number, found.stored))
@@ -223,16 +208,16 @@ class Slot(Actor):
     def _forget_objects(self, forget: ForgetObjects) -> None:
         for object_id in forget.object_ids:
             self._expected_us.pop(object_id, None)
-        work = self._work
-        if work is not None:
+        for work in self._crew:
             self._drop(work, work.has.intersection(forget.object_ids))
 
     @handles(CollectionDue)
     def _collection_due(self, _due: CollectionDue) -> None:
         """Drop what no task needed since the last time. A processor that did nothing since then is left alone."""
-        work = self._work
-        if work is None:
-            return
+        for work in self._crew:
+            self._clean(work)
+
+    def _clean(self, work: Work) -> None:
         unused = work.has - work.used
         if not unused and work.results_seen == work.results_collected:
             return
@@ -241,7 +226,7 @@ class Slot(Actor):
         work.results_collected = work.results_seen
         work.used = {object_id for entry in work.held if entry is not None for object_id in _needs(entry.task)}
 
-    def _drop(self, work: _Work, object_ids: set[ObjectId]) -> None:
+    def _drop(self, work: Work, object_ids: set[ObjectId]) -> None:
         """Have the processor forget objects, after the tasks that it was handed."""
         if object_ids:
             work.has -= object_ids
@@ -250,18 +235,40 @@ class Slot(Actor):
 
     # From the processor
 
+    @handles(ProcessorComing)
+    def _processor_coming(self, coming: ProcessorComing) -> None:
+        self._crew.asked = max(0, self._crew.asked - 1) if coming.is_extra else 0
+        self._crew.coming.add(coming.number)
+
+    @handles(ProcessorNotComing)
+    def _processor_not_coming(self, not_coming: ProcessorNotComing) -> None:
+        self._crew.coming.discard(not_coming.number)
+        self._hand_out()
+
     @handles(ProcessorUp)
     def _processor_up(self, up: ProcessorUp) -> None:
-        self._work = _Work(up.number, up.processor, up.progress)
+        work = Work(up.number, up.processor, up.progress, up.is_extra)
+        self._crew.join(work)
+        if self._crew.active is None:
+            self._crew.activate(work)
         self._awaited.clear()
         self._queue.bring_back()
         self._hand_out()
 
-    @handles(RunResults)
-    def _results(self, results: RunResults) -> None:
-        work = self._work
+    @handles(ProcessorStays)
+    def _processor_stays(self, stays: ProcessorStays) -> None:
+        """It was to end, and cannot: a client in it has open tasks."""
+        work = self._crew.get(stays.number)
+        if work is not None:
+            self._crew.put_back(work)
+            self._hand_out()
+
+    @handles(TasksFinished)
+    def _tasks_finished(self, news: TasksFinished) -> None:
+        work = self._crew.get(news.number)
         if work is None:
             return
+        results = news.results
         if len(results) > len(work.held):
             self._kill(work, "it gave more results than it had tasks")  # a task has written to the channel itself
             return
@@ -283,6 +290,8 @@ class Slot(Actor):
                 finished.append(result)
         if not work.held:
             work.held_us = 0.0  # sums of floats drift
+            self._crew.put_back(work)
+            self._count_spare()
         self._queue.put_back(unstarted)
         if finished:
             self._link.send(finished)
@@ -302,10 +311,11 @@ class Slot(Actor):
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
         self._link.send(down)
-        work = self._work
-        if work is None or work.number != down.number:
+        work = self._crew.leave(down.number)
+        if work is None:
             return
-        self._work = None
+        if not work.is_extra:
+            self._crew.asked += 1  # the pool starts the next one by itself
         executing = down.executing - work.results_seen - 1
         again: list[RunTask] = []
         for index, entry in enumerate(work.held):
@@ -320,11 +330,109 @@ class Slot(Actor):
             else:
                 again.append(task)
         self._queue.put_back(again)
+        self._hand_out()
+
+    # Tasks that wait for others
+
+    @handles(TaskWaits)
+    def _task_waits(self, waits: TaskWaits) -> None:
+        work = self._crew.get(waits.number)
+        task = work.held_task(waits.task) if work is not None else None
+        if work is None or task is None or work.is_doomed:
+            return
+        self._crew.suspend(work, task)
+        self._link.send(RunsSuspended([RunSuspended(task.task_id, task.worker, task.attempt)]))
+        if len(work.held) > 1:
+            self._withhold(work, waits.task)
+            if waits.is_stuck:  # it starts nothing else before it may go on
+                self._take_back(_TakeBackDue(work.number, waits.task, work.results_seen))
+        work.held_us = HELD_US  # nothing more until it has ended
+        self._hand_out()
+        self._keep_warm()
+
+    @handles(TaskAsks)
+    def _task_asks(self, asks: TaskAsks) -> None:
+        work = self._crew.get(asks.number)
+        if work is None or work.waiting is None or work.held_task(asks.task) is not work.waiting:
+            return
+        if work.unwanted:
+            self._let_loose(work)  # it goes on only to end
+        else:
+            self._crew.ask(work)
+            self._hand_out()
+
+    @handles(TaskGoesOn)
+    def _task_goes_on(self, goes_on: TaskGoesOn) -> None:
+        work = self._crew.get(goes_on.number)
+        if work is None or work.waiting is None or work.held_task(goes_on.task) is not work.waiting:
+            return
+        self._say_resumed(work)
+        active = self._crew.active
+        if active is None or not active.held:
+            self._crew.activate(work)
+        else:
+            self._crew.let_loose(work)
+
+    def _permit(self, work: Work) -> None:
+        """Let a task go on that asked for it: nobody else runs."""
+        self._say_resumed(work)
+        self._crew.activate(work)
+        work.processor.send(ResumeProcessor(work.number, work.results_seen + 1))
+
+    def _let_loose(self, work: Work) -> None:
+        """Let a task go on although others may run, because it shall end."""
+        self._say_resumed(work)
+        self._crew.let_loose(work)
+        work.processor.send(ResumeProcessor(work.number, work.results_seen + 1))
+
+    def _say_resumed(self, work: Work) -> None:
+        if work.waiting is not None:
+            task, work.waiting = work.waiting, None
+            self._link.send(RunsResumed([RunResumed(task.task_id, task.worker, task.attempt)]))
+
+    # Its processors
+
+    def _on_turn(self) -> Work | None:
+        """Return the processor that gets the next tasks, if any may. Those that ask to go on are first."""
+        crew = self._crew
+        active = crew.active
+        if crew.loose or (crew.asking and active is not None and active.held):
+            return None  # what runs has to end first
+        if crew.asking:
+            self._permit(crew.next_to_go_on())
+            return None
+        if active is None:
+            if crew.spare:
+                crew.activate(crew.spare[-1])
+            if crew.active is not None or self._queue.first_row():
+                self._keep_warm()
+        return crew.active
+
+    def _keep_warm(self) -> None:
+        """Have some more processors than are needed: the next task to wait shall not wait for a fork as well."""
+        crew = self._crew
+        wanted = SPARE_KEPT if crew.has_waiting() else int(crew.active is None)
+        for _ in range(wanted - crew.reserve()):
+            crew.asked += 1
+            self._pool.send(AddProcessor(self._index))
+
+    @handles(_SpareCheck)
+    def _spare_check(self, _check: _SpareCheck) -> None:
+        """End those that had nothing to do since the last time, but for some."""
+        self._is_counting_spare = False
+        for work in self._crew.take_surplus(SPARE_KEPT):
+            work.processor.send(DismissProcessor(work.number))
+        self._count_spare()
+
+    def _count_spare(self) -> None:
+        if not self._is_counting_spare and self._crew.has_surplus(SPARE_KEPT):
+            self._is_counting_spare = True
+            self.schedule(SPARE_SECONDS, _SpareCheck())
 
     # Handing out
 
     def _hand_out(self) -> None:
-        work = self._work
+        work = self._on_turn()
         if work is None or work.is_doomed or work.unwanted:
             return
         held = work.held
@@ -336,11 +444,11 @@ class Slot(Actor):
             if self._limit_seconds and not work.is_timing:
                 work.is_timing = True
                 self.schedule(self._limit_seconds, _LimitDue(work.number))
-            if len(held) > 1 and not self._is_watching:
-                self._is_watching = True
-                self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))
+            if len(held) > 1 and not work.is_watched:
+                work.is_watched = True
+                self.schedule(STUCK_SECONDS, _StuckCheck(work.number, work.results_seen))
 
-    def _take_chunk(self, work: _Work) -> list[RunTask]:
+    def _take_chunk(self, work: Work) -> list[RunTask]:
         """Move tasks from the queue to what is held, as many as fit and as have their objects."""
         held, used, known = work.held, work.used, self._expected_us
         chunk: list[RunTask] = []
@@ -362,12 +470,12 @@ class Slot(Actor):
             row.popleft()
             if not row:
                 row = self._queue.first_row()
-            held.append(_Held(task, expected_us))
+            held.append(Held(task, expected_us))
             work.held_us += expected_us
             chunk.append(task)
         return chunk
 
-    def _has_objects(self, work: _Work, task: RunTask) -> bool:
+    def _has_objects(self, work: Work, task: RunTask) -> bool:
         """Return whether the processor has all that the task needs; if not, ask for the rest."""
         needs = _needs(task)
         missing = [object_id for object_id in needs if object_id not in work.has]
@@ -388,20 +496,22 @@ class Slot(Actor):
 
     # Stopping
 
-    def _do_without(self, work: _Work, runs: dict[tuple[TaskId, int], _End]) -> None:
+    def _do_without(self, work: Work, runs: dict[tuple[TaskId, int], End]) -> None:
         """Have these runs end that the processor holds."""
         work.unwanted = runs | work.unwanted
         if work.is_doomed:
             return
         self._stop_unwanted(work)
+        if work in self._crew.asking:
+            self._let_loose(work)
         if not work.is_insisting:
             work.is_insisting = True
             self.schedule(INSIST_SECONDS, _StopDue(work.number))
 
     @handles(_StopDue)
     def _stop_due(self, due: _StopDue) -> None:
-        work = self._work
-        if work is None or work.number != due.number or work.is_doomed:
+        work = self._crew.get(due.number)
+        if work is None or work.is_doomed:
             return
         if not work.unwanted:
             work.is_insisting = False
@@ -409,7 +519,7 @@ class Slot(Actor):
         self._stop_unwanted(work)
         self.schedule(INSIST_SECONDS, due)
 
-    def _stop_unwanted(self, work: _Work) -> None:
+    def _stop_unwanted(self, work: Work) -> None:
         """Interrupt the unwanted task that is executed, and keep those from being started that are not yet."""
         progress, unwanted = work.progress, work.unwanted
         executing = progress.executing
@@ -423,7 +533,7 @@ class Slot(Actor):
         if numbers and numbers[-1] > max(executing, progress.withheld_to):
             self._withhold(work, executing)
 
-    def _interrupt(self, work: _Work, executing: int) -> None:
+    def _interrupt(self, work: Work, executing: int) -> None:
         if work.interrupted != executing:
             work.interrupted = executing
             work.kill_at = self.now() + GRACE_SECONDS
@@ -437,8 +547,8 @@ class Slot(Actor):
     @handles(_LimitDue)
     def _limit_due(self, due: _LimitDue) -> None:
         """End the executing task if it has run for too long; look again when it will have, or the next one could."""
-        work = self._work
-        if work is None or work.number != due.number or work.is_doomed:
+        work = self._crew.get(due.number)
+        if work is None or work.is_doomed:
             return
         if not work.held:
             work.is_timing = False
@@ -450,7 +560,7 @@ class Slot(Actor):
             ran_seconds = 0.0
         self.schedule(limit_seconds - ran_seconds, due)
 
-    def _time_out(self, work: _Work, executing: int, ran_seconds: float) -> None:
+    def _time_out(self, work: Work, executing: int, ran_seconds: float) -> None:
         index = executing - work.results_seen - 1
         entry = work.held[index] if 0 <= index < len(work.held) else None
         if entry is not None and (entry.task.task_id, entry.task.attempt) not in work.unwanted:
@@ -458,14 +568,14 @@ class Slot(Actor):
                 f"it ran for {ran_seconds:.3g} s on worker {self.name}, where no task may run for longer than "
                 f"{self._limit_seconds:g} s (task_timeout_seconds)"
             )
-            end = _End(TaskStatus.TIMED_OUT, text)
+            end = End(TaskStatus.TIMED_OUT, text)
             self._do_without(work, {(entry.task.task_id, entry.task.attempt): end})
 
-    def _kill(self, work: _Work, reason: str) -> None:
+    def _kill(self, work: Work, reason: str) -> None:
         work.is_doomed = True
         work.processor.send(KillProcessor(work.number, reason))
 
-    def _end(self, task: RunTask, end: _End, where: bytes = b"", profile: bytes = b"") -> None:
+    def _end(self, task: RunTask, end: End, where: bytes = b"", profile: bytes = b"") -> None:
         """Answer for a run that has ended as it should; `where` it was, if it is to be told."""
         text = end.text.encode() + (b"\n" + where if end.text and where else b"")
         result = RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile)
@@ -475,19 +585,21 @@ class Slot(Actor):
 
     @handles(_StuckCheck)
     def _stuck_check(self, check: _StuckCheck) -> None:
-        self._is_watching = False
-        work = self._work
-        if work is None or len(work.held) <= 1:
+        work = self._crew.get(check.number)
+        if work is None:
+            return
+        work.is_watched = False
+        if work.waiting is not None or len(work.held) <= 1:
             return
         executing = work.progress.executing
         is_stuck = work.results_seen == check.results_seen and work.results_seen < executing
         if is_stuck and executing > work.progress.withheld_to:
             self._withhold(work, executing)
         else:
-            self._is_watching = True
-            self.schedule(STUCK_SECONDS, _StuckCheck(work.results_seen))
+            work.is_watched = True
+            self.schedule(STUCK_SECONDS, _StuckCheck(work.number, work.results_seen))
 
-    def _withhold(self, work: _Work, executing: int) -> None:
+    def _withhold(self, work: Work, executing: int) -> None:
         """Have the processor start none of the tasks behind the executing one.
 
         Between two messages it executes none, and which it has behind it is known only when it answers for them.
@@ -500,8 +612,8 @@ class Slot(Actor):
     @handles(_TakeBackDue)
     def _take_back(self, due: _TakeBackDue) -> None:
         """Take back the tasks behind the running one. If that just ended, the processor answers for each of them."""
-        work = self._work
-        if work is None or work.number != due.number or work.is_doomed:
+        work = self._crew.get(due.number)
+        if work is None or work.is_doomed:
             return
         if work.results_seen != due.results_seen or work.progress.executing != due.executing:
             return

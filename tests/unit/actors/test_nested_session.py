@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.nested_session import NestedSession
-from scaler.wire.messages import HelloReply, HelloRequest, ProcessorGone
+from scaler.wire.messages import HelloReply, HelloRequest, ProcessorGone, TaskStatus
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LONG = Outcome(seconds=1000.0)
@@ -93,3 +94,27 @@ def test_a_client_in_a_task_of_nobody_waits_for_its_agent(simulation: Simulation
         "the agent that runs your task is not connected"
     ]
     assert simulation.sessions(ClientSession) == simulation.sessions(NestedSession) == []
+
+
+def test_with_one_place_a_child_runs_while_its_parent_waits() -> None:
+    simulation = Simulation(Limits(per_worker_queue_size=1))
+    agent = simulation.agent(1, execute=lambda _run: LONG)
+    client, nested = simulation.client(), simulation.nested_client(agent)
+    (parent,) = client.submit(1)
+    others = client.submit(2)
+    simulation.run()
+    (child,) = nested.submit(1, priority=1)
+    simulation.run()
+    assert agent.queued == [parent]
+    agent.suspend(parent)
+    simulation.run()
+    assert agent.queued == [child]
+    agent.execute = lambda _run: Outcome()
+    agent.suspend(child)
+    agent.resume(child)
+    simulation.run()
+    assert nested.statuses() == [TaskStatus.SUCCESS]
+    agent.resume(parent)
+    simulation.advance(2.0)
+    assert client.statuses([parent]) == [TaskStatus.SUCCESS]
+    assert set(agent.queued) <= set(others)

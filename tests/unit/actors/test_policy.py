@@ -127,6 +127,21 @@ def test_a_worker_that_joins_again_is_counted_anew() -> None:
     assert [places.take(1), places.take(1), places.take(1)] == ["worker", "worker", None]
 
 
+def test_tasks_that_go_on_need_no_room() -> None:
+    places: Places[str] = Places()
+    places.join("one", 1)
+    assert places.take(5) == "one"
+    places.free("one", 1, 5)
+    assert places.take(7) == "one"
+    places.take_again("one", 1, 5)
+    assert places.load("one") == (2, 12)
+    assert places.take(1) is None
+    places.free("one", 1, 7)
+    assert places.take(1) is None
+    places.free("one", 1, 5)
+    assert places.take(1) == "one"
+
+
 def test_free_places_are_counted_in_tasks() -> None:
     places: Places[str] = Places()
     assert places.free_places() == 0

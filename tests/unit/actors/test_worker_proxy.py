@@ -12,6 +12,7 @@ from scaler.actors.messages import (
     BalancerRestarted,
     CancelRun,
     PlacesFreed,
+    PlacesTaken,
     Resumed,
     ReturnTasks,
     RunLost,
@@ -34,6 +35,10 @@ from scaler.wire.messages import (
     RunCancel,
     RunResult,
     RunResults,
+    RunResumed,
+    RunsResumed,
+    RunsSuspended,
+    RunSuspended,
     RunTask,
     Task,
     TaskStatus,
@@ -88,6 +93,12 @@ class Scene:
     ) -> None:
         results = (RunResult(task_id(n), INDEX, attempt, status, b"", duration_us, ()) for n in numbers)
         self.tell(RunResults(results))
+
+    def suspend(self, number: int, attempt: int = 1) -> None:
+        self.tell(RunsSuspended([RunSuspended(task_id(number), INDEX, attempt)]))
+
+    def resume(self, number: int, attempt: int = 1) -> None:
+        self.tell(RunsResumed([RunResumed(task_id(number), INDEX, attempt)]))
 
     def forget(self) -> None:
         """Drop what was said until now."""
@@ -339,3 +350,66 @@ def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everyb
     assert scene.balancer.take() == [WorkerFailed(scene.proxy)]
     assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=True)]
     assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=False)]
+
+
+# Tasks that wait for others
+
+
+def test_a_task_that_waits_gives_up_its_place_until_it_goes_on(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.suspend(0)
+    scene.suspend(0)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.actor.load == (0, 0)
+    scene.resume(0)
+    scene.resume(0)
+    assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
+    assert scene.actor.load == (1, 7)
+    scene.finish(0, duration_us=5)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (5, 1)})]
+
+
+def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
+    scene.assign(0)
+    scene.suspend(0)
+    scene.forget()
+    scene.finish(0)
+    assert scene.balancer.take() == []
+    assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
+
+
+def test_news_of_waits_of_other_attempts_means_nothing(scene: Scene) -> None:
+    scene.assign(0, attempt=2)
+    scene.forget()
+    scene.suspend(0, attempt=1)
+    scene.suspend(1)
+    scene.resume(0, attempt=1)
+    assert scene.balancer.take() == []
+
+
+def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
+    scene.assign(0)
+    scene.suspend(0)
+    scene.forget()
+    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
+    assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
+    scene.suspend(0)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+
+
+def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.suspend(0)
+    scene.forget()
+    scene.tell(BalancerRestarted())
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7)]
+
+
+def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.suspend(1)
+    scene.forget()
+    scene.tell(StopWorker(True))
+    lost = [mail for task in scene.tasks for mail in task.take() if type(mail) is RunLost]
+    assert [mail.was_running for mail in lost] == [True, True, False]

@@ -35,6 +35,10 @@ from scaler.wire.messages import (
     RunCancels,
     RunResult,
     RunResults,
+    RunResumed,
+    RunsResumed,
+    RunsSuspended,
+    RunSuspended,
     RunTask,
     RunTasks,
     TaskStatus,
@@ -465,6 +469,20 @@ def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
     bench.up()
     bench.tell(DisconnectResponses([DisconnectResponse("shutdown")]))
     assert bench.ends == [0]
+
+
+def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_wait(bench: Bench) -> None:
+    bench.up()
+    tasks = [bench.task() for _ in range(3)]
+    bench.tell(RunTasks(tasks))
+    waits = [RunSuspended(task.task_id, 0, 1) for task in tasks]
+    goes_on = RunResumed(tasks[1].task_id, 0, 1)
+    bench.tell(RunsSuspended(waits), RunsResumed([goes_on]))
+    bench.finish(tasks[2])
+    said = bench.door.take()
+    assert [item for item in said if type(item) is not RunResult] == [*waits, goes_on]
+    bench.reconnect()
+    assert [item for item in bench.door.take() if type(item) is RunSuspended] == waits[:1]
 
 
 def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() -> None:

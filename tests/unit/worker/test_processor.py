@@ -58,7 +58,8 @@ PROGRAM = """
 import socket, sys
 from scaler.config import ClusterConfig
 from scaler.worker import processor
-birth = processor.Birth(7, bytes(16))
+from scaler.worker.waiting import Birth
+birth = Birth(7, bytes(16))
 processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, ClusterConfig.from_json(sys.argv[3]))
 """
 

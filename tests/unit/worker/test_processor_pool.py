@@ -24,7 +24,7 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
 from scaler.worker import processor_pool as pool_module
 from scaler.worker.messages import NeedObject, ObjectFound, ProcessorUp, StoredObject
-from scaler.worker.processor_pool import how_it_ended, processor_pool
+from scaler.worker.processor_pool import Pool, how_it_ended
 from scaler.worker.slot import GRACE_SECONDS, Slot
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
@@ -43,9 +43,13 @@ class Node:
         dispatcher = self.shell.dispatcher
         link, objects = dispatcher.spawn(self.link), dispatcher.spawn(self.objects)
         names = tuple(f"w{index}" for index in range(n_workers))
-        self.slots: tuple[ActorRef, ...] = tuple(dispatcher.spawn(Slot(name, link, objects)) for name in names)
+        self.asked_for = Recorder()
+        asked = dispatcher.spawn(self.asked_for)
+        self.slots: tuple[ActorRef, ...] = tuple(
+            dispatcher.spawn(Slot(name, index, link, objects, asked)) for index, name in enumerate(names)
+        )
         config = ClusterConfig("tcp://127.0.0.1:1", n_workers)
-        self.pool = dispatcher.spawn(processor_pool(self.shell, config, names, self.slots, NEST_ID))
+        self.pool = dispatcher.spawn(Pool(self.shell, config, names, self.slots, NEST_ID))
         self.stored: dict[ObjectId, StoredObject] = {}
         self.results: list[RunResult] = []
         self._condition: Callable[[], Any] = lambda: True
@@ -199,7 +203,7 @@ def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None], survi
     running, waiting = node.task(task), node.task(int)
     node.run(running, waiting)
     slot = node.slots[0]._actor
-    node.until(lambda: slot._work is not None and slot._work.progress.executing == 1)
+    node.until(lambda: slot._crew.active is not None and slot._crew.active.progress.executing == 1)
     processors = node.processes()
     began = time.monotonic()
     slot.actor_ref.send(RunCancels([RunCancel(running.task_id, 0, 1)]))
@@ -213,10 +217,10 @@ def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
     running, waiting = node.task(resist), node.task(int)
     node.run(running, waiting)
     slot = node.slots[0]._actor
-    node.until(lambda: slot._work is not None and slot._work.progress.executing == 1)
+    node.until(lambda: slot._crew.active is not None and slot._crew.active.progress.executing == 1)
     [pid] = node.processes()
     slot.actor_ref.send(RunCancels([RunCancel(running.task_id, 0, 1)]))
-    node.until(lambda: slot._work.interrupted and not slot._work.progress.is_interrupt_due)
+    node.until(lambda: slot._crew.active.interrupted and not slot._crew.active.progress.is_interrupt_due)
     os.kill(pid, signal.SIGKILL)
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
@@ -278,12 +282,18 @@ def test_loss_of_the_nursery_loses_no_task(node: Node) -> None:
     running, waiting = node.task(sleep_for_ever), node.task(int)
     node.run(running, waiting)
     slot = node.slots[0]._actor
-    node.until(lambda: slot._work is not None and slot._work.progress.executing == 1)
-    before = slot._work.number
+    node.until(lambda: slot._crew.active is not None and slot._crew.active.progress.executing == 1)
+    before = slot._crew.active.number
     [nursery] = psutil.Process().children()
     [processor] = nursery.children()
     nursery.kill()
-    node.until(lambda: slot._work is not None and slot._work.number != before and slot._work.progress.executing == 1)
+    node.until(
+        lambda: (
+            slot._crew.active is not None
+            and slot._crew.active.number != before
+            and slot._crew.active.progress.executing == 1
+        )
+    )
     node.until(lambda: not alive(processor.pid))
     node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: TaskStatus.SUCCESS in node.statuses())

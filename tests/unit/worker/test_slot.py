@@ -30,9 +30,11 @@ from scaler.worker.messages import (
     NeedObject,
     ObjectFound,
     ObjectLost,
+    ProcessorComing,
     ProcessorDown,
     ProcessorUp,
     StoredObject,
+    TasksFinished,
 )
 from scaler.worker.progress import Progress, new_progress_page
 from scaler.worker.slot import (
@@ -57,10 +59,9 @@ class Bench:
     def __init__(self, limit_seconds: float = 0) -> None:
         self.clock = VirtualClock()
         self.dispatcher = Dispatcher(self.clock)
-        self.link, self.objects, self.processor = Recorder(), Recorder(), Recorder()
-        self.slot = self.dispatcher.spawn(
-            Slot("w", self.dispatcher.spawn(self.link), self.dispatcher.spawn(self.objects), limit_seconds)
-        )
+        self.link, self.objects, self.pool, self.processor = Recorder(), Recorder(), Recorder(), Recorder()
+        link, objects, pool = map(self.dispatcher.spawn, (self.link, self.objects, self.pool))
+        self.slot = self.dispatcher.spawn(Slot("w", 3, link, objects, pool, limit_seconds))
         self.processor_ref = self.dispatcher.spawn(self.processor)
         self.number = 0
         self.new_id = IdSource()
@@ -74,10 +75,11 @@ class Bench:
         self.clock.advance(seconds)
         assert self.dispatcher.run()
 
-    def processor_up(self) -> None:
+    def processor_up(self, is_extra: bool = False) -> None:
         self.number += 1
         self.progress = Progress(new_progress_page())
-        self.tell(ProcessorUp(self.number, self.processor_ref, self.progress))
+        self.tell(ProcessorComing(self.number, is_extra))
+        self.tell(ProcessorUp(self.number, self.processor_ref, self.progress, is_extra))
 
     def with_function(self, *functions: ObjectId) -> Bench:
         """A ready processor that has the functions."""
@@ -94,7 +96,8 @@ class Bench:
         self.tell(RunTasks(tasks))
 
     def finish(self, *tasks: RunTask, microseconds: int = 0, status: TaskStatus = TaskStatus.SUCCESS) -> None:
-        self.tell(RunResults(RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks))
+        results = RunResults(RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks)
+        self.tell(TasksFinished(self.number, results))
 
     def execute(self, number: int) -> None:
         """Have the processor begin with this task now."""
@@ -540,7 +543,7 @@ def test_a_task_that_runs_for_longer_than_the_limit_is_interrupted() -> None:
     assert len(bench.processor.take(InterruptProcessor)) == 1
     bench.progress.words[3] = 0
     where = RunResult(first.task_id, 0, 1, STOPPED, b"  in f\n", 5_000_000, ())
-    bench.tell(RunResults([where]))
+    bench.tell(TasksFinished(bench.number, RunResults([where])))
     assert bench.texts() == [
         "it ran for 5 s on worker w, where no task may run for longer than 5 s (task_timeout_seconds)\n  in f\n"
     ]

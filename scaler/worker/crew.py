@@ -1,0 +1,192 @@
+"""Crew: the processors of one worker, and whose turn it is.
+
+Written to by the slot only. Plain data: what each processor holds (`Work`), and which of them runs tasks, waits for
+other tasks, or has nothing to do.
+
+    coming --> spare --> active --task waits--> suspended --asks--> asking --permission--> active
+                 ^          |                       |
+                 +--its tasks are done              +--goes on unasked--> loose --> spare
+
+One processor is active: it gets the tasks. A suspended one has a task that waits. Those that ask to go on do so one
+after the other, the deepest first, and before any task that waits in the queue. A loose one runs though it should not:
+a task in it was told to end, or went on without asking; nothing is handed out while there is one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages import RunTask, TaskStatus
+from scaler.worker.progress import Progress
+
+
+class End(NamedTuple):
+    """What becomes of a run that shall end."""
+
+    status: TaskStatus
+    text: str = ""
+
+
+class Held(NamedTuple):
+    """A task in a processor."""
+
+    task: RunTask
+    expected_us: float
+
+
+@dataclass(eq=False)
+class Work:
+    """What exists only while there is a processor."""
+
+    number: int
+    processor: ActorRef
+    progress: Progress
+    is_extra: bool = False
+    """when it ends, no other one is started"""
+    held: deque[Held | None] = field(default_factory=deque)
+    """in the order in which they were handed, which is the order of the results; None: taken back"""
+    held_us: float = 0.0
+    results_seen: int = 0
+    has: set[ObjectId] = field(default_factory=set)
+    used: set[ObjectId] = field(default_factory=set)
+    """of these, what tasks needed that were handed since the last collection"""
+    results_collected: int = 0
+    """how many results had been seen at the last collection"""
+    unwanted: dict[tuple[TaskId, int], End] = field(default_factory=dict)
+    """runs among the held ones that shall end: they are answered when they have"""
+    interrupted: int = 0
+    """the number of the last task that was to be interrupted"""
+    kill_at: float = 0.0
+    is_insisting: bool = False
+    """somebody looks now and then whether the unwanted runs have ended"""
+    is_timing: bool = False
+    """somebody looks whether its task runs for too long"""
+    is_watched: bool = False
+    """somebody looks now and then whether it is stuck"""
+    is_doomed: bool = False
+    """killed, and not dead yet"""
+    waiting: RunTask | None = None
+    """its task that waits for others, or asks to go on"""
+
+    def runs(self) -> set[tuple[TaskId, int]]:
+        """Return what it holds."""
+        return {(entry.task.task_id, entry.task.attempt) for entry in self.held if entry is not None}
+
+    def held_task(self, number: int) -> RunTask | None:
+        """Return the task with this number, if it is the one that is executed."""
+        first = self.held[0] if self.held and number == self.results_seen + 1 else None
+        return None if first is None else first.task
+
+
+class Crew:
+    """The processors of one worker. Each is in exactly one of the places below, or doomed and in none."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, Work] = {}
+        self.active: Work | None = None
+        self.spare: list[Work] = []
+        """have nothing to do; the one that was active last is the last"""
+        self.suspended: set[int] = set()
+        self.asking: list[Work] = []
+        self.loose: set[int] = set()
+        self.coming: set[int] = set()
+        """numbers of processes that are being started"""
+        self.asked = 0
+        """how many more were asked for"""
+        self._least_spare = 0
+        """of the extra ones, since the last `take_surplus`"""
+
+    def __iter__(self) -> Iterator[Work]:
+        return iter(self._members.values())
+
+    def get(self, number: int) -> Work | None:
+        """Return the processor with this number, if it is up."""
+        return self._members.get(number)
+
+    def has_waiting(self) -> bool:
+        """Return whether any processor has a task that waits."""
+        return bool(self.suspended or self.asking or self.loose)
+
+    def reserve(self) -> int:
+        """Return how many processors have nothing to do or are on their way."""
+        return len(self.spare) + len(self.coming) + self.asked
+
+    # Coming and going
+
+    def join(self, work: Work) -> None:
+        self._members[work.number] = work
+        self.coming.discard(work.number)
+        self.spare.append(work)
+
+    def leave(self, number: int) -> Work | None:
+        """Remove a processor that is dead. Returns it."""
+        work = self._members.pop(number, None)
+        if work is not None:
+            self._take_out(work)
+        return work
+
+    def has_surplus(self, kept: int) -> bool:
+        """Return whether more extra processors than `kept` have nothing to do."""
+        return len(self._extra_spare()) > kept
+
+    def take_surplus(self, kept: int) -> list[Work]:
+        """Remove from the spare ones those that had nothing to do since the last call, but for `kept` of them."""
+        extra = self._extra_spare()
+        surplus = extra[: max(0, min(self._least_spare, len(extra)) - kept)]
+        for work in surplus:
+            self.spare.remove(work)
+        self._least_spare = len(extra) - len(surplus)
+        return surplus
+
+    def _extra_spare(self) -> list[Work]:
+        return [work for work in self.spare if work.is_extra]
+
+    # Who does what
+
+    def activate(self, work: Work) -> None:
+        """Give a processor the place. The one that had it is spare."""
+        self._take_out(work)
+        if self.active is not None:
+            self.spare.append(self.active)
+        self.active = work
+
+    def suspend(self, work: Work, task: RunTask) -> None:
+        self._take_out(work)
+        work.waiting = task
+        self.suspended.add(work.number)
+
+    def ask(self, work: Work) -> None:
+        self._take_out(work)
+        self.asking.append(work)
+
+    def next_to_go_on(self) -> Work:
+        """Return the deepest of those that ask; of several the one that asked first."""
+        return max(self.asking, key=lambda work: 0 if work.waiting is None else work.waiting.priority)
+
+    def let_loose(self, work: Work) -> None:
+        self._take_out(work)
+        work.waiting = None
+        self.loose.add(work.number)
+
+    def put_back(self, work: Work) -> None:
+        """The task that made it something special has ended."""
+        if work is not self.active and work not in self.spare:
+            self._take_out(work)
+            work.waiting = None
+            self.spare.append(work)
+
+    def _take_out(self, work: Work) -> None:
+        if work is self.active:
+            self.active = None
+        if work in self.spare:
+            self.spare.remove(work)
+            self._least_spare = min(self._least_spare, len(self._extra_spare()))
+        if work in self.asking:
+            self.asking.remove(work)
+        self.suspended.discard(work.number)
+        self.loose.discard(work.number)

@@ -1,0 +1,204 @@
+"""Waiting: what the clients in a processor's tasks find around them, and how a task that waits gives up its place.
+
+Called by threads of tasks, through the clients that they use; says to the agent when the task that is executed begins
+to wait and when it asks to go on. Of several waits at once the first and the last are said.
+
+The main thread asks before it goes on, so that no more tasks run at once than there are workers. Any other thread just
+goes on: whoever waits for that thread cannot be seen from here, and if it had to wait for a place, so would the one
+who holds the place. For the same reason a task is waiting as long as any thread of it is.
+
+Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or say anything
+about a task that has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from scaler.ids import TaskId
+from scaler.surroundings import Surroundings
+from scaler.wire.messages import ResumeRequest, TaskResumed, TaskSuspended
+
+_IN_A_WAIT_ALREADY = nullcontext()
+
+
+class Birth(NamedTuple):
+    """What a process is told when it is made a processor."""
+
+    number: int
+    """never used again by its agent"""
+    nest_id: bytes
+    """what its clients show the scheduler"""
+    is_extra: bool = False
+    """it is there because tasks wait for others: so they use clients"""
+
+
+class Waiting(Surroundings):
+    """The surroundings of all tasks of one processor.
+
+    Args:
+        words: the progress page; the first one is the number of the task that is executed.
+        say: sends items to the agent, after all results.
+        await_permission: returns when the agent lets the task with this number go on; for the main thread.
+    """
+
+    def __init__(
+        self,
+        birth: Birth,
+        address: str,
+        words: Sequence[int],
+        say: Callable[[list[Any]], None],
+        await_permission: Callable[[int], None],
+    ) -> None:
+        self.processor, self.nest_id, _ = birth
+        self.address = address
+        self._words = words
+        self._say = say
+        self._await_permission = await_permission
+        self.priority = 0
+        """of the task that is executed"""
+        self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
+        self._needs: list[Callable[[], bool]] = []
+        self._main_wait = _MainWait(self)
+        # What follows is about the task with this number, and void with the next one.
+        self._number = 0
+        self._lock = threading.RLock()
+        self._expecting = 0
+        """waits that are not the main thread's"""
+        self._is_main_waiting = False
+        self._is_asking = False
+        self._is_told = False
+        """the agent was told that the task waits"""
+
+    # For clients
+
+    @property
+    def task(self) -> int:
+        return self._words[0]
+
+    @property
+    def child_priority(self) -> int:
+        return self.priority + 1
+
+    def wait(self) -> AbstractContextManager[None]:
+        if threading.current_thread() is not threading.main_thread():
+            return _OtherWait(self)
+        return _IN_A_WAIT_ALREADY if self._is_main_waiting else self._main_wait
+
+    def expect(self) -> Callable[[], None]:
+        with self._lock:
+            number = self._catch_up()
+            if number:
+                self._expecting += 1
+                self._tell(is_stuck=False)
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            with self._lock:
+                if not is_over:
+                    is_over = True
+                    self._end_of_expecting(number)
+
+        return end
+
+    def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
+        self._children.append((task_id, cancel))
+
+    def keep_while(self, is_needed: Callable[[], bool]) -> None:
+        self._needs.append(is_needed)
+
+    # For the processor
+
+    def is_needed(self) -> bool:
+        """Return whether clients in this process have open tasks."""
+        return any(is_needed() for is_needed in self._needs)
+
+    def forget_children(self) -> None:
+        """The task has ended by itself: what it has submitted goes on."""
+        if self._children:
+            self._children = []
+
+    def cancel_children(self) -> None:
+        """The task was stopped: cancel what it has submitted and not got yet."""
+        children, self._children = self._children, []
+        for task_id, cancel in children:
+            cancel(task_id)
+
+    # The waits, under the lock
+
+    def _catch_up(self) -> int:
+        """Return the number of the task that is executed; forget what was about another one."""
+        number = self._words[0]
+        if number != self._number:
+            self._number = number
+            self._expecting = 0
+            self._is_main_waiting = self._is_asking = self._is_told = False
+        return number
+
+    def _tell(self, is_stuck: bool) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._say([TaskSuspended(self._number, is_stuck)])
+
+    def _end_of_expecting(self, number: int) -> None:
+        if not number or self._catch_up() != number:
+            return
+        self._expecting -= 1
+        if self._is_told and not (self._expecting or self._is_main_waiting or self._is_asking):
+            self._is_told = False
+            self._say([TaskResumed(number)])
+
+    def begin_main_wait(self) -> None:
+        with self._lock:
+            if self._catch_up():
+                self._is_main_waiting = True
+                self._tell(is_stuck=True)
+
+    def end_main_wait(self) -> None:
+        with self._lock:
+            number = self._catch_up()
+            self._is_main_waiting = False
+            if not self._is_told or self._expecting:
+                return  # another thread of it waits: it has no place anyway
+            self._is_asking = True
+            self._say([ResumeRequest(number)])
+        try:
+            self._await_permission(number)
+        finally:
+            self._after_asking()
+
+    def _after_asking(self) -> None:
+        with self._lock:
+            self._is_asking = self._is_told = False
+            if self._expecting:
+                self._tell(is_stuck=False)
+
+
+class _MainWait(AbstractContextManager[None]):
+    """A wait of the main thread."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+
+    def __enter__(self) -> None:
+        self._waiting.begin_main_wait()
+
+    def __exit__(self, *_error: object) -> None:
+        self._waiting.end_main_wait()
+
+
+class _OtherWait(AbstractContextManager[None]):
+    """A wait of any other thread."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+
+    def __enter__(self) -> None:
+        self._end = self._waiting.expect()
+
+    def __exit__(self, *_error: object) -> None:
+        self._end()

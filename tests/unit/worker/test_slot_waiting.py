@@ -1,0 +1,264 @@
+"""Slot, when tasks wait for others: whose turn it is, what the scheduler hears, and how many processors there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.wire.messages import (
+    RunResult,
+    RunResults,
+    RunResumed,
+    RunsResumed,
+    RunsSuspended,
+    RunSuspended,
+    RunTask,
+    TaskStatus,
+)
+from scaler.worker.messages import (
+    AddProcessor,
+    DismissProcessor,
+    HandTasks,
+    InterruptProcessor,
+    ObjectFound,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
+    ResumeProcessor,
+    StoredObject,
+    TaskAsks,
+    TaskGoesOn,
+    TasksFinished,
+    TaskWaits,
+)
+from scaler.worker.progress import Progress
+from scaler.worker.slot import SPARE_KEPT, SPARE_SECONDS
+from tests.unit.worker.test_slot import FUNCTION, Bench
+
+
+class WaitingBench(Bench):
+    """Processors by number; each has the function, and a progress page of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: dict[int, Progress] = {}
+        self.results_of: dict[int, int] = {}
+        self.up(is_extra=False)
+
+    def up(self, is_extra: bool = True) -> int:
+        self.processor_up(is_extra)
+        self.pages[self.number] = self.progress
+        self.results_of[self.number] = 0
+        work = self.slot._actor._crew.get(self.number)  # type: ignore[attr-defined]
+        work.has.add(FUNCTION)
+        self.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+        return self.number
+
+    def handed_to(self) -> list[tuple[int, list[RunTask]]]:
+        return [(hand.number, list(hand.tasks)) for hand in self.processor.take(HandTasks)]
+
+    def wait_for_others(self, number: int, is_stuck: bool = True) -> None:
+        """The task that this processor executes begins to wait."""
+        task = self.results_of[number] + 1
+        self.pages[number].words[0] = task
+        self.tell(TaskWaits(number, task, is_stuck))
+
+    def ask(self, number: int) -> None:
+        self.tell(TaskAsks(number, self.results_of[number] + 1))
+
+    def end(self, number: int, task: RunTask, status: TaskStatus = TaskStatus.SUCCESS) -> None:
+        self.results_of[number] += 1
+        self.tell(TasksFinished(number, RunResults([RunResult(task.task_id, 0, 1, status, b"", 0, ())])))
+
+    def permitted(self) -> list[int]:
+        return [resume.number for resume in self.processor.take(ResumeProcessor)]
+
+    def suspended(self) -> list[bytes]:
+        return [run.task_id for batch in self.link.take(RunsSuspended) for run in batch]
+
+    def resumed(self) -> list[bytes]:
+        return [run.task_id for batch in self.link.take(RunsResumed) for run in batch]
+
+
+@pytest.fixture
+def bench() -> WaitingBench:
+    return WaitingBench()
+
+
+def test_a_task_that_waits_makes_room_for_the_next_one(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task(priority=1)
+    bench.run(parent, child)
+    assert bench.handed_to() == [(1, [child])]
+    bench.wait_for_others(1)
+    assert bench.suspended() == [child.task_id]
+    assert bench.handed_to() == []
+    assert len(bench.pool.take(AddProcessor)) == SPARE_KEPT
+    bench.up()
+    assert bench.handed_to() == [(2, [parent])]
+
+
+def test_it_goes_on_in_its_own_processor_before_anything_else(bench: WaitingBench) -> None:
+    parent, child, other = bench.task(), bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child, other)
+    assert bench.handed_to() == [(1, [parent]), (2, [child])]
+    bench.ask(1)
+    assert bench.permitted() == []
+    bench.end(2, child)
+    assert (bench.permitted(), bench.resumed()) == ([1], [parent.task_id])
+    assert bench.handed_to() == []
+    bench.end(1, parent)
+    assert bench.handed_to() == [(1, [other])]
+    assert bench.answers() == [(child.task_id, TaskStatus.SUCCESS), (parent.task_id, TaskStatus.SUCCESS)]
+
+
+def test_it_goes_on_at_once_when_nothing_runs(bench: WaitingBench) -> None:
+    parent = bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.ask(1)
+    assert bench.permitted() == [1]
+
+
+def test_of_those_that_ask_the_deepest_goes_on_first(bench: WaitingBench) -> None:
+    tasks = [bench.task(priority=priority) for priority in range(3)]
+    for task in tasks:
+        bench.run(task)
+        bench.wait_for_others(bench.number)
+        bench.up()
+    busy = bench.task(priority=9)
+    bench.run(busy)
+    for number in (1, 2, 3):
+        bench.ask(number)
+    assert bench.permitted() == []
+    for number, task in ((4, busy), (3, tasks[2]), (2, tasks[1])):
+        bench.end(number, task)
+    assert bench.permitted() == [3, 2, 1]
+
+
+def test_tasks_behind_a_waiting_one_go_to_another_processor(bench: WaitingBench) -> None:
+    bench.know()
+    bench.results_of[1] = 1
+    parent, second, third = bench.task(), bench.task(), bench.task()
+    bench.run(parent, second, third)
+    assert bench.handed_to() == [(1, [parent, second, third])]
+    bench.wait_for_others(1)
+    assert (bench.pages[1].words[1], bench.pages[1].words[2]) == (2, 4)
+    bench.up()
+    assert bench.handed_to() == [(2, [second, third])]
+
+
+def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> None:
+    parent, child, other = bench.task(), bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1, is_stuck=False)
+    bench.up()
+    bench.run(child, other)
+    bench.handed_to()
+    bench.tell(TaskGoesOn(1, 1))
+    assert bench.resumed() == [parent.task_id]
+    bench.end(2, child)
+    assert bench.handed_to() == []  # the place is taken
+    bench.end(1, parent)
+    assert [tasks for _, tasks in bench.handed_to()] == [[other]]
+
+
+def test_one_that_ends_while_a_thread_of_it_waits_is_over(bench: WaitingBench) -> None:
+    parent, other = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1, is_stuck=False)
+    bench.end(1, parent)
+    assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
+    bench.handed_to()
+    bench.run(other)
+    assert bench.handed_to() == [(1, [other])]
+
+
+def test_a_cancelled_one_that_asks_goes_on_at_once_to_end(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child)
+    bench.cancel(parent)
+    assert [interrupt.number for interrupt in bench.processor.take(InterruptProcessor)] == [1]
+    bench.ask(1)
+    assert bench.permitted() == [1]
+    bench.end(1, parent, TaskStatus.CANCELED)
+    assert bench.answers() == [(parent.task_id, TaskStatus.CANCELED)]
+
+
+def test_one_that_is_cancelled_while_it_asks_goes_on_at_once(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child)
+    bench.ask(1)
+    bench.cancel(parent)
+    assert bench.permitted() == [1]
+
+
+def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> None:
+    parent, child = bench.task(), bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    bench.up()
+    bench.run(child)
+    bench.handed_to()
+    bench.tell(ProcessorDown(1, 1, "died: signal SIGKILL"))
+    assert bench.answers() == [(parent.task_id, TaskStatus.PROCESSOR_DIED)]
+    bench.end(2, child)
+    assert bench.answers() == [(child.task_id, TaskStatus.SUCCESS)]
+
+
+def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    for news in (TaskWaits(1, 2, True), TaskWaits(9, 1, True), TaskAsks(1, 1), TaskGoesOn(1, 1)):
+        bench.tell(news)
+    assert (bench.suspended(), bench.resumed(), bench.permitted()) == ([], [], [])
+
+
+def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: WaitingBench) -> None:
+    bench.run(*(bench.task() for _ in range(5)))
+    assert bench.pool.messages == []
+
+
+def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench) -> None:
+    bench.run(bench.task())
+    bench.wait_for_others(1)
+    assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * SPARE_KEPT
+    bench.tell(ProcessorComing(50, True))
+    bench.tell(ProcessorNotComing(50))
+    bench.run(bench.task())
+    assert bench.pool.take(AddProcessor) == [AddProcessor(3)]
+
+
+def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> None:
+    parent = bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    for _ in range(SPARE_KEPT + 3):
+        bench.up()
+    bench.ask(1)
+    bench.end(1, parent)
+    for _ in range(2):
+        bench.wait(SPARE_SECONDS)
+    dismissed = [dismiss.number for dismiss in bench.processor.take(DismissProcessor)]
+    assert len(dismissed) == 3
+    assert 1 not in dismissed
+    bench.tell(ProcessorStays(dismissed[0]))
+    bench.tell(ProcessorDown(dismissed[1], 0, "ended"))
+    assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
+
+
+def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:
+    parent = bench.task()
+    bench.run(parent)
+    bench.wait_for_others(1)
+    assert bench.link.take(RunsSuspended) == [RunsSuspended([RunSuspended(parent.task_id, 0, 1)])]
+    bench.ask(1)
+    assert bench.link.take(RunsResumed) == [RunsResumed([RunResumed(parent.task_id, 0, 1)])]

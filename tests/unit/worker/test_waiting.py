@@ -1,0 +1,154 @@
+"""Waiting: what the agent is told when threads of a task wait, and who needs permission to go on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from scaler.ids import TaskId
+from scaler.wire.messages import ResumeRequest, TaskResumed, TaskSuspended
+from scaler.worker.waiting import Birth, Waiting
+
+
+class Bench:
+    """The surroundings of task 1, and an agent that permits at once and does `meanwhile` before."""
+
+    def __init__(self) -> None:
+        self.words = [1, 0, 0, 0]
+        self.said: list[Any] = []
+        self.asked: list[int] = []
+        self.meanwhile: list[Any] = []
+        self.waiting = Waiting(
+            Birth(7, b"n" * 16), "tcp://127.0.0.1:1", self.words, self.said.extend, self._await_permission
+        )
+
+    def _await_permission(self, number: int) -> None:
+        self.asked.append(number)
+        for action in self.meanwhile:
+            action()
+
+    def take(self) -> list[Any]:
+        said = list(self.said)
+        self.said.clear()
+        return said
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def in_a_thread(action: Any) -> None:
+    thread = threading.Thread(target=action)
+    thread.start()
+    thread.join()
+
+
+def test_the_main_thread_asks_before_it_goes_on(bench: Bench) -> None:
+    with bench.waiting.wait():
+        assert bench.take() == [TaskSuspended(1, True)]
+    assert bench.take() == [ResumeRequest(1)]
+    assert bench.asked == [1]
+    with bench.waiting.wait():
+        assert bench.take() == [TaskSuspended(1, True)]
+
+
+def test_a_wait_within_a_wait_of_the_main_thread_is_none(bench: Bench) -> None:
+    with bench.waiting.wait():
+        with bench.waiting.wait():
+            pass
+        assert bench.take() == [TaskSuspended(1, True)]
+
+
+def test_any_other_thread_goes_on_unasked(bench: Bench) -> None:
+    def wait() -> None:
+        with bench.waiting.wait():
+            assert bench.take() == [TaskSuspended(1, False)]
+
+    in_a_thread(wait)
+    assert bench.take() == [TaskResumed(1)]
+    assert bench.asked == []
+
+
+def test_a_task_waits_as_long_as_any_thread_of_it_does(bench: Bench) -> None:
+    first, second = bench.waiting.expect(), bench.waiting.expect()
+    assert bench.take() == [TaskSuspended(1, False)]
+    first()
+    first()
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == []  # the main thread has no place to ask for
+    second()
+    assert bench.take() == [TaskResumed(1)]
+
+
+def test_a_thread_that_begins_to_wait_while_the_main_thread_asks_is_not_forgotten(bench: Bench) -> None:
+    ends: list[Any] = []
+    bench.meanwhile = [lambda: ends.append(bench.waiting.expect())]
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == [TaskSuspended(1, True), ResumeRequest(1), TaskSuspended(1, False)]
+    ends[0]()
+    assert bench.take() == [TaskResumed(1)]
+
+
+def test_a_thread_that_ends_its_wait_while_the_main_thread_asks_changes_nothing(bench: Bench) -> None:
+    def begin_and_end() -> None:
+        end = bench.waiting.expect()
+        end()
+
+    bench.meanwhile = [begin_and_end]
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == [TaskSuspended(1, True), ResumeRequest(1)]
+
+
+def test_an_interrupted_wait_asks_too(bench: Bench) -> None:
+    with pytest.raises(KeyboardInterrupt), bench.waiting.wait():
+        raise KeyboardInterrupt
+    assert bench.asked == [1]
+
+
+def test_what_is_left_of_an_older_task_means_nothing(bench: Bench) -> None:
+    end = bench.waiting.expect()
+    bench.take()
+    bench.words[0] = 2
+    end()
+    assert bench.take() == []
+    with bench.waiting.wait():
+        assert bench.take() == [TaskSuspended(2, True)]
+
+
+def test_between_tasks_nobody_waits(bench: Bench) -> None:
+    bench.words[0] = 0
+    bench.waiting.expect()()
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == []
+
+
+def test_children_are_one_deeper(bench: Bench) -> None:
+    bench.waiting.priority = 4
+    assert bench.waiting.child_priority == 5
+
+
+def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:
+    cancelled: list[TaskId] = []
+    bench.waiting.submitted(TaskId(b"first"), cancelled.append)
+    bench.waiting.forget_children()
+    bench.waiting.submitted(TaskId(b"second"), cancelled.append)
+    bench.waiting.submitted(TaskId(b"third"), cancelled.append)
+    bench.waiting.cancel_children()
+    bench.waiting.cancel_children()
+    assert cancelled == [b"second", b"third"]
+
+
+def test_a_process_is_needed_while_any_client_in_it_says_so(bench: Bench) -> None:
+    needs = [False, False]
+    for index in range(2):
+        bench.waiting.keep_while(lambda index=index: needs[index])
+    assert not bench.waiting.is_needed()
+    needs[1] = True
+    assert bench.waiting.is_needed()

@@ -403,7 +403,7 @@ def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) 
     scene.suspend(0)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.node)]
 
 
 def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:

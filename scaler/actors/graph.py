@@ -190,7 +190,7 @@ class GraphActor(Actor):
         spec = self._spec
         task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, "", spec.profiling)
         near = self._where_most_is(node) if more_ids else None
-        self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near)))
+        self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near, bool(node.dependencies))))
 
     def _where_most_is(self, node: Node) -> ActorRef | None:
         """Return the worker that made the largest of the results that a node needs, if that is worth a preference."""

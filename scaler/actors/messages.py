@@ -17,8 +17,8 @@ from scaler.wire.messages import ClientHello, Task, TaskResult, WorkerHello
 
 @message
 class TaskReady:
-    """task -> balancer: I can run. `again`: a worker had me and could not finish me, so I go first. `near`: the worker
-    on whose node much of what I need is.
+    """task -> balancer: I can run. `again`: a worker had me and could not finish me, or I continue a graph: I go first.
+    `near`: the worker on whose node much of what I need is.
     """
 
     task: ActorRef

@@ -73,9 +73,14 @@ class TaskActor(Actor):
     _near: ActorRef | None = None
     """the worker on whose node much of what the task needs is; nearly no task has one"""
 
-    def __init__(self, spec: Task, home: Home, near: ActorRef | None = None) -> None:
+    _goes_first = False
+    """whether it goes before those that wait: it continues a graph that came before them"""
+
+    def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         if near is not None:
             self._near = near
+        if goes_first:
+            self._goes_first = True
         self._spec = spec
         self._home = home
         self._state = READY
@@ -86,7 +91,7 @@ class TaskActor(Actor):
     def on_start(self) -> None:
         if self._spec.object_ids:
             self._home.object_store.send(UseObjects(self._spec.object_ids))
-        self._say_ready(again=False)
+        self._say_ready(again=self._goes_first)
 
     # News
 

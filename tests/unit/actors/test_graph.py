@@ -137,6 +137,17 @@ def test_a_failure_fails_those_that_need_it_in_the_same_way_and_the_rest_goes_on
     leave_and_check(simulation, client)
 
 
+def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    graph_id = client.submit_graph([(), (), (), (), (), (0, 1)], range(6))
+    simulation.run()
+    (other,) = client.submit(1)
+    simulation.advance(300.0)
+    nodes = [node.task_id for node in client.graphs[graph_id]]
+    # When it gets ready the next one is on its way already.
+    assert [run.task_id for run in agent.started] == [*nodes[:3], nodes[5], *nodes[3:5], other]
+
+
 def test_a_node_that_is_refused_fails_what_needs_it() -> None:
     simulation = Simulation(Limits(rules=Rules(waiting_most=1), per_worker_queue_size=1))
     client = simulation.client()

@@ -210,7 +210,7 @@ def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None], survi
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
     assert (node.processes() == processors) is survives
-    assert (time.monotonic() - began < GRACE_SECONDS) is survives
+    assert survives or time.monotonic() - began >= GRACE_SECONDS
 
 
 def test_death_in_the_grace_is_a_cancel(node: Node) -> None:

@@ -258,14 +258,14 @@ class Client:
                 future.settle(graph[key])
             else:
                 open_graph.sinks[task_id] = future
-        if open_graph.sinks:
-            self._link.submit_graph(open_graph)
-        if not block:
-            return futures
         try:
+            if open_graph.sinks:
+                self._link.submit_graph(open_graph)
+            if not block:
+                return futures
             with surroundings.current.wait():
                 return {key: future.result() for key, future in futures.items()}
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit):  # nobody could ask for the results any more
             for future in futures.values():
                 future.cancel()
             raise

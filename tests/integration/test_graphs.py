@@ -5,6 +5,7 @@ from __future__ import annotations
 import graphlib
 import os
 import pickle
+import random
 import signal
 import threading
 import time
@@ -213,6 +214,57 @@ def test_several_threads_at_once(client: Client) -> None:
     for thread in threads:
         thread.join(60)
     assert seen == [5050] * 6
+
+
+def combine(*values: Any) -> Any:
+    """Something that depends on every argument and is now and then large; some combinations raise."""
+    number = sum(len(value) if isinstance(value, bytes) else value for value in values)
+    if number % 11 == 10:
+        raise ValueError(number)
+    return bytes(number % 1000 * 97) if number % 5 == 4 else number
+
+
+def evaluate(graph: dict[str, Any], key: str, known: dict[str, Any]) -> Any:
+    """What a key of a graph should be: a value, or the exception of the first one that it needs."""
+    if key not in known:
+        value = graph[key]
+        if not isinstance(value, tuple):
+            known[key] = value
+            return value
+        arguments = [evaluate(graph, part, known) if isinstance(part, str) else part for part in value[1:]]
+        failures = {str(part) for part in arguments if isinstance(part, Exception)}
+        try:
+            known[key] = ValueError("|".join(sorted(failures))) if failures else value[0](*arguments)
+        except ValueError as error:
+            known[key] = error
+    return known[key]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_graphs_give_what_one_process_gives(client: Client, seed: int) -> None:
+    chance = random.Random(seed)
+    graph: dict[str, Any] = {"0": 1, "1": 2}
+    for number in range(2, 150):
+        needs = [str(chance.randrange(max(0, number - 20), number)) for _ in range(chance.randint(0, 3))]
+        graph[str(number)] = (combine, *needs, *(chance.randrange(20) for _ in range(chance.randint(1, 2))))
+    keys = chance.sample(list(graph), 40)
+    known: dict[str, Any] = {}
+    for key, future in client.get(graph, keys, block=False).items():
+        expected, error = evaluate(graph, key, known), future.exception(30)
+        if isinstance(expected, ValueError):
+            assert str(error) in str(expected).split("|")  # of several that failed, the first one
+        else:
+            assert error is None
+            assert future.result(30) == expected
+
+
+def test_a_graph_inside_a_task_that_is_a_node_of_a_graph() -> None:
+    def inner(client: Client, number: int) -> int:
+        return int(client.get({"a": number, "b": (inc, "a"), "c": (add, "b", "b")}, ["c"])["c"])
+
+    with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
+        graph = {"client": client, "x": (inner, "client", 4), "y": (inner, "client", "x"), "z": (add, "x", "y")}
+        assert client.get(graph, ["z"]) == {"z": 10 + 22}
 
 
 @pytest.mark.faults

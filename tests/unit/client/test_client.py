@@ -7,6 +7,7 @@ import graphlib
 import operator
 import os
 import pickle
+import signal
 import threading
 import time
 from concurrent.futures import CancelledError, wait
@@ -406,6 +407,20 @@ class TestGet:
         assert futures["d"].result(10) == 8
         again = scheduler.of(GraphNode)[2:]
         assert [(node.task_id, node.wanted) for node in again] == [(first.task_id, 0), (second.task_id, 1)]
+
+    def test_an_interrupt_cancels_the_graph(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+
+        def interrupt() -> None:
+            scheduler.wait_for(GraphNode, 2)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            client.get(self.GRAPH, ["d"])
+        thread.join()
+        scheduler.wait_for(GraphTaskCancel)
 
     def test_a_scheduler_that_stays_away_is_a_timeout_error(self) -> None:
         with Client("tcp://127.0.0.1:1", timeout_seconds=0.2) as client, pytest.raises(TimeoutError):

@@ -187,7 +187,8 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
     """Return what the pickle of `function` depends on, or None if that is not known. Equal answers mean equal pickles.
 
     Known is whatever is pickled by its name, and functions that are pickled by value (those of `__main__`, lambdas,
-    inner functions) and look at nothing that can change: no closure, no default, no global but modules and builtins.
+    inner functions) and look at nothing that can change: no closure, no default, no global but modules, builtins and,
+    in a recursion, the function itself.
     """
     if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
         return None  # a bound method or a partial carries an object with it
@@ -199,7 +200,7 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
         return None
     if function.__annotations__ and not all(map(_is_plain_annotation, function.__annotations__.values())):
         return None
-    modules = _modules_read(function.__code__, function.__globals__)
+    modules = _modules_read(function.__code__, function.__globals__, function)
     return None if modules is None else (function.__code__, *modules)
 
 
@@ -220,18 +221,20 @@ def _is_plain_annotation(annotation: Any) -> bool:
     return annotation is None or type(annotation) is str or (type(annotation) is type and _is_found_by_name(annotation))
 
 
-def _modules_read(code: Any, namespace: Mapping[str, Any]) -> list[ModuleType] | None:
-    """Return the modules among the globals that `code` may read, or None if it may read any other global."""
+def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[ModuleType] | None:
+    """Return the modules among the globals that `code` may read; None if it may read any other global but `itself`."""
     modules = []
     for name in code.co_names:
         if name in namespace:
             value = namespace[name]
+            if value is itself:
+                continue
             if type(value) is not ModuleType or sys.modules.get(value.__name__) is not value:
                 return None
             modules.append(value)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            deeper = _modules_read(inner, namespace)
+            deeper = _modules_read(inner, namespace, itself)
             if deeper is None:
                 return None
             modules += deeper

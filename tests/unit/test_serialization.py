@@ -191,7 +191,6 @@ def test_what_is_pickled_by_name_depends_on_nothing(function: Any) -> None:
         in_main("def f(a=[]): return a"),
         in_main("def f(*, a=1): return a"),
         in_main("def f(): return x", x=1),
-        in_main("def f(n): return f(n - 1) if n else 0"),
         in_main("def f(): return (lambda: x)()", x=1),
         in_main("def f(a: Point): return a", Point=type("Point", (), {"__module__": "__main__"})),
         in_main("class f: value = 1"),
@@ -210,6 +209,8 @@ def test_what_can_change_is_not_remembered(function: Any) -> None:
         in_main("f = lambda x: x"),
         in_main("def f(x: int) -> 'str': return math.sqrt(x)", math=math),
         in_main("def f(x): return [math.sqrt(y) for y in x]", math=math),
+        in_main("def f(n): return f(n - 1) if n else 0"),
+        in_main("def f(n): return [f(m) for m in range(n)]"),
     ],
 )
 def test_functions_that_look_at_nothing_that_changes_are_remembered(function: Any) -> None:
@@ -236,6 +237,13 @@ def test_a_change_is_noticed(change: Any) -> None:
     assert before is not None
     change(function)
     assert what_pickle_depends_on(function) != before
+
+
+def test_a_recursion_that_leads_elsewhere_is_noticed() -> None:
+    function = in_main("def f(n): return f(n - 1) if n else 0")
+    assert what_pickle_depends_on(function) is not None
+    function.__globals__["f"] = abs
+    assert what_pickle_depends_on(function) is None
 
 
 def test_a_module_that_is_pickled_by_value_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

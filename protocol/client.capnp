@@ -44,13 +44,13 @@ struct SchedulerToClient {
 struct ClientHello {
   # The first message of a client on every connection.
   count @0 :UInt32;                    # number of items
-  protocolVersion @1 :List(UInt16);    # the protocol version that the client speaks
+  protocolVersion @1 :Data;            # UInt16 column: the protocol version that the client speaks
   packageVersion @2 :List(Text);       # version of its package
   pythonVersion @3 :List(Text);        # "3.11.7", or what else it is written in
   cloudpickleVersion @4 :List(Text);   # version of the library that pickles its functions; empty if it does not pickle
   clientId @5 :Data;                   # id column: random and secret; the same on the next connection means the same client
   nestId @6 :Data;                     # id column: of a client inside a task, the nestId of the agent that runs it; else zero
-  processor @7 :List(UInt32);          # of a client inside a task: the number of its processor; see README.md
+  processor @7 :Data;                  # UInt32 column: of a client inside a task: the number of its processor; see README.md
 }
 
 struct Task {
@@ -60,7 +60,7 @@ struct Task {
   functionId @2 :Data;         # id column: the objects that hold the functions
   payload @3 :List(Data);      # the block of arguments, see README.md
   objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
-  priority @5 :List(UInt32);   # how deep the task is nested: 0 if no other task submitted it; deeper ones go first
+  priority @5 :Data;           # UInt32 column: how deep the task is nested: 0 if no other task submitted it; deeper ones go first
   name @6 :List(Text);         # what the user calls the task; empty: it has the name of its function's object
   profiling @7 :Data;          # byte column: 1 = measure what it takes, for the profile in its result
 }
@@ -78,7 +78,7 @@ struct TaskResult {
   status @2 :Data;          # byte column: 0 success, 1 failed, 2 canceled, 3 processor died, 4 worker died, 5 no worker,
                             # 6 not found, 7 missing objects, 8 internal error, 9 timed out
   payload @3 :List(Data);   # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
-  size @4 :List(UInt64);    # 0, or the bytes of a large result: request the object that has the task's id, then delete it
+  size @4 :Data;            # UInt64 column: 0, or the bytes of a large result: request the object that has the task's id, then delete it
   profile @5 :List(Data);   # what it took, see README.md; empty if it was not measured
 }
 
@@ -86,8 +86,8 @@ struct GraphTask {
   # A graph of tasks: its nodes follow. The client makes up the id. Said again, its nodes follow again, from the first.
   count @0 :UInt32;             # number of items
   graphId @1 :Data;             # id column: the graphs
-  nodeCount @2 :List(UInt32);   # how many nodes the graph has
-  priority @3 :List(UInt32);    # of all its tasks, as in Task
+  nodeCount @2 :Data;           # UInt32 column: how many nodes the graph has
+  priority @3 :Data;            # UInt32 column: of all its tasks, as in Task
   profiling @4 :Data;           # byte column: of all its tasks, as in Task
 }
 
@@ -112,13 +112,13 @@ struct GraphTaskCancel {
 struct ClientHeartbeat {
   # Sent every few seconds; a silent client is taken for dead.
   count @0 :UInt32;           # number of items
-  sentNs @1 :List(UInt64);    # the client's own clock in nanoseconds; echoed as it is
+  sentNs @1 :Data;            # UInt64 column: the client's own clock in nanoseconds; echoed as it is
 }
 
 struct ClientHeartbeatEcho {
   # The answer to a heartbeat; a silent scheduler is taken for dead.
   count @0 :UInt32;           # number of items
-  sentNs @1 :List(UInt64);    # as it came
+  sentNs @1 :Data;            # UInt64 column: as it came
 }
 
 struct ClientDisconnect {

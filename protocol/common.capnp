@@ -3,6 +3,7 @@
 # Every struct here is a batch: `count` items of one kind, one column per field. A column that is left empty means that
 # all items have the field's default (0, empty, the zero id). A column that is not empty has exactly `count` entries.
 # An "id column" is Data: `count` times 16 bytes. A "byte column" is Data: `count` times one unsigned byte.
+# A "UInt16 column" and so on is Data: `count` times so many bytes, little-endian.
 
 @0xd6f2a1c05b9e3471;
 
@@ -12,7 +13,7 @@ struct HelloReply {
   accepted @1 :Data;                 # byte column: 1 = welcome, 0 = refused, the peer must go away
   reason @2 :List(Text);             # why it was refused, as a sentence; empty when accepted
   schedulerId @3 :Data;              # id column: this run of the scheduler; another id means another, empty scheduler
-  protocolVersion @4 :List(UInt16);  # the protocol version that the scheduler speaks
+  protocolVersion @4 :Data;          # UInt16 column: the protocol version that the scheduler speaks
   packageVersion @5 :List(Text);     # the version of the scheduler's package
 }
 
@@ -35,7 +36,7 @@ struct ObjectResponse {
   count @0 :UInt32;          # number of items
   objectId @1 :Data;         # id column: the objects
   found @2 :Data;            # byte column: 1 = its frames follow, or its location; 0 = not stored
-  frames @3 :List(UInt32);   # how many of the message's payload frames belong to each item
+  frames @3 :Data;           # UInt32 column: how many of the message's payload frames belong to each item
   location @4 :List(Data);   # where its memory is on the client's machine, see README.md; empty: the frames follow
 }
 
@@ -48,7 +49,7 @@ struct ObjectInstruction {
                              # 4 = keep a result, only to agents: the large result of the task with this id
   objectId @2 :Data;         # id column: the objects
   name @3 :List(Text);       # what the user calls it, for the monitor; may be empty
-  frames @4 :List(UInt32);   # how many of the message's payload frames belong to each item
+  frames @4 :Data;           # UInt32 column: how many of the message's payload frames belong to each item
   location @5 :List(Data);   # where its memory is, see README.md; empty: the frames follow
 }
 

@@ -40,32 +40,32 @@ struct ProcessorToAgent {
 struct CollectGarbage {
   # Between two tasks: run the interpreter's garbage collection, and give memory that is not used back to the system.
   count @0 :UInt32;                    # number of items
-  trimAboveBytes @1 :List(UInt64);     # a processor with no more resident memory than this keeps it
+  trimAboveBytes @1 :Data;             # UInt64 column: a processor with no more resident memory than this keeps it
 }
 
 struct TaskSuspended {
   # The task waits for others: the agent may run other tasks of the worker meanwhile, in other processors.
   count @0 :UInt32;          # number of items
-  number @1 :List(UInt32);   # of the task, counted from 1 in the order in which they were handed to this processor
+  number @1 :Data;           # UInt32 column: of the task, counted from 1 in the order in which they were handed to this processor
   isStuck @2 :Data;          # byte column: 1 = it does not go on before ResumeTask; 0 = another thread of it waits
 }
 
 struct ResumeRequest {
   # What the task waited for is there. It goes on when it is told to.
   count @0 :UInt32;          # number of items
-  number @1 :List(UInt32);   # of the task
+  number @1 :Data;           # UInt32 column: of the task
 }
 
 struct TaskResumed {
   # No thread of the task waits any more, and it has not waited for permission.
   count @0 :UInt32;          # number of items
-  number @1 :List(UInt32);   # of the task
+  number @1 :Data;           # UInt32 column: of the task
 }
 
 struct ResumeTask {
   # The task may go on.
   count @0 :UInt32;          # number of items
-  number @1 :List(UInt32);   # of the task
+  number @1 :Data;           # UInt32 column: of the task
 }
 
 struct EndProcessor {
@@ -77,5 +77,5 @@ struct EndProcessor {
 struct ProcessorReady {
   # The processor has started and waits for work.
   count @0 :UInt32;          # number of items
-  pid @1 :List(UInt32);      # its process id
+  pid @1 :Data;              # UInt32 column: its process id
 }

@@ -48,7 +48,7 @@ struct SchedulerToAgent {
 struct WorkerHello {
   # The first message of an agent on every connection.
   count @0 :UInt32;                    # number of items
-  protocolVersion @1 :List(UInt16);    # the protocol version that the agent speaks
+  protocolVersion @1 :Data;            # UInt16 column: the protocol version that the agent speaks
   packageVersion @2 :List(Text);       # version of its package
   pythonVersion @3 :List(Text);        # "3.11.7", or what else it is written in
   cloudpickleVersion @4 :List(Text);   # version of the library that pickles functions; empty if it does not pickle
@@ -62,12 +62,12 @@ struct RunTask {
   # Run a task on a worker. Answered by exactly one RunResult, on this connection or on a later one, unless it is given back.
   count @0 :UInt32;            # number of items
   taskId @1 :Data;             # id column: the tasks
-  worker @2 :List(UInt16);     # the worker
-  attempt @3 :List(UInt32);    # rises with every assignment of a task; repeated in the result
+  worker @2 :Data;             # UInt16 column: the worker
+  attempt @3 :Data;            # UInt32 column: rises with every assignment of a task; repeated in the result
   functionId @4 :Data;         # id column: the objects that hold the functions
   payload @5 :List(Data);      # the block of arguments, see README.md
   objectIds @6 :List(Data);    # ids of the objects among the arguments, one after the other
-  priority @7 :List(UInt32);   # as in Task: tasks of a higher one are run first, those of the same one in their order
+  priority @7 :Data;           # UInt32 column: as in Task: tasks of a higher one are run first, those of the same one in their order
   name @8 :List(Text);         # as in Task, for the log
   profiling @9 :Data;          # byte column: as in Task
 }
@@ -76,36 +76,36 @@ struct RunCancel {
   # Drop the task from the worker's queue, or stop it if it runs. Its RunResult says what became of it.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
-  worker @2 :List(UInt16);    # the worker
-  attempt @3 :List(UInt32);   # the attempt that is meant
+  worker @2 :Data;            # UInt16 column: the worker
+  attempt @3 :Data;           # UInt32 column: the attempt that is meant
 }
 
 struct BalanceRequest {
   # Other workers are idle: give back the task if it waits in the worker's queue. One that was handed to a processor stays.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
-  worker @2 :List(UInt16);    # the worker
-  attempt @3 :List(UInt32);   # the attempt that is meant
+  worker @2 :Data;            # UInt16 column: the worker
+  attempt @3 :Data;           # UInt32 column: the attempt that is meant
 }
 
 struct BalanceResponse {
   # The task never started and will not: it is the scheduler's again, and has no RunResult. What stays is not answered.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
-  worker @2 :List(UInt16);    # the worker that had it
-  attempt @3 :List(UInt32);   # as in the request
+  worker @2 :Data;            # UInt16 column: the worker that had it
+  attempt @3 :Data;           # UInt32 column: as in the request
 }
 
 struct RunResult {
   # How one run of a task ended. Kept by the agent until it is acknowledged, and sent again on a new connection.
   count @0 :UInt32;              # number of items
   taskId @1 :Data;               # id column: the tasks
-  worker @2 :List(UInt16);       # the worker
-  attempt @3 :List(UInt32);      # as in RunTask
+  worker @2 :Data;               # UInt16 column: the worker
+  attempt @3 :Data;              # UInt32 column: as in RunTask
   status @4 :Data;               # byte column: as in client.capnp, TaskResult
   payload @5 :List(Data);        # success: the result; failed: a TaskFailure; else: a sentence, UTF-8
-  durationUs @6 :List(UInt32);   # wall time of the call in microseconds
-  frames @7 :List(UInt32);       # how many of the message's payload frames are this item's result; 0 if it is in the payload
+  durationUs @6 :Data;           # UInt32 column: wall time of the call in microseconds
+  frames @7 :Data;               # UInt32 column: how many of the message's payload frames are this item's result; 0 if it is in the payload
   profile @8 :List(Data);        # what the task took, if that was asked for, see README.md; empty if it was not measured
 }
 
@@ -120,40 +120,40 @@ struct RunSuspended {
   # connection, as long as it waits. Its end needs no RunResumed.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
-  worker @2 :List(UInt16);    # the worker
-  attempt @3 :List(UInt32);   # as in RunTask
+  worker @2 :Data;            # UInt16 column: the worker
+  attempt @3 :Data;           # UInt32 column: as in RunTask
 }
 
 struct RunResumed {
   # The task goes on and takes its place again.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
-  worker @2 :List(UInt16);    # the worker
-  attempt @3 :List(UInt32);   # as in RunTask
+  worker @2 :Data;            # UInt16 column: the worker
+  attempt @3 :Data;           # UInt32 column: as in RunTask
 }
 
 struct ResultsReceived {
   # Acknowledges results; sent along with other items.
   count @0 :UInt32;    # number of items
-  total @1 :List(UInt64);   # how many RunResult items the scheduler has had on this connection
+  total @1 :Data;           # UInt64 column: how many RunResult items the scheduler has had on this connection
 }
 
 struct WorkerHeartbeat {
   # Sent every few seconds; the workers of a silent agent are taken for dead.
   count @0 :UInt32;           # number of items
-  sentNs @1 :List(UInt64);    # the agent's own clock in nanoseconds; echoed as it is
+  sentNs @1 :Data;            # UInt64 column: the agent's own clock in nanoseconds; echoed as it is
 }
 
 struct WorkerHeartbeatEcho {
   # The answer to a heartbeat; a silent scheduler is taken for dead.
   count @0 :UInt32;           # number of items
-  sentNs @1 :List(UInt64);    # as it came
+  sentNs @1 :Data;            # UInt64 column: as it came
 }
 
 struct ProcessorGone {
   # A processor has ended: the clients in it are gone, their tasks are cancelled and their objects released.
   count @0 :UInt32;               # number of items
-  processor @1 :List(UInt32);     # its number, never used again by the agent
+  processor @1 :Data;             # UInt32 column: its number, never used again by the agent
 }
 
 struct DisconnectRequest {

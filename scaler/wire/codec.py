@@ -116,15 +116,33 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
     return [data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)]
 
 
+def _number_column(code: str) -> _Column:
+    """A column of unsigned numbers, of the size that `code` has in the `struct` module, one after the other."""
+    size = struct.calcsize(f"<{code}")
+
+    def write(values: list[int]) -> bytes:
+        try:
+            return struct.pack(f"<{len(values)}{code}", *values)
+        except struct.error as error:
+            raise OverflowError(f"a number is out of range: {error}") from error
+
+    def read(data: bytes, count: int) -> Iterable[int]:
+        if len(data) != count * size:
+            raise ProtocolError(f"a column has {len(data)} bytes for {count} numbers of {size}")
+        return struct.unpack(f"<{count}{code}", data)
+
+    return _Column(0, write, read)
+
+
 _COLUMNS = {
     "u8": _Column(0, bytes, _read_bytes),
-    "u16": _Column(0, _same, _read_list),
-    "u32": _Column(0, _same, _read_list),
-    "u64": _Column(0, _same, _read_list),
+    "u16": _number_column("H"),
+    "u32": _number_column("I"),
+    "u64": _number_column("Q"),
     "id": _Column(NO_ID, b"".join, _read_ids),
     "bytes": _Column(b"", _same, _read_list),
     "text": _Column("", _write_texts, _read_list),
-    "frames": _Column((), _same, _read_list),
+    "frames": _number_column("I")._replace(default=()),
 }
 
 

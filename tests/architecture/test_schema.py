@@ -18,13 +18,13 @@ SCHEMAS = {path.stem: path for path in sorted(schema_directory().glob("*.capnp")
 LOADED = {name: capnp.load(str(path), imports=[str(schema_directory())]) for name, path in SCHEMAS.items()}
 COLUMN_TYPES = {
     "u8": "data",
-    "u16": "list of uint16",
-    "u32": "list of uint32",
-    "u64": "list of uint64",
+    "u16": "data",
+    "u32": "data",
+    "u64": "data",
     "id": "data",
     "bytes": "list of data",
     "text": "list of text",
-    "frames": "list of uint32",
+    "frames": "data",
 }
 BATCHES = {batch for direction in DIRECTIONS for batch in direction.batches}
 
@@ -61,6 +61,19 @@ def test_struct_equals_its_class_field_by_field(batch: type[Batch[Any]]) -> None
     assert struct.node.displayName.rpartition(":")[2] == batch.item.__name__
     columns = {camel_case(name): COLUMN_TYPES[kind] for name, (kind, _) in column_kinds(batch.item).items()}
     assert list(schema_fields(struct).items()) == [("count", "uint32"), *columns.items()]
+
+
+WIDTHS = {"u16": "UInt16", "u32": "UInt32", "u64": "UInt64", "frames": "UInt32"}
+
+
+@pytest.mark.parametrize("batch", sorted(BATCHES, key=lambda b: b.item.__name__), ids=lambda b: b.item.__name__)
+def test_schema_says_how_wide_the_numbers_of_a_column_are(batch: type[Batch[Any]]) -> None:
+    """Cap'n Proto does not know: to it they are bytes."""
+    text = next(text for path in SCHEMAS.values() if f"struct {batch.item.__name__} {{" in (text := path.read_text()))
+    body = text.partition(f"struct {batch.item.__name__} {{")[2].partition("}")[0]
+    for name, (kind, _) in column_kinds(batch.item).items():
+        said = re.search(rf"^  {camel_case(name)} @\d+ :Data; *# (UInt\d+) column: ", body, re.MULTILINE)
+        assert (said and said[1]) == WIDTHS.get(kind), name
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)

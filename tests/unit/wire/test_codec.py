@@ -180,7 +180,7 @@ def test_message_of_another_direction_is_refused() -> None:
 
 
 def test_hand_made_message_is_read() -> None:
-    assert decode(AGENT_TO_SCHEDULER, agent_message(2, sentNs=[1, 2]), []) == [
+    assert decode(AGENT_TO_SCHEDULER, agent_message(2, sentNs=struct.pack("<2Q", 1, 2)), []) == [
         WorkerHeartbeats([WorkerHeartbeat(1), WorkerHeartbeat(2)])
     ]
 
@@ -221,7 +221,7 @@ def test_endless_list_of_batches_without_bytes_is_refused_at_once() -> None:
 
 
 def test_column_that_is_one_large_list_of_nothing_is_refused_at_once() -> None:
-    message = bytearray(agent_message(1, sentNs=[0xABCDEF]))
+    message = bytearray(agent_message(1, sentNs=struct.pack("<Q", 0xABCDEF)))
     value = message.index(struct.pack("<Q", 0xABCDEF))
     pointer = next(at for at in range(8, value, 8) if message[at] & 3 == 1 and at + 8 + 8 * (message[at] >> 2) == value)
     message[pointer : pointer + 8] = list_pointer(message[pointer] >> 2, 0, 2**29 - 1)
@@ -249,12 +249,13 @@ def test_pointer_to_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        {"worker": [1, 2, 3]},
+        {"worker": bytes(6)},
+        {"worker": bytes(3)},
         {"taskId": bytes(16)},
         {"taskId": bytes(33)},
         {"status": b"\0"},
         {"payload": [b"x"]},
-        {"frames": [0, 0, 0]},
+        {"frames": bytes(12)},
     ],
 )
 def test_column_with_more_or_fewer_entries_than_items_is_refused(columns: dict[str, Any]) -> None:
@@ -287,10 +288,10 @@ def test_every_enumeration_is_checked(item: Any) -> None:
 
 
 def test_fewer_frames_than_announced_are_refused() -> None:
-    header = agent_message(2, union="runResult", frames=[1, 2])
+    header = agent_message(2, union="runResult", frames=struct.pack("<2I", 1, 2))
     assert "fewer" in refused(header, [b"", b""])
     with little_time_and_memory():
-        refused(agent_message(1, union="runResult", frames=[2**32 - 1]), [b""])
+        refused(agent_message(1, union="runResult", frames=struct.pack("<I", 2**32 - 1)), [b""])
 
 
 def test_more_frames_than_announced_are_refused() -> None:

@@ -20,6 +20,7 @@ struct ClientToScheduler {
       graphTask @7 :GraphTask;
       graphNode @8 :GraphNode;
       graphTaskCancel @9 :GraphTaskCancel;
+      clientResting @10 :ClientResting;
     }
   }
 }
@@ -119,6 +120,13 @@ struct ClientHeartbeatEcho {
   # The answer to a heartbeat; a silent scheduler is taken for dead.
   count @0 :UInt32;           # number of items
   sentNs @1 :Data;            # UInt64 column: as it came
+}
+
+struct ClientResting {
+  # Of a client inside a task: the task does nothing but wait, and what the client had to say it has said before this.
+  count @0 :UInt32;         # number of items
+  wait @1 :Data;            # UInt32 column: the number of the wait, which the agent that runs the task knows too
+  heard @2 :Data;           # UInt64 column: how many items of the scheduler it has had on this connection
 }
 
 struct ClientDisconnect {

@@ -48,6 +48,8 @@ struct TaskSuspended {
   count @0 :UInt32;          # number of items
   number @1 :Data;           # UInt32 column: of the task, counted from 1 in the order in which they were handed to this processor
   isStuck @2 :Data;          # byte column: 1 = it does not go on before ResumeTask; 0 = another thread of it waits
+  wait @3 :Data;             # UInt32 column: number of the wait, as in ClientResting; 0 = the process must not be stopped meanwhile
+  timeoutMs @4 :Data;        # UInt32 column: the wait ends after so many milliseconds in any case; 0 = it does not
 }
 
 struct ResumeRequest {

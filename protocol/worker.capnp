@@ -41,6 +41,7 @@ struct SchedulerToAgent {
       workerHeartbeatEcho @7 :WorkerHeartbeatEcho;
       disconnectResponse @8 :DisconnectResponse;
       balanceRequest @9 :BalanceRequest;
+      processorNews @10 :ProcessorNews;
     }
   }
 }
@@ -154,6 +155,15 @@ struct ProcessorGone {
   # A processor has ended: the clients in it are gone, their tasks are cancelled and their objects released.
   count @0 :UInt32;               # number of items
   processor @1 :Data;             # UInt32 column: its number, never used again by the agent
+}
+
+struct ProcessorNews {
+  # A client inside a processor has said that it only waits (ClientResting). While nothing is on the way to it, its process may
+  # be stopped; the next item that is said to it is announced by one of these.
+  count @0 :UInt32;              # number of items
+  processor @1 :Data;            # UInt32 column: the number of the processor
+  wait @2 :Data;                 # UInt32 column: as in ClientResting
+  hasNews @3 :Data;              # byte column: 0 = nothing is on the way in either direction; 1 = something was said to it
 }
 
 struct DisconnectRequest {

@@ -247,6 +247,7 @@ class Cluster(_ChildProcess):
         death_timeout_seconds: float = 300,
         garbage_collect_interval_seconds: float = 30,
         trim_memory_threshold_bytes: int = 1073741824,
+        hard_processor_suspend: bool = False,
         event_loop: str = "builtin",
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
@@ -312,6 +313,7 @@ class SchedulerClusterCombo:
         garbage_collect_interval_seconds: what a worker's process did not use for so long is dropped there.
         trim_memory_threshold_bytes: a process of the cluster with more memory gives back what it does not use.
         per_worker_queue_size: the most tasks at one worker, the running one included.
+        hard_processor_suspend: whether the process of a task that waits for others is stopped meanwhile.
         crash_limit: how often a task may be running when its process dies before it fails.
         protected: whether `Client.shutdown()` is refused.
         event_loop: `builtin` or `uvloop`.
@@ -342,6 +344,7 @@ class SchedulerClusterCombo:
         garbage_collect_interval_seconds: float = 30,
         trim_memory_threshold_bytes: int = 1073741824,
         per_worker_queue_size: int = 1000,
+        hard_processor_suspend: bool = False,
         crash_limit: int = 3,
         protected: bool = True,
         event_loop: str = "builtin",

@@ -179,6 +179,8 @@ class ClusterConfig(Settings):
     """what a processor did not use for so long is forgotten there"""
     trim_memory_threshold_bytes: int = 1073741824
     """a process with more memory than this gives back what it does not use"""
+    hard_processor_suspend: bool = False
+    """whether the process of a task that waits for others is stopped meanwhile"""
     event_loop: str = "builtin"
     logging: LoggingConfig = LoggingConfig()
 
@@ -198,4 +200,6 @@ class ClusterConfig(Settings):
         check_number("task_timeout_seconds", self.task_timeout_seconds, 0)
         check_number("garbage_collect_interval_seconds", self.garbage_collect_interval_seconds, 0.1)
         _check_whole("trim_memory_threshold_bytes", self.trim_memory_threshold_bytes, 0, 2**63)
+        if not isinstance(self.hard_processor_suspend, bool):
+            raise ConfigError(f"hard_processor_suspend must be True or False, not {self.hard_processor_suspend!r}")
         _check_event_loop(self.event_loop)

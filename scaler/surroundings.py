@@ -10,10 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from scaler.ids import NO_ID, TaskId
 
 _NOTHING_HAPPENS = nullcontext()
+
+
+class Voice(Protocol):
+    """What a wait needs of the client that it is a wait for."""
+
+    def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
+        """Say to the scheduler that this process does nothing but wait, whenever all else is said and `is_over` is not
+        true. A `wait` of 0: not any more. For any thread, and for handlers of signals.
+        """
 
 
 class Surroundings:
@@ -36,8 +46,19 @@ class Surroundings:
         """The priority of tasks that are submitted now: one more than that of the task that is executed."""
         return 0
 
-    def wait(self) -> AbstractContextManager[None]:
-        """Return what to hold while this thread waits for other tasks. To leave it may take until there is a place."""
+    def wait(
+        self,
+        voice: Voice | None = None,  # noqa: ARG002
+        is_over: Callable[[], bool] | None = None,  # noqa: ARG002
+        seconds: float | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Return what to hold while this thread waits for other tasks. To leave it may take until there is a place.
+
+        Args:
+            voice: the client whose scheduler alone says what ends the wait. Without one the process is not stopped.
+            is_over: whether that was said.
+            seconds: how long the wait takes at most; None: as long as need be.
+        """
         return _NOTHING_HAPPENS
 
     def expect(self) -> Callable[[], None]:

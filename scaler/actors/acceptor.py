@@ -21,6 +21,7 @@ from scaler.actors.messages import (
     BalancerRestarted,
     ClientArrived,
     NestedArrived,
+    NestedIn,
     Resumed,
     SessionEnded,
     ShutdownAsked,
@@ -106,6 +107,7 @@ class Acceptor(Actor):
                 return
             session = self._start_client(arrived, ClientSession if agent is None else NestedSession)
             if agent is not None:
+                session.send(NestedIn(agent, hello.processor))
                 agent.send(NestedArrived(hello.processor, session))
         else:
             session.send(Resumed(arrived.connection, b""))

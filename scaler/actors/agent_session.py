@@ -38,6 +38,7 @@ from scaler.wire.messages import (
     ObjectRequests,
     ObjectsKept,
     ProcessorsGone,
+    ProcessorsNews,
     RunCancel,
     RunResults,
     RunsResumed,
@@ -173,6 +174,11 @@ class AgentSession(Session):
             self._gone.append(gone.processor)
             for session in self._nested.pop(gone.processor, ()):
                 session.send(EndNested())
+
+    @handles(ProcessorsNews)
+    def _processors_news(self, batch: ProcessorsNews) -> None:
+        for news in batch:
+            self._outbox.put(self._connection, news)
 
     # From the scheduler
 

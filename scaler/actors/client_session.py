@@ -31,6 +31,7 @@ from scaler.wire.messages import (
     ClientDisconnects,
     ClientHeartbeatEcho,
     ClientHeartbeats,
+    ClientsResting,
     GoodbyeKind,
     GraphNodes,
     GraphTaskCancels,
@@ -165,6 +166,10 @@ class ClientSession(Session):
             self._services.acceptor.send(ShutdownAsked(self._connection))
         else:
             self.stop_now()
+
+    @handles(ClientsResting)
+    def _resting(self, batch: ClientsResting) -> None:
+        """It matters only of a client in a task."""
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:

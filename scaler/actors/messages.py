@@ -371,6 +371,19 @@ class NestedArrived:
 
 
 @message
+class NestedIn:
+    """acceptor -> nested session: your client is inside this processor of this agent."""
+
+    agent: ActorRef
+    processor: int
+
+
+@message
+class NewsSaid:
+    """outbox -> session: something is on its way to your peer."""
+
+
+@message
 class EndNested:
     """agent session -> nested session: the processor of your client has ended, or nobody can tell any more."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from scaler.actors.kit import ActorRef
+from scaler.actors.messages import NewsSaid
 from scaler.ids import Connection
 from scaler.wire.messages import Direction
 
@@ -22,7 +23,7 @@ PeerKey: TypeAlias = tuple[str, bytes]
 class Peer:
     """Who is behind a connection."""
 
-    __slots__ = ("incoming", "outgoing", "results_acknowledged", "results_received", "session")
+    __slots__ = ("incoming", "is_awaited", "outgoing", "results_acknowledged", "results_received", "said", "session")
 
     def __init__(self, session: ActorRef, incoming: Direction, outgoing: Direction) -> None:
         self.session = session
@@ -30,6 +31,10 @@ class Peer:
         self.outgoing = outgoing
         self.results_received = 0
         self.results_acknowledged = 0
+        self.said = 0
+        """how many items were said on this connection"""
+        self.is_awaited = False
+        """its session wants to know when the next one is"""
 
 
 class Directory:
@@ -76,6 +81,21 @@ class Outbox:
         self._directory.departed[connection] = direction
         self.put(connection, item)
 
+    def await_news(self, connection: Connection, heard: int) -> bool:
+        """Have the session of a peer hear of the next item that is said to it (`NewsSaid`).
+
+        Args:
+            heard: how many items the peer has had on this connection.
+
+        Returns:
+            whether it has had all; if not, nothing else happens.
+        """
+        peer = self._directory.peers.get(connection)
+        if peer is None or peer.said != heard or connection in self._items:
+            return False
+        peer.is_awaited = True
+        return True
+
     def take(self) -> list[tuple[Connection, Direction | None, list[Any]]]:
         """Return connection, direction and items of every peer with something to send, and forget them.
 
@@ -88,6 +108,11 @@ class Outbox:
         taken = []
         for connection, said in items.items():
             peer = peers.get(connection)
+            if peer is not None:
+                peer.said += len(said)
+                if peer.is_awaited:
+                    peer.is_awaited = False
+                    peer.session.send(NewsSaid())
             taken.append((connection, peer.outgoing if peer else departed.get(connection), said))
         departed.clear()
         return taken

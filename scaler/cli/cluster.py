@@ -85,6 +85,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="a name per worker (default: made of host name and process id)",
     )
     add_number_options(parser, ClusterConfig, NUMBERS)
+    add(
+        "-hps",
+        "--hard-processor-suspend",
+        dest="hard_processor_suspend",
+        action="store_true",
+        help="stop the process of a task that waits for others (SIGSTOP) until what it waits for is there",
+    )
     add_event_loop_option(parser, "-el", "--event-loop")
     add_logging_options(parser, ("--logging-config-file",))
     return parser

@@ -12,6 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -263,7 +264,7 @@ class Client:
                 self._link.submit_graph(open_graph)
             if not block:
                 return futures
-            with surroundings.current.wait():
+            with surroundings.current.wait(self._link, partial(_all_done, futures)):
                 return {key: future.result() for key, future in futures.items()}
         except (KeyboardInterrupt, SystemExit):  # nobody could ask for the results any more
             for future in futures.values():
@@ -335,6 +336,10 @@ _models: dict[ClientSettings, Client] = {}
 """the clients of this process that are shared by all who have the same settings"""
 _shared_links: dict[tuple[str, Seconds], Link] = {}
 """their connections: clients that differ in the serializer only have the same"""
+
+
+def _all_done(futures: dict[str, ScalerFuture]) -> bool:
+    return all(future.done() for future in futures.values())
 
 
 def _shared_link(address: str, seconds: Seconds) -> Link:

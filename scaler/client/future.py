@@ -84,6 +84,8 @@ class FutureLink(Protocol):
 
     def forget_result(self, object_id: ObjectId) -> None: ...
 
+    def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
+
 
 class Arrival(Future[Frames]):
     """A large result on its way."""
@@ -302,7 +304,7 @@ class ScalerFuture(Future[Any]):
         self._link.check_process()
         here = surroundings.current
         if here.task and not self.done():
-            with here.wait():
+            with here.wait(self._link, self.done, timeout):
                 super().exception(timeout)
         else:
             super().exception(timeout)
@@ -340,8 +342,9 @@ class ScalerFuture(Future[Any]):
                 arrival = self._arrival = Arrival()
                 self._link.fetch(ObjectId(self.task_id), arrival)
         try:
-            with surroundings.current.wait():
-                frames = arrival.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
+            with surroundings.current.wait(self._link, arrival.done, seconds):
+                frames = arrival.result(seconds)
         finally:
             if arrival.done() and arrival.exception() is not None:
                 self._arrival = None  # the next one who asks may have better luck

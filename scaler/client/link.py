@@ -45,6 +45,7 @@ from scaler.wire.messages import (
     ClientHeartbeat,
     ClientHeartbeatEchos,
     ClientHello,
+    ClientResting,
     ClientShutdownResponses,
     GoodbyeKind,
     HelloReplies,
@@ -110,6 +111,12 @@ class Link:
         self._scheduler_id = SchedulerId(NO_ID)
         self._patience = Patience(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds)
         self.bad_message_count = 0
+        self._heard = 0
+        """how many items the scheduler has said on this connection"""
+        self._wait = 0
+        """the number of the wait, while the task that this client is in does nothing else; 0: it does"""
+        self._is_wait_over: Callable[[], bool] = bool
+        self._is_rest_said = False
         self._is_nested = address == surroundings.current.address
         if self._is_nested:
             surroundings.current.keep_while(self._work.is_waiting)
@@ -201,6 +208,15 @@ class Link:
         """Ask for a large result. The receiver hears of it, or of the reason why not."""
         self._inbox.put(_Request(partial(self._work.request, object_id, receiver), receiver))
 
+    def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
+        """Say that the process only waits, as `surroundings.Voice` has it."""
+        if self._is_nested:
+            self._inbox.put(partial(self._set_wait, wait, is_over))
+
+    def _set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
+        self._wait, self._is_wait_over = wait, is_over
+        self._is_rest_said = False
+
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
@@ -260,6 +276,8 @@ class Link:
                     self._obey()
                     self._look_at_the_clock(time.monotonic())
                     self._send()
+                    if self._wait and not self._is_rest_said:
+                        self._say_rest()
                 if self._is_welcome:
                     self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
                     self._send()
@@ -304,7 +322,9 @@ class Link:
                 has_received = True
                 self._on_heard(batches)
                 for batch in batches:
+                    self._heard += len(batch)
                     self._handlers[type(batch)](batch)
+                self._is_rest_said = False
         except ProtocolError as error:
             self.bad_message_count += 1
             self._lose(f"what came is no message of a scheduler: {error}")  # nobody knows which answers were in it
@@ -330,6 +350,13 @@ class Link:
             return
         out, work.out = work.out, []
         self._connection.send(out)
+        self._is_rest_said = False
+
+    def _say_rest(self) -> None:
+        """Everything is said, and what was heard has not ended the wait: it takes more of the scheduler's words."""
+        if self._is_welcome and not self._is_wait_over():
+            self._connection.send([ClientResting(self._wait, self._heard)])
+            self._is_rest_said = True
 
     # Its connection
 
@@ -341,6 +368,7 @@ class Link:
             self._ending = self._disconnected
             return
         self._patience.opened(time.monotonic())
+        self._heard = 0
         hello = ClientHello(
             PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__, self.client_id
         )

@@ -162,7 +162,7 @@ class MapRun:
         seconds = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
         if self._progress is not None:
             seconds = REDRAW_SECONDS if seconds is None else min(seconds, REDRAW_SECONDS)
-        with surroundings.current.wait():
+        with surroundings.current.wait(self._link, self._is_ready, seconds):
             self._wake.wait(seconds)
 
     def _is_ready(self) -> bool:

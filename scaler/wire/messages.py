@@ -340,6 +340,20 @@ class ClientHeartbeatEchos(Batch[ClientHeartbeatEcho], item=ClientHeartbeatEcho)
 
 
 @message
+class ClientResting:
+    """The task that this client is in does nothing but wait, and all that the client had to say it has said before."""
+
+    wait: U32
+    """the number of the wait, which its agent knows too"""
+    heard: U64
+    """how many items it has had on this connection"""
+
+
+class ClientsResting(Batch[ClientResting], item=ClientResting):
+    pass
+
+
+@message
 class ClientDisconnect:
     """A client leaves."""
 
@@ -541,6 +555,21 @@ class ProcessorsGone(Batch[ProcessorGone], item=ProcessorGone):
 
 
 @message
+class ProcessorNews:
+    """Whether there is anything on the way to a client inside a processor that only waits."""
+
+    processor: U32
+    wait: U32
+    """as in `ClientResting`"""
+    has_news: U8
+    """1: something was said to it; 0: nothing, and all that it has said has arrived: it may be stopped"""
+
+
+class ProcessorsNews(Batch[ProcessorNews], item=ProcessorNews):
+    pass
+
+
+@message
 class DisconnectRequest:
     """The agent leaves: take back what it has not finished."""
 
@@ -596,6 +625,10 @@ class TaskSuspended:
     """of the task, counted from 1 in the order in which they were handed to this processor"""
     is_stuck: U8
     """1: it does not go on before it is told to; 0: some other thread of it waits, and it may go on as it likes"""
+    wait: U32 = 0
+    """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
+    timeout_ms: U32 = 0
+    """after so long the wait ends in any case; 0: it does not"""
 
 
 class TasksSuspended(Batch[TaskSuspended], item=TaskSuspended):
@@ -672,6 +705,7 @@ CLIENT_TO_SCHEDULER = Direction(
         GraphTasks,
         GraphNodes,
         GraphTaskCancels,
+        ClientsResting,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -720,6 +754,7 @@ SCHEDULER_TO_AGENT = Direction(
         WorkerHeartbeatEchos,
         DisconnectResponses,
         BalanceRequests,
+        ProcessorsNews,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from scaler.actors.kit import ActorRef
@@ -72,6 +73,13 @@ class Work:
     """killed, and not dead yet"""
     waiting: RunTask | None = None
     """its task that waits for others, or asks to go on"""
+    wait: int = 0
+    """the number of the wait, while its process may be stopped"""
+    wait_ends_at: float = inf
+    """when that wait ends in any case"""
+    stops: int = 0
+    """how often its process was stopped"""
+    is_stopped: bool = False
 
     def runs(self) -> set[tuple[TaskId, int]]:
         """Return what it holds."""

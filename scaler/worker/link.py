@@ -44,6 +44,7 @@ from scaler.wire.messages import (
     ObjectRequest,
     ObjectResponses,
     ProcessorGone,
+    ProcessorsNews,
     ResultsReceivedBatch,
     RunCancel,
     RunCancels,
@@ -457,6 +458,12 @@ class Link(Actor):
         self._acknowledged += max(news, 0)
 
     # Processors
+
+    @handles(ProcessorsNews)
+    def _processors_news(self, batch: ProcessorsNews) -> None:
+        if self._is_up():
+            for slot in self._slots:
+                slot.send(batch)
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:

@@ -8,6 +8,7 @@ Link <--> Slot <--> Processor <--> Nursery
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from scaler.ids import ObjectId
@@ -184,6 +185,10 @@ class TaskWaits:
     """counted from 1 for each processor"""
     is_stuck: bool
     """it does not go on before it is told to"""
+    wait: int = 0
+    """the number of the wait, if the process may be stopped meanwhile; 0: it may not"""
+    timeout_seconds: float = inf
+    """after so long the wait ends in any case"""
 
 
 @message
@@ -250,6 +255,14 @@ class InterruptProcessor:
 
 
 @message
+class PauseProcessor:
+    """Stop the whole process, or have it go on."""
+
+    number: int
+    is_stopped: bool
+
+
+@message
 class KillProcessor:
     number: int
     reason: str
@@ -269,6 +282,12 @@ class StartProcess:
 @message
 class InterruptProcess:
     number: int
+
+
+@message
+class PauseProcess:
+    number: int
+    is_stopped: bool
 
 
 @message

@@ -1,8 +1,8 @@
 """The nursery: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
-The agent writes to it (start, kill, interrupt); it answers (started, ended). It has imported what processors need, so
-that a new one is there within milliseconds. When the agent goes, however it goes, the nursery sees the end of their
-connection, kills all processors with everything they have started, and ends.
+The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, ended). It has imported what
+processors need, so that a new one is there within milliseconds. When the agent goes, however it goes, the nursery sees
+the end of their connection, kills all processors with everything they have started, and ends.
 
 Must never: run user code, open a ZeroMQ context, or start a thread.
 """
@@ -26,8 +26,10 @@ from scaler.worker import processor
 from scaler.worker.waiting import Birth
 
 REQUEST = struct.Struct("<BI16s?")
-"""what is asked (START, KILL, INTERRUPT), of which processor, and the nest id; START carries two descriptors"""
-START, KILL, INTERRUPT = 1, 2, 3
+"""what is asked (START, KILL or one of `SIGNALS`), of which processor, and the nest id; START has two descriptors"""
+START, KILL, INTERRUPT, STOP, CONTINUE = 1, 2, 3, 4, 5
+SIGNALS = {INTERRUPT: processor.INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
+"""for the processor alone, and not for what its task has started"""
 REPORT = struct.Struct("<BIi")
 """what happened (STARTED, ENDED), the number of the processor, its process id or exit code"""
 STARTED, ENDED = 1, 2
@@ -84,7 +86,7 @@ class Nursery:
             if kind == KILL:
                 _kill_group(self._pids[number])
             else:
-                os.kill(self._pids[number], processor.INTERRUPT_SIGNAL)
+                os.kill(self._pids[number], SIGNALS[kind])
 
     def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
         channel, progress = descriptors

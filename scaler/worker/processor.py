@@ -82,7 +82,9 @@ class Processor:
     def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
         self._words = progress.words
         self._line = Line(channel)
-        self.waiting = Waiting(birth, config.address, progress.words, self._line.say, self._line.await_permission)
+        is_hard = config.hard_processor_suspend
+        line = self._line
+        self.waiting = Waiting(birth, config.address, progress.words, line.say, line.await_permission, is_hard)
         self._has_limit = config.task_timeout_seconds > 0
         self._is_extra = birth.is_extra
         self._is_over = False
@@ -337,5 +339,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     os.close(progress_descriptor)
     processor = Processor(Channel(connection), progress, birth, config)
     signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
+    if config.hard_processor_suspend:
+        signal.signal(signal.SIGCONT, processor.waiting.continued)
     surroundings.enter(processor.waiting)
     processor.run(after_task)

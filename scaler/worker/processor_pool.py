@@ -11,8 +11,8 @@ for a task that kills its processor is not the node's failure. One that never ge
 too many end the agent.
 
 Slots write to the pool (`AddProcessor`) and to the processors (`HandTasks`, `HandObject`, `DropObjects`,
-`CleanProcessor`, `ResumeProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`); those send them what
-became of it.
+`CleanProcessor`, `ResumeProcessor`, `PauseProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`); those
+send them what became of it.
 
 Must never: block on a processor.
 """
@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import signal
 import socket
@@ -67,6 +68,8 @@ from scaler.worker.messages import (
     InterruptProcessor,
     KillProcess,
     KillProcessor,
+    PauseProcess,
+    PauseProcessor,
     ProcessEnded,
     ProcessorComing,
     ProcessorDown,
@@ -81,7 +84,7 @@ from scaler.worker.messages import (
     TasksFinished,
     TaskWaits,
 )
-from scaler.worker.nursery import ENDED, INTERRUPT, KILL, REPORT, REQUEST, START
+from scaler.worker.nursery import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STOP
 from scaler.worker.progress import Progress, new_progress_page
 
 logger = logging.getLogger(__name__)
@@ -227,6 +230,10 @@ class ProcessStarter(Actor):
     def _interrupt(self, interrupt: InterruptProcess) -> None:
         self._request(INTERRUPT, interrupt.number)
 
+    @handles(PauseProcess)
+    def _pause(self, pause: PauseProcess) -> None:
+        self._request(STOP if pause.is_stopped else CONTINUE, pause.number)
+
     def _request(self, kind: int, number: int) -> None:
         if number in self._processors:
             with contextlib.suppress(ConnectionError):
@@ -322,7 +329,8 @@ class Processor(Actor):
 
     def _suspended(self, batch: TasksSuspended) -> None:
         for item in batch:
-            self._slot.send(TaskWaits(self._number, item.number, bool(item.is_stuck)))
+            timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
+            self._slot.send(TaskWaits(self._number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
 
     def _asks(self, batch: ResumeRequests) -> None:
         for item in batch:
@@ -383,6 +391,11 @@ class Processor(Actor):
     def _interrupt(self, interrupt: InterruptProcessor) -> None:
         if interrupt.number == self._number:
             self._starter.send(InterruptProcess(self._number))
+
+    @handles(PauseProcessor)
+    def _pause(self, pause: PauseProcessor) -> None:
+        if pause.number == self._number:
+            self._starter.send(PauseProcess(self._number, pause.is_stopped))
 
     @handles(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:

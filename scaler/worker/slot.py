@@ -18,7 +18,7 @@ goes on with the others. If the task has not ended after some time, because it i
 may is ended in the same way.
 
 A worker runs one task at a time. One whose task waits for other tasks has further processors (see `crew.py`), and the
-scheduler is told, which may send other tasks meanwhile.
+scheduler is told, which may send other tasks meanwhile. When its process is stopped, is in `suspension.py`.
 
 Must never: decode a payload, or answer a task twice.
 """
@@ -34,6 +34,7 @@ from scaler.wire.messages import (
     BalanceRequests,
     BalanceResponse,
     BalanceResponses,
+    ProcessorsNews,
     RunCancels,
     RunResult,
     RunResults,
@@ -71,6 +72,7 @@ from scaler.worker.messages import (
     TasksFinished,
     TaskWaits,
 )
+from scaler.worker.suspension import BreathDue, Suspension
 from scaler.worker.task_queue import TaskQueue
 
 logger = logging.getLogger(__name__)
@@ -151,6 +153,7 @@ class Slot(Actor):
         self._expected_us: dict[ObjectId, float] = {}
         self._awaited: set[ObjectId] = set()
         self._is_counting_spare = False
+        self._suspension = Suspension(self.now, self.schedule)
 
     # From the link
 
@@ -341,6 +344,7 @@ class Slot(Actor):
         if work is None or task is None or work.is_doomed:
             return
         self._crew.suspend(work, task)
+        self._suspension.begin(work, waits.wait, waits.timeout_seconds)
         self._link.send(RunsSuspended([RunSuspended(task.task_id, task.worker, task.attempt)]))
         if len(work.held) > 1:
             self._withhold(work, waits.task)
@@ -355,6 +359,7 @@ class Slot(Actor):
         work = self._crew.get(asks.number)
         if work is None or work.waiting is None or work.held_task(asks.task) is not work.waiting:
             return
+        self._suspension.end(work)
         if work.unwanted:
             self._let_loose(work)  # it goes on only to end
         else:
@@ -385,7 +390,21 @@ class Slot(Actor):
         self._crew.let_loose(work)
         work.processor.send(ResumeProcessor(work.number, work.results_seen + 1))
 
+    @handles(ProcessorsNews)
+    def _processors_news(self, batch: ProcessorsNews) -> None:
+        for news in batch:
+            work = self._crew.get(news.processor)
+            if work is not None:
+                self._suspension.hear(work, news)
+
+    @handles(BreathDue)
+    def _breath_due(self, due: BreathDue) -> None:
+        work = self._crew.get(due.number)
+        if work is not None:
+            self._suspension.breathe(work, due)
+
     def _say_resumed(self, work: Work) -> None:
+        self._suspension.end(work)
         if work.waiting is not None:
             task, work.waiting = work.waiting, None
             self._link.send(RunsResumed([RunResumed(task.task_id, task.worker, task.attempt)]))
@@ -501,6 +520,7 @@ class Slot(Actor):
         work.unwanted = runs | work.unwanted
         if work.is_doomed:
             return
+        self._suspension.end(work)
         self._stop_unwanted(work)
         if work in self._crew.asking:
             self._let_loose(work)

@@ -7,22 +7,28 @@ The main thread asks before it goes on, so that no more tasks run at once than t
 goes on: whoever waits for that thread cannot be seen from here, and if it had to wait for a place, so would the one
 who holds the place. For the same reason a task is waiting as long as any thread of it is.
 
+With hard suspension the process is stopped while its main thread waits, if nobody else in it does. Its client asks the
+scheduler for that, when it has nothing more to say (`Voice.rest`), and again whenever the process was continued.
+
 Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or say anything
 about a task that has ended.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import Any, NamedTuple
 
 from scaler.ids import TaskId
-from scaler.surroundings import Surroundings
+from scaler.surroundings import Surroundings, Voice
 from scaler.wire.messages import ResumeRequest, TaskResumed, TaskSuspended
 
 _IN_A_WAIT_ALREADY = nullcontext()
+LONGEST_MS = 2**32 - 1
 
 
 class Birth(NamedTuple):
@@ -43,6 +49,7 @@ class Waiting(Surroundings):
         words: the progress page; the first one is the number of the task that is executed.
         say: sends items to the agent, after all results.
         await_permission: returns when the agent lets the task with this number go on; for the main thread.
+        is_hard: whether the process is stopped while the main thread waits.
     """
 
     def __init__(
@@ -52,17 +59,23 @@ class Waiting(Surroundings):
         words: Sequence[int],
         say: Callable[[list[Any]], None],
         await_permission: Callable[[int], None],
+        is_hard: bool = False,
     ) -> None:
         self.processor, self.nest_id, _ = birth
         self.address = address
         self._words = words
         self._say = say
         self._await_permission = await_permission
+        self._is_hard = is_hard
         self.priority = 0
         """of the task that is executed"""
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
         self._needs: list[Callable[[], bool]] = []
         self._main_wait = _MainWait(self)
+        self._waits = 0
+        """how many waits there were in which the process could be stopped"""
+        self._rest: _Rest | None = None
+        """the present one"""
         # What follows is about the task with this number, and void with the next one.
         self._number = 0
         self._lock = threading.RLock()
@@ -83,10 +96,17 @@ class Waiting(Surroundings):
     def child_priority(self) -> int:
         return self.priority + 1
 
-    def wait(self) -> AbstractContextManager[None]:
+    def wait(
+        self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None
+    ) -> AbstractContextManager[None]:
         if threading.current_thread() is not threading.main_thread():
             return _OtherWait(self)
-        return _IN_A_WAIT_ALREADY if self._is_main_waiting else self._main_wait
+        if self._is_main_waiting:
+            return _IN_A_WAIT_ALREADY
+        if self._is_hard and voice is not None and is_over is not None:
+            self._waits += 1
+            return _MainWait(self, _Rest(self._waits, voice, is_over, seconds))
+        return self._main_wait
 
     def expect(self) -> Callable[[], None]:
         with self._lock:
@@ -139,10 +159,10 @@ class Waiting(Surroundings):
             self._is_main_waiting = self._is_asking = self._is_told = False
         return number
 
-    def _tell(self, is_stuck: bool) -> None:
+    def _tell(self, is_stuck: bool, wait: int = 0, timeout_ms: int = 0) -> None:
         if not self._is_told:
             self._is_told = True
-            self._say([TaskSuspended(self._number, is_stuck)])
+            self._say([TaskSuspended(self._number, is_stuck, wait, timeout_ms)])
 
     def _end_of_expecting(self, number: int) -> None:
         if not number or self._catch_up() != number:
@@ -152,13 +172,28 @@ class Waiting(Surroundings):
             self._is_told = False
             self._say([TaskResumed(number)])
 
-    def begin_main_wait(self) -> None:
+    def begin_main_wait(self, rest: _Rest | None) -> None:
         with self._lock:
-            if self._catch_up():
-                self._is_main_waiting = True
+            if not self._catch_up():
+                return
+            self._is_main_waiting = True
+            if rest is None:
                 self._tell(is_stuck=True)
+                return
+            self._tell(True, rest.wait, rest.timeout_ms())
+            self._rest = rest
+        self.continued()
+
+    def continued(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        """Have the client say that this process only waits. Also the handler of the signal that continues it."""
+        rest = self._rest
+        if rest is not None:
+            rest.voice.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
 
     def end_main_wait(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest.voice.rest(0, bool)
         with self._lock:
             number = self._catch_up()
             self._is_main_waiting = False
@@ -178,14 +213,28 @@ class Waiting(Surroundings):
                 self._tell(is_stuck=False)
 
 
+class _Rest(NamedTuple):
+    """A wait in which the process may be stopped."""
+
+    wait: int
+    """its number, from 1"""
+    voice: Voice
+    is_over: Callable[[], bool]
+    seconds: float | None
+
+    def timeout_ms(self) -> int:
+        return 0 if self.seconds is None else min(max(1, math.ceil(self.seconds * 1000)), LONGEST_MS)
+
+
 class _MainWait(AbstractContextManager[None]):
     """A wait of the main thread."""
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, waiting: Waiting, rest: _Rest | None = None) -> None:
         self._waiting = waiting
+        self._rest = rest
 
     def __enter__(self) -> None:
-        self._waiting.begin_main_wait()
+        self._waiting.begin_main_wait(self._rest)
 
     def __exit__(self, *_error: object) -> None:
         self._waiting.end_main_wait()

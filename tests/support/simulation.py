@@ -62,6 +62,7 @@ from scaler.wire.messages import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
+    ProcessorNews,
     ResultsReceived,
     RunCancel,
     RunResult,
@@ -815,7 +816,7 @@ class SimulatedAgent(SimulatedPeer):
             self.is_gone = True
             self.cut()
         else:
-            assert kind in (HelloReply, HelloRequest, WorkerHeartbeatEcho), item
+            assert kind in (HelloReply, HelloRequest, WorkerHeartbeatEcho, ProcessorNews), item
             super().on_item(item)
 
     def _keep_result(self, object_id: ObjectId) -> None:

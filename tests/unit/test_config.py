@@ -154,6 +154,7 @@ def test_bad_setting_of_a_scheduler_is_refused_by_name(name: str, value: Any) ->
         ("garbage_collect_interval_seconds", 0),
         ("trim_memory_threshold_bytes", -1),
         ("trim_memory_threshold_bytes", 0.5),
+        ("hard_processor_suspend", "no"),
     ],
 )
 def test_bad_setting_of_a_cluster_is_refused_by_name(name: str, value: Any) -> None:

@@ -7,7 +7,15 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.nested_session import NestedSession
-from scaler.wire.messages import HelloReply, HelloRequest, ProcessorGone, TaskStatus
+from scaler.wire.messages import (
+    ClientResting,
+    HelloReply,
+    HelloRequest,
+    ProcessorGone,
+    ProcessorNews,
+    TaskResult,
+    TaskStatus,
+)
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LONG = Outcome(seconds=1000.0)
@@ -118,3 +126,58 @@ def test_with_one_place_a_child_runs_while_its_parent_waits() -> None:
     simulation.advance(2.0)
     assert client.statuses([parent]) == [TaskStatus.SUCCESS]
     assert set(agent.queued) <= set(others)
+
+
+def news(agent: SimulatedAgent) -> list[tuple[int, int, int]]:
+    return [(item.processor, item.wait, item.has_news) for item in agent.said(ProcessorNews)]
+
+
+def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_is_said_to_it(
+    simulation: Simulation,
+) -> None:
+    agent = simulation.agent(1, execute=lambda _run: Outcome(seconds=10.0))
+    nested = simulation.nested_client(agent, processor=7)
+    nested.submit(1)
+    nested.say(ClientResting(3, len(nested.heard)))
+    nested.hang()  # it is stopped
+    simulation.advance(9.0)
+    assert news(agent) == [(7, 3, 0)]
+    simulation.advance(2.0)
+    assert news(agent) == [(7, 3, 0), (7, 3, 1)]
+    simulation.advance(60.0)
+    assert len(news(agent)) == 2
+    nested.wake()
+    assert len(nested.said(TaskResult)) == 1
+
+
+def test_a_client_to_which_something_is_on_the_way_is_not_yet_at_rest(simulation: Simulation) -> None:
+    agent = simulation.agent(1)
+    nested = simulation.nested_client(agent, processor=7)
+    heard = len(nested.heard)
+    nested.submit(1)
+    simulation.advance(1.0)
+    nested.say(ClientResting(1, heard))
+    simulation.run()
+    assert news(agent) == []
+    nested.say(ClientResting(1, len(nested.heard)))
+    simulation.run()
+    assert news(agent) == [(7, 1, 0)]
+
+
+def test_items_are_counted_anew_on_each_connection(simulation: Simulation, agent: SimulatedAgent) -> None:
+    nested = simulation.nested_client(agent, processor=7)
+    before = len(nested.heard)
+    simulation.close_connection(nested.connection)
+    nested.connect()
+    simulation.run()
+    nested.say(ClientResting(1, len(nested.heard) - before))
+    simulation.run()
+    assert news(agent) == [(7, 1, 0)]
+
+
+def test_it_does_not_matter_of_any_other_client(simulation: Simulation, agent: SimulatedAgent) -> None:
+    client = simulation.client()
+    client.say(ClientResting(1, len(client.heard)))
+    simulation.run()
+    assert news(agent) == []
+    assert len(simulation.sessions(ClientSession)) == 1

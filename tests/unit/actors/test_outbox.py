@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler.actors.messages import NewsSaid
 from scaler.actors.outbox import Directory, Outbox
 from scaler.ids import Connection
 from scaler.wire.messages import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
@@ -46,3 +47,29 @@ def test_unbinding_what_is_not_bound_is_no_mistake(bench: Bench) -> None:
     directory, _ = make(bench)
     directory.unbind(Connection(b"who"))
     assert directory.departed == {}
+
+
+def test_a_session_hears_once_of_the_next_item_if_its_peer_has_heard_all(bench: Bench) -> None:
+    directory = Directory()
+    recorder, session = bench.recorder()
+    directory.bind(ONE, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+    outbox = Outbox(directory)
+
+    def news() -> int:
+        outbox.take()
+        bench.run()
+        return [type(mail) for mail in recorder.take()].count(NewsSaid)
+
+    outbox.put(ONE, 1)
+    outbox.put(ONE, 2)
+    assert not outbox.await_news(ONE, 0)  # both are on the way
+    assert news() == 0
+    assert not outbox.await_news(ONE, 1)
+    assert outbox.await_news(ONE, 2)
+    assert news() == 0
+    outbox.put(ONE, 3)
+    assert news() == 1
+    outbox.put(ONE, 4)
+    assert news() == 0
+    directory.unbind(ONE)
+    assert not outbox.await_news(ONE, 4)

@@ -19,7 +19,7 @@ def test_the_defaults_of_the_commands_are_those_of_the_settings() -> None:
 
 
 def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
-    line = [ADDRESS, "-n", "2", "-hi", "1", "-ds", "9", "-tts", "7.5", "-gc", "3", "-tm", "5", "-it", "4"]
+    line = [ADDRESS, "-n", "2", "-hi", "1", "-ds", "9", "-tts", "7.5", "-gc", "3", "-tm", "5", "-it", "4", "-hps"]
     assert make_settings(ClusterConfig, cluster.make_parser().parse_args(line)) == ClusterConfig(
         ADDRESS,
         2,
@@ -28,6 +28,7 @@ def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
         task_timeout_seconds=7.5,
         garbage_collect_interval_seconds=3,
         trim_memory_threshold_bytes=5,
+        hard_processor_suspend=True,
         io_threads=4,
     )
 

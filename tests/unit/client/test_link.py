@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scaler import surroundings
 from scaler.client import connection as connection_module
 from scaler.client.arguments import ArgumentPacker
 from scaler.client.client import Client
@@ -17,10 +18,13 @@ from scaler.client.open_work import TRIES_MOST
 from scaler.errors import DisconnectedError, ProtocolError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
 from scaler.serialization import DefaultSerializer
+from scaler.surroundings import Surroundings
 from scaler.wire.messages import (
     ClientDisconnect,
     ClientHeartbeat,
+    ClientHeartbeatEcho,
     ClientHello,
+    ClientResting,
     GraphNode,
     GraphTaskCancel,
     HelloReply,
@@ -422,3 +426,36 @@ class TestThread:
             scheduler.wait_for(ClientHeartbeat, 3)
             client.disconnect()
             scheduler.wait_for(ClientDisconnect)
+
+
+class TestRest:
+    def test_a_client_in_a_task_says_after_all_else_that_the_task_only_waits(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            nest = Surroundings()
+            nest.address = scheduler.address
+            monkeypatch.setattr(surroundings, "current", nest)
+            with Client(scheduler.address, heartbeat_interval_seconds=1000) as client:
+                future = client.submit(abs, -1)
+                client._link.rest(5, future.done)
+                scheduler.wait_for(ClientResting)
+                kinds = [type(item) for item in scheduler.heard]
+                assert kinds.index(ClientResting) > kinds.index(Task)
+                assert scheduler.wait_for(ClientResting)[-1] == ClientResting(5, 1)
+                scheduler.say(ClientHeartbeatEcho(1))
+                assert scheduler.wait_for(ClientResting, 2)[-1] == ClientResting(5, 2)
+                client.submit(abs, -2)
+                assert scheduler.wait_for(ClientResting, 3)[-1] == ClientResting(5, 2)
+                future.cancel()
+                scheduler.wait_for(TaskCancel)
+                scheduler.say(ClientHeartbeatEcho(1))  # the wait is over: nothing is said of it
+                client._link.rest(6, bool)
+                scheduler.wait_for(ClientResting, where=lambda item: item.wait == 6)
+                assert [item.wait for item in scheduler.of(ClientResting) if item.wait != 6] == [5, 5, 5]
+
+    def test_any_other_client_says_nothing(self) -> None:
+        with FakeScheduler() as scheduler, Client(scheduler.address) as client:
+            client._link.rest(5, bool)
+            assert client.submit(abs, -1).result(10) == 1
+            assert not [item for item in scheduler.heard if type(item) is ClientResting]

@@ -29,6 +29,8 @@ from scaler.wire.messages import (
     ObjectKept,
     ObjectRequest,
     ProcessorGone,
+    ProcessorNews,
+    ProcessorsNews,
     ResultsReceived,
     ResultsReceivedBatch,
     RunCancel,
@@ -515,3 +517,10 @@ def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
     )
     bench.tell(orders)
     assert bench.objects.messages == [KeepObject(ObjectId(second.task_id), (b"large",)), orders]
+
+
+def test_what_the_scheduler_says_of_a_processor_goes_to_the_slots(bench: Bench) -> None:
+    bench.up()
+    news = ProcessorsNews([ProcessorNews(4, 1, 0)])
+    bench.tell(news)
+    assert [slot.take(ProcessorsNews) for slot in bench.slots] == [[news], [news]]

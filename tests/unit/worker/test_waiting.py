@@ -152,3 +152,67 @@ def test_a_process_is_needed_while_any_client_in_it_says_so(bench: Bench) -> Non
     assert not bench.waiting.is_needed()
     needs[1] = True
     assert bench.waiting.is_needed()
+
+
+class Voice:
+    """A client: notes what it is to say of the wait."""
+
+    def __init__(self) -> None:
+        self.rests: list[tuple[int, Any]] = []
+
+    def rest(self, wait: int, is_over: Any) -> None:
+        self.rests.append((wait, is_over))
+
+    def take(self) -> list[tuple[int, bool]]:
+        """Return the numbers of the waits, and whether they are over now."""
+        rests, self.rests = self.rests, []
+        return [(wait, is_over()) for wait, is_over in rests]
+
+
+def hard(bench: Bench) -> Waiting:
+    return Waiting(
+        Birth(7, b"n" * 16), "tcp://127.0.0.1:1", bench.words, bench.said.extend, bench._await_permission, is_hard=True
+    )
+
+
+def test_with_hard_suspension_the_client_says_that_the_process_only_waits(bench: Bench) -> None:
+    waiting, voice, is_over = hard(bench), Voice(), False
+    with waiting.wait(voice, lambda: is_over):
+        assert bench.take() == [TaskSuspended(1, True, 1)]
+        assert voice.take() == [(1, False)]
+        waiting.continued()
+        is_over = True
+        assert voice.take() == [(1, True)]
+    assert voice.take() == [(0, False)]
+    with waiting.wait(voice, lambda: False, 0.0105):
+        assert bench.take() == [ResumeRequest(1), TaskSuspended(1, True, 2, 11)]
+    voice.take()
+    waiting.continued()
+    assert voice.take() == []  # it does not wait
+
+
+def test_a_process_is_not_stopped_while_another_thread_of_it_waits(bench: Bench) -> None:
+    waiting, voice = hard(bench), Voice()
+    with waiting.wait(voice, lambda: False):
+        voice.take()
+        end = waiting.expect()
+        waiting.continued()
+        assert voice.take() == [(1, True)]
+        end()
+    end = waiting.expect()
+    bench.take()
+    with waiting.wait(voice, lambda: False):
+        assert bench.take() == []  # the agent knows no number of this wait
+    end()
+
+
+def test_no_process_is_stopped_that_waits_for_what_no_client_hears(bench: Bench) -> None:
+    with hard(bench).wait():
+        assert bench.take() == [TaskSuspended(1, True)]
+
+
+def test_without_hard_suspension_no_process_is_stopped(bench: Bench) -> None:
+    voice = Voice()
+    with bench.waiting.wait(voice, lambda: False, 1.0):
+        assert bench.take() == [TaskSuspended(1, True)]
+    assert voice.take() == []

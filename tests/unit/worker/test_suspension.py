@@ -1,0 +1,133 @@
+"""When the process of a task that waits is stopped, as its slot decides it."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from scaler.wire.messages import ProcessorNews, ProcessorsNews
+from scaler.worker.messages import PauseProcessor, TaskGoesOn, TaskWaits
+from scaler.worker.suspension import BREATH_SECONDS
+from tests.unit.worker.test_slot_waiting import WaitingBench
+
+WAIT = 4
+
+
+class PausingBench(WaitingBench):
+    """Two processors; the first has a task that waits, and whose process may be stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parent = self.task()
+        self.run(self.parent)
+        self.wait_for_others_hard()
+        self.up()
+        self.processor.messages.clear()
+
+    def wait_for_others_hard(self, wait: int = WAIT, timeout_seconds: float = inf) -> None:
+        self.pages[1].words[0] = 1
+        self.tell(TaskWaits(1, 1, True, wait, timeout_seconds))
+
+    def hear(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
+        """The scheduler says this. Returns what became of the process: true, it was stopped; false, it goes on."""
+        self.tell(ProcessorsNews([ProcessorNews(processor, wait, has_news)]))
+        return self.pauses()
+
+    def pauses(self) -> list[bool]:
+        return [pause.is_stopped for pause in self.processor.take(PauseProcessor)]
+
+
+@pytest.fixture
+def bench() -> PausingBench:
+    return PausingBench()
+
+
+def test_it_is_stopped_when_nothing_is_on_the_way_and_goes_on_when_something_is(bench: PausingBench) -> None:
+    assert bench.pauses() == []
+    assert bench.hear(has_news=False) == [True]
+    assert bench.hear(has_news=False) == []
+    assert bench.hear(has_news=True) == [False]
+    assert bench.hear(has_news=True) == []
+    assert bench.hear(has_news=False) == [True]
+
+
+def test_news_of_another_wait_or_of_nobody_mean_nothing(bench: PausingBench) -> None:
+    assert bench.hear(has_news=False, wait=WAIT - 1) == []
+    assert bench.hear(has_news=False, processor=99) == []
+    assert bench.hear(has_news=False, wait=0) == []
+
+
+def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
+    bench = WaitingBench()
+    bench.run(bench.task())
+    bench.wait_for_others(1)
+    bench.tell(ProcessorsNews([ProcessorNews(1, 0, 0)]))
+    assert bench.processor.take(PauseProcessor) == []
+
+
+def test_one_that_asks_to_go_on_is_not_stopped_any_more(bench: PausingBench) -> None:
+    other = bench.task()
+    bench.run(other)
+    bench.hear(has_news=False)
+    bench.hear(has_news=True)
+    bench.ask(1)
+    assert bench.hear(has_news=False) == []
+    bench.end(2, other)
+    assert bench.permitted() == [1]
+    assert bench.hear(has_news=False) == []
+
+
+def test_one_that_asks_although_it_was_just_stopped_goes_on(bench: PausingBench) -> None:
+    bench.hear(has_news=False)
+    bench.ask(1)
+    assert bench.pauses() == [False]
+    assert bench.permitted() == [1]
+
+
+def test_one_that_goes_on_unasked_is_not_stopped(bench: PausingBench) -> None:
+    bench.hear(has_news=False)
+    bench.tell(TaskGoesOn(1, 1))
+    assert bench.pauses() == [False]
+    assert bench.hear(has_news=False) == []
+
+
+def test_a_cancelled_one_goes_on_to_end_and_is_never_stopped_again(bench: PausingBench) -> None:
+    bench.hear(has_news=False)
+    bench.cancel(bench.parent)
+    assert bench.pauses() == [False]
+    bench.wait_for_others_hard(WAIT + 1)  # in its finally
+    assert bench.hear(has_news=False, wait=WAIT + 1) == []
+
+
+def test_it_breathes_now_and_then(bench: PausingBench) -> None:
+    bench.hear(has_news=False)
+    bench.wait(BREATH_SECONDS - 0.01)
+    assert bench.pauses() == []
+    bench.wait(0.01)
+    assert bench.pauses() == [False]
+    bench.wait(10 * BREATH_SECONDS)
+    assert bench.pauses() == []  # until it has said again that it only waits
+    assert bench.hear(has_news=False) == [True]
+    bench.wait(BREATH_SECONDS)
+    assert bench.pauses() == [False]
+
+
+def test_a_breath_is_counted_from_the_last_time_that_it_was_stopped(bench: PausingBench) -> None:
+    bench.hear(has_news=False)
+    bench.wait(BREATH_SECONDS - 1)
+    bench.hear(has_news=True)
+    assert bench.hear(has_news=False) == [True]
+    bench.wait(1)
+    assert bench.pauses() == []
+    bench.wait(BREATH_SECONDS - 1)
+    assert bench.pauses() == [False]
+
+
+def test_a_wait_that_ends_by_itself_is_not_slept_through() -> None:
+    bench = PausingBench()
+    bench.wait_for_others_hard(WAIT + 1, timeout_seconds=0.5)
+    assert bench.hear(has_news=False, wait=WAIT + 1) == [True]
+    bench.wait(0.5)
+    assert bench.pauses() == [False]
+    assert bench.hear(has_news=False, wait=WAIT + 1) == []

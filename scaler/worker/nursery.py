@@ -162,5 +162,5 @@ def main(descriptor: int, settings: str) -> None:
         os.dup2(null, 0)
         os.close(null)
     Nursery(socket.socket(fileno=descriptor), ClusterConfig.from_json(settings)).run()
-    # Not by the interpreter's own end: the processors' deaths arrive while it takes itself apart, and it complains of each.
+    # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
     os._exit(0)

@@ -70,8 +70,11 @@ class Nursery:
                             self._reap()
             except (EOFError, ConnectionError):
                 pass
-        for pid in list(self._pids.values()):
+        for pid in self._pids.values():
             _kill_group(pid)
+        for pid in self._pids.values():  # when this process has ended, so have they
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
     def _serve(self, not_for_children: tuple[int, ...]) -> None:
         request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST.size, 2)

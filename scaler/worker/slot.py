@@ -405,8 +405,12 @@ class Slot(Actor):
 
     def _say_resumed(self, work: Work) -> None:
         self._suspension.end(work)
-        if work.waiting is not None:
-            task, work.waiting = work.waiting, None
+        if work.waiting is None:
+            return
+        task, work.waiting = work.waiting, None
+        # Of one that goes on only to end, its end is the next news. With another scheduler it would be worse than
+        # needless: that may have a run that looks the same, and would take it for the one that goes on.
+        if (task.task_id, task.attempt) not in work.unwanted:
             self._link.send(RunsResumed([RunResumed(task.task_id, task.worker, task.attempt)]))
 
     # Its processors

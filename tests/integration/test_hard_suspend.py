@@ -222,3 +222,20 @@ def test_nothing_stopped_is_left_behind_when_the_agent_ends(tmp_path: Path, numb
         cluster.signal(number)
         cluster.end()
         wait_until(lambda: not [pid for pid in below if alive(pid)], "all its processes have ended")
+
+
+def test_the_next_scheduler_at_the_address_gets_the_parent_that_waited(tmp_path: Path) -> None:
+    """Its run there looks the same as the one that the agent stops, and must not be taken for it."""
+    path = tmp_path / "go"
+    with (
+        scheduler() as (address, first),
+        command("cluster", address, "-n", "1", "-hps"),
+        Client(address) as client,
+    ):
+        future = client.submit(parent, client, str(tmp_path / "pid"), str(path))
+        wait_until_stopped(tmp_path / "pid")
+        first.signal(signal.SIGKILL)
+        first.end()
+        path.write_text("there")
+        with scheduler(address):
+            assert future.result(SECONDS) == "there"

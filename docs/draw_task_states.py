@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scaler.actors import task_states
 from scaler.actors.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS, Event, State
-from scaler.wire.messages import TaskStatus
+from scaler.wire.messages.common import TaskStatus
 
 PAGE = Path(__file__).with_name("task-states.md")
 

@@ -32,20 +32,16 @@ from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.policy import Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, ClientId, Connection, SchedulerId
-from scaler.wire.messages import (
+from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
+from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
+from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
-    HELD_RUN,
-    PROTOCOL_VERSION,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
-    ClientHello,
-    ClientShutdownResponse,
     Direction,
-    HelloReply,
-    HelloRequest,
-    WorkerHello,
 )
+from scaler.wire.messages.worker import HELD_RUN, WorkerHello
 
 logger = logging.getLogger(__name__)
 

@@ -27,16 +27,12 @@ from scaler.actors.messages import (
 from scaler.actors.session import Services, Session
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, TaskId
-from scaler.wire.messages import (
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequests, ObjectsKept
+from scaler.wire.messages.worker import (
     HELD_RUN,
     BalanceResponses,
     DisconnectRequests,
     DisconnectResponse,
-    HelloRequest,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectRequests,
-    ObjectsKept,
     ProcessorsGone,
     ProcessorsNews,
     RunCancel,

@@ -27,7 +27,7 @@ from scaler.actors.session import Services, Session
 from scaler.actors.task import Home, TaskActor
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
-from scaler.wire.messages import (
+from scaler.wire.messages.client import (
     ClientDisconnects,
     ClientHeartbeatEcho,
     ClientHeartbeats,
@@ -36,14 +36,16 @@ from scaler.wire.messages import (
     GraphNodes,
     GraphTaskCancels,
     GraphTasks,
+    TaskCancels,
+    TaskResult,
+    Tasks,
+)
+from scaler.wire.messages.common import (
     InstructionKind,
     ObjectInstruction,
     ObjectInstructions,
     ObjectRequest,
     ObjectRequests,
-    TaskCancels,
-    TaskResult,
-    Tasks,
     TaskStatus,
 )
 

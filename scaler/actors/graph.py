@@ -36,7 +36,8 @@ from scaler.actors.task import Home, TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, Frames, put_results
-from scaler.wire.messages import GraphNode, GraphNodes, GraphTask, Task, TaskResult, TaskStatus
+from scaler.wire.messages.client import GraphNode, GraphNodes, GraphTask, Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
 
 BLOCK_BYTES = 64 * 1024
 """The most that the results in one block of arguments should take together; the larger ones of them become objects."""

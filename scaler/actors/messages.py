@@ -10,7 +10,8 @@ from scaler.actors.kit import ActorRef
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
-from scaler.wire.messages import ClientHello, Task, TaskResult, WorkerHello
+from scaler.wire.messages.client import ClientHello, Task, TaskResult
+from scaler.wire.messages.worker import WorkerHello
 
 # A task finds its worker
 

@@ -15,7 +15,8 @@ from typing import Any
 from scaler.actors.client_session import ClientSession
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages import EndNested, NestedIn, NewsSaid
-from scaler.wire.messages import ClientsResting, ProcessorNews, ProcessorsNews
+from scaler.wire.messages.client import ClientsResting
+from scaler.wire.messages.worker import ProcessorNews, ProcessorsNews
 
 
 class NestedSession(ClientSession):

@@ -34,7 +34,7 @@ from scaler.actors.messages import (
 from scaler.actors.outbox import Outbox
 from scaler.ids import ClientId, Connection, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
-from scaler.wire.messages import ObjectResponse
+from scaler.wire.messages.common import ObjectResponse
 
 
 class StoredObject:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages import NewsSaid
 from scaler.ids import Connection
-from scaler.wire.messages import Direction
+from scaler.wire.messages.directions import Direction
 
 PeerKey: TypeAlias = tuple[str, bytes]
 """What kind of peer, and the id that its hello shows."""

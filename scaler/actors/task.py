@@ -52,7 +52,9 @@ from scaler.actors.task_states import (
     next_state,
 )
 from scaler.serialization import Frames, size_of
-from scaler.wire.messages import RunResult, Task, TaskResult, TaskStatus
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
 
 
 class Home:

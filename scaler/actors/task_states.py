@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NewType
 
-from scaler.wire.messages import TaskStatus
+from scaler.wire.messages.common import TaskStatus
 
 State = NewType("State", str)
 Event = NewType("Event", str)

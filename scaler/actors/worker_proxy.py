@@ -29,12 +29,12 @@ from scaler.actors.messages import (
 )
 from scaler.actors.outbox import Outbox
 from scaler.ids import Connection, ObjectId, TaskId
-from scaler.wire.messages import (
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.worker import (
     HELD_RUN,
     BalanceRequest,
     BalanceResponses,
-    InstructionKind,
-    ObjectInstruction,
     RunCancel,
     RunResults,
     RunResumed,
@@ -42,8 +42,6 @@ from scaler.wire.messages import (
     RunsSuspended,
     RunSuspended,
     RunTask,
-    Task,
-    TaskStatus,
 )
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)

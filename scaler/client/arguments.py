@@ -26,7 +26,7 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
-from scaler.wire.messages import InstructionKind, ObjectInstruction
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 BLOCK_BYTES = 64 * 1024
 """The most that the values inside one block should take together; the largest of them become objects."""

@@ -29,7 +29,8 @@ from scaler.client.travel import HERE, ClientSettings, address_to_take, in_a_tas
 from scaler.config import ConfigError, check_address, check_number
 from scaler.ids import ClientId, IdSource, ObjectId, TaskId, random_id
 from scaler.serialization import DefaultSerializer, Serializer, size_of, to_frames
-from scaler.wire.messages import InstructionKind, ObjectInstruction, Task
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -14,7 +14,8 @@ from typing import Any
 import zmq
 
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Batch
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.sockets import DealerSocket
 
 WAIT_MOST_SECONDS = 3600.0

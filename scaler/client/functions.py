@@ -23,7 +23,7 @@ from scaler.serialization import (
     name_of,
     what_pickle_depends_on,
 )
-from scaler.wire.messages import InstructionKind, ObjectInstruction
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize

@@ -26,7 +26,8 @@ from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
-from scaler.wire.messages import TaskResult, TaskStatus
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import TaskStatus
 
 LOGGER = logging.getLogger("scaler.client")
 

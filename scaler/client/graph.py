@@ -21,7 +21,8 @@ from scaler.graph.identity import identity
 from scaler.graph.order import order
 from scaler.ids import GraphId, TaskId, random_id
 from scaler.serialization import result_argument
-from scaler.wire.messages import GraphNode, GraphTask, ObjectInstruction
+from scaler.wire.messages.client import GraphNode, GraphTask
+from scaler.wire.messages.common import ObjectInstruction
 
 PREFIX_BYTES = 8
 """A task's id begins with as many random bytes of its graph's own, then comes its position."""

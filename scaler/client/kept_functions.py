@@ -10,7 +10,7 @@ from collections.abc import Container
 
 from scaler.ids import ObjectId
 from scaler.serialization import size_of
-from scaler.wire.messages import ObjectInstruction
+from scaler.wire.messages.common import ObjectInstruction
 
 FUNCTIONS_MOST = 512
 FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024

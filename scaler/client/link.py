@@ -38,9 +38,7 @@ from scaler.client.patience import Patience
 from scaler.errors import DisconnectedError, ProtocolError
 from scaler.ids import NO_ID, ClientId, ObjectId, SchedulerId, TaskId
 from scaler.version import __version__
-from scaler.wire.messages import (
-    PROTOCOL_VERSION,
-    Batch,
+from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEchos,
@@ -48,13 +46,17 @@ from scaler.wire.messages import (
     ClientResting,
     ClientShutdownResponses,
     GoodbyeKind,
+    TaskResults,
+)
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import (
+    PROTOCOL_VERSION,
     HelloReplies,
     HelloReply,
     HelloRequests,
     ObjectInstruction,
     ObjectRequests,
     ObjectResponses,
-    TaskResults,
 )
 
 LOGGER = logging.getLogger("scaler.client")

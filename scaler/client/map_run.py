@@ -23,7 +23,7 @@ from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.progress import REDRAW_SECONDS, Progress
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.serialization import Frames, Serializer, plain_block
-from scaler.wire.messages import Task, TaskResult
+from scaler.wire.messages.client import Task, TaskResult
 
 WINDOW_TASKS = 16384
 """The most tasks of one map that are open at once."""

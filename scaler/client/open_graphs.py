@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import GraphId, TaskId
-from scaler.wire.messages import GraphNode, GraphTask, ObjectInstruction
+from scaler.wire.messages.client import GraphNode, GraphTask
+from scaler.wire.messages.common import ObjectInstruction
 
 if TYPE_CHECKING:
     from scaler.client.open_work import MakeError, Sink

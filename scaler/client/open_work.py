@@ -20,19 +20,16 @@ from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.shared_memory import SharedFrames
-from scaler.wire.messages import (
+from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,
     GoodbyeKind,
     GraphTaskCancel,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectRequest,
-    ObjectResponse,
     Task,
     TaskCancel,
     TaskResult,
 )
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
 
 TRIES_MOST = 5
 """How often answers that nobody can read may come while something is open, before it fails."""

@@ -21,7 +21,8 @@ from scaler.errors import (
 )
 from scaler.serialization import DefaultSerializer, Frames, Serializer, from_frames
 from scaler.wire.codec import TaskFailure
-from scaler.wire.messages import TaskResult, TaskStatus
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import TaskStatus
 
 _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.PROCESSOR_DIED: ProcessorDiedError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from scaler.wire.messages import PROFILE
+from scaler.wire.messages.common import PROFILE
 
 
 @dataclass(frozen=True)

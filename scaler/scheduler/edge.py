@@ -18,20 +18,16 @@ from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import (
+from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHellos
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import HelloRequest
+from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
-    Batch,
-    ClientHeartbeatEcho,
-    ClientHellos,
-    HelloRequest,
-    ResultsReceived,
-    RunResults,
-    WorkerHeartbeatEcho,
-    WorkerHellos,
 )
+from scaler.wire.messages.worker import ResultsReceived, RunResults, WorkerHeartbeatEcho, WorkerHellos
 from scaler.wire.sockets import PeerGoneError, RouterSocket
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,8 @@ import capnp
 
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
-from scaler.wire.messages import DIRECTIONS, Batch, Direction
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.stencils import ITEMS_MOST, ColumnKind, ItemKind, Stencils
 
 MESSAGE_ITEMS = 2048

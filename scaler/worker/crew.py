@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from scaler.actors.kit import ActorRef
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import RunTask, TaskStatus
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
 from scaler.worker.progress import Progress
 
 

@@ -19,7 +19,7 @@ from scaler.actors.kit import ActorRef
 from scaler.errors import ProtocolError
 from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.sockets import DealerSocket
 from scaler.worker.messages import LinkCut
 

@@ -20,7 +20,10 @@ from typing import Any
 
 from scaler.errors import ProtocolError
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT, Batch, ResumeTasks, RunResult
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import ResumeTasks
+from scaler.wire.messages.worker import RunResult
 from scaler.worker.channel import Channel, ChannelClosedError
 
 logger = logging.getLogger(__name__)

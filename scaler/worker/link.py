@@ -29,13 +29,8 @@ from scaler.config import ClusterConfig
 from scaler.ids import NO_ID, ObjectId, TaskId, random_id
 from scaler.message import message
 from scaler.version import __version__
-from scaler.wire.messages import (
-    HELD_RUN,
+from scaler.wire.messages.common import (
     PROTOCOL_VERSION,
-    BalanceRequests,
-    BalanceResponses,
-    DisconnectRequest,
-    DisconnectResponses,
     HelloReplies,
     HelloRequests,
     InstructionKind,
@@ -43,6 +38,14 @@ from scaler.wire.messages import (
     ObjectKept,
     ObjectRequest,
     ObjectResponses,
+    TaskStatus,
+)
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    BalanceRequests,
+    BalanceResponses,
+    DisconnectRequest,
+    DisconnectResponses,
     ProcessorGone,
     ProcessorsNews,
     ResultsReceivedBatch,
@@ -55,7 +58,6 @@ from scaler.wire.messages import (
     RunSuspended,
     RunTask,
     RunTasks,
-    TaskStatus,
     WorkerHeartbeat,
     WorkerHeartbeatEchos,
     WorkerHello,

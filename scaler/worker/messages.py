@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
     from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
-    from scaler.wire.messages import RunResults, RunTask
+    from scaler.wire.messages.worker import RunResults, RunTask
     from scaler.worker.progress import Progress
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from scaler.process.memory import give_back_memory
-from scaler.wire.messages import PROFILE
+from scaler.wire.messages.common import PROFILE
 
 SAMPLE_SECONDS = 0.005
 

@@ -15,7 +15,7 @@ from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import ObjectId
 from scaler.serialization import Frames, size_of
 from scaler.shared_memory import SharedBlock, block_of
-from scaler.wire.messages import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
+from scaler.wire.messages.common import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
 from scaler.worker.channel import INLINE_FRAMES_BYTES
 from scaler.worker.messages import (
     FetchObject,

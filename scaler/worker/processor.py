@@ -50,17 +50,9 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
-from scaler.wire.messages import (
-    CollectGarbageBatch,
-    EndProcessors,
-    ObjectInstructions,
-    ObjectResponses,
-    ProcessorReady,
-    RunResult,
-    RunTask,
-    RunTasks,
-    TaskStatus,
-)
+from scaler.wire.messages.common import ObjectInstructions, ObjectResponses, TaskStatus
+from scaler.wire.messages.processor import CollectGarbageBatch, EndProcessors, ProcessorReady
+from scaler.wire.messages.worker import RunResult, RunTask, RunTasks
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.failure import describe_failure, describe_stack
 from scaler.worker.line import Line

@@ -40,22 +40,19 @@ from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import (
-    AGENT_TO_PROCESSOR,
-    PROCESSOR_TO_AGENT,
-    Batch,
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import (
     CollectGarbage,
     EndProcessor,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectResponse,
     ProcessorsReady,
     ResumeRequests,
     ResumeTask,
-    RunResults,
     TasksResumed,
     TasksSuspended,
 )
+from scaler.wire.messages.worker import RunResults
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.messages import (
     AddProcessor,

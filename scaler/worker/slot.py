@@ -30,7 +30,8 @@ import logging
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.message import message
-from scaler.wire.messages import (
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
     BalanceRequests,
     BalanceResponse,
     BalanceResponses,
@@ -44,7 +45,6 @@ from scaler.wire.messages import (
     RunSuspended,
     RunTask,
     RunTasks,
-    TaskStatus,
 )
 from scaler.worker.crew import Crew, End, Held, Work
 from scaler.worker.messages import (

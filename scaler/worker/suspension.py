@@ -20,7 +20,7 @@ from collections.abc import Callable
 from math import inf
 
 from scaler.message import message
-from scaler.wire.messages import ProcessorNews
+from scaler.wire.messages.worker import ProcessorNews
 from scaler.worker.crew import Work
 from scaler.worker.messages import PauseProcessor
 

@@ -11,7 +11,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from scaler.wire.messages import RunTask
+from scaler.wire.messages.worker import RunTask
 
 
 class TaskQueue:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from scaler.ids import TaskId
 from scaler.surroundings import Surroundings, Voice
-from scaler.wire.messages import ResumeRequest, TaskResumed, TaskSuspended
+from scaler.wire.messages.processor import ResumeRequest, TaskResumed, TaskSuspended
 
 _IN_A_WAIT_ALREADY = nullcontext()
 LONGEST_MS = 2**32 - 1

@@ -24,7 +24,8 @@ import scaler.worker.processor_pool
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.kit import Actor
-from scaler.wire.messages import (
+from scaler.wire.messages.client import ClientHellos
+from scaler.wire.messages.directions import (
     AGENT_TO_PROCESSOR,
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -32,10 +33,9 @@ from scaler.wire.messages import (
     PROCESSOR_TO_AGENT,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
-    ClientHellos,
     Direction,
-    WorkerHellos,
 )
+from scaler.wire.messages.worker import WorkerHellos
 
 SOURCE = Path(scaler.actors.__file__).parents[1]
 BY_THE_EDGE = {ClientHellos, WorkerHellos}

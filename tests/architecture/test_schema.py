@@ -10,9 +10,11 @@ from typing import Any
 import capnp
 import pytest
 
-from scaler.wire import messages
 from scaler.wire.codec import TaskFailure, camel_case, column_kinds, schema_directory, union_name
-from scaler.wire.messages import DIRECTIONS, HELD_RUN, Batch, Direction, TaskStatus
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.directions import DIRECTIONS, Direction
+from scaler.wire.messages.worker import HELD_RUN
 
 SCHEMAS = {path.stem: path for path in sorted(schema_directory().glob("*.capnp"))}
 LOADED = {name: capnp.load(str(path), imports=[str(schema_directory())]) for name, path in SCHEMAS.items()}
@@ -97,11 +99,7 @@ def test_directions_have_different_numbers_and_none_is_zero() -> None:
 
 
 def test_every_message_class_is_in_a_direction() -> None:
-    batches = {
-        value
-        for value in vars(messages).values()
-        if isinstance(value, type) and issubclass(value, Batch) and value is not Batch
-    }
+    batches = {batch for batch in Batch.__subclasses__() if batch.__module__.startswith("scaler.wire.messages.")}
     assert batches == BATCHES
 
 

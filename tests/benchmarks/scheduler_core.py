@@ -26,20 +26,16 @@ from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import (
+from scaler.wire.messages.client import ClientHello, Task, TaskResults
+from scaler.wire.messages.common import PROTOCOL_VERSION
+from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
-    PROTOCOL_VERSION,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
-    ClientHello,
     Direction,
-    RunResult,
-    RunTasks,
-    Task,
-    TaskResults,
-    WorkerHello,
 )
+from scaler.wire.messages.worker import RunResult, RunTasks, WorkerHello
 
 CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
 WINDOW, SUBMIT_BATCH, RESULT_BATCH = 10_000, 1000, 256

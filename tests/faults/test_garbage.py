@@ -14,17 +14,10 @@ import zmq
 from scaler import Client
 from scaler.ids import random_id
 from scaler.wire.codec import encode
-from scaler.wire.messages import (
-    AGENT_TO_SCHEDULER,
-    CLIENT_TO_SCHEDULER,
-    PROTOCOL_VERSION,
-    ClientHeartbeat,
-    ClientHello,
-    RunResult,
-    Task,
-    TaskCancel,
-    WorkerHello,
-)
+from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskCancel
+from scaler.wire.messages.common import PROTOCOL_VERSION
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
+from scaler.wire.messages.worker import RunResult, WorkerHello
 from tests.support.processes import command, scheduler
 
 pytestmark = pytest.mark.faults

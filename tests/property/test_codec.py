@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from scaler.errors import ProtocolError
 from scaler.wire.codec import MESSAGE_ITEMS, TaskFailure, decode, encode
-from scaler.wire.messages import DIRECTIONS, Batch, Direction
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.directions import DIRECTIONS, Direction
 from tests.support.items import as_sent, batches_of, default_item, directions, items_of, mixed_items
 
 ALL = [pytest.param(d, b, id=f"{d.name}-{b.item.__name__}") for d in DIRECTIONS for b in d.batches]

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Rules
-from scaler.wire.messages import RunTask, TaskStatus
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Outcome, SimulatedAgent, Simulation
 
 WORKERS = 8

@@ -19,7 +19,8 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import RunTask, TaskStatus
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LIMITS = Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, per_worker_queue_size=4, crash_limit=3)

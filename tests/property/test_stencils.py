@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.wire import codec
-from scaler.wire.messages import DIRECTIONS, Batch, Direction
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.stencils import SEEN_BEFORE_CUT
 from tests.support.items import items_of
 

@@ -24,7 +24,9 @@ from scaler.actors.messages import (
 from scaler.actors.task import Home, TaskActor
 from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import RunResult, Task, TaskStatus
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 
 EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})

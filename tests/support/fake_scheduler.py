@@ -34,10 +34,7 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.wire.codec import TaskFailure, decode, encode
-from scaler.wire.messages import (
-    CLIENT_TO_SCHEDULER,
-    PROTOCOL_VERSION,
-    SCHEDULER_TO_CLIENT,
+from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEcho,
@@ -47,16 +44,20 @@ from scaler.wire.messages import (
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from scaler.wire.messages.common import (
+    PROTOCOL_VERSION,
     HelloReply,
     InstructionKind,
     ObjectInstruction,
     ObjectRequest,
     ObjectResponse,
-    Task,
-    TaskCancel,
-    TaskResult,
     TaskStatus,
 )
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.sockets import PeerGoneError, RouterSocket
 
 if TYPE_CHECKING:

@@ -31,18 +31,14 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.wire.codec import TaskFailure, decode, encode
-from scaler.wire.messages import (
-    AGENT_TO_SCHEDULER,
-    SCHEDULER_TO_AGENT,
+from scaler.wire.messages.common import HelloReply, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
-    HelloReply,
-    ObjectRequest,
-    ObjectResponse,
     ResultsReceived,
     RunResult,
     RunTask,
-    TaskStatus,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.wire.codec import column_kinds
-from scaler.wire.messages import DIRECTIONS, Batch, Direction
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "u8": st.integers(0, 2**8 - 1),

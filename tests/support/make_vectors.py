@@ -18,15 +18,10 @@ from typing import Any
 from scaler.ids import ObjectId
 from scaler.serialization import OBJECT, RESULT, VALUE, argument_block
 from scaler.wire.codec import TaskFailure, camel_case, column_kinds, encode, schema_directory, union_name
-from scaler.wire.messages import (
-    CLIENT_TO_SCHEDULER,
-    DIRECTIONS,
-    HELD_RUN,
-    PROFILE,
-    Direction,
-    Task,
-    TaskCancel,
-)
+from scaler.wire.messages.client import Task, TaskCancel
+from scaler.wire.messages.common import PROFILE
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
+from scaler.wire.messages.worker import HELD_RUN
 from tests.support.items import default_item
 
 FOLDER = schema_directory() / "vectors"

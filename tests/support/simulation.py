@@ -33,28 +33,23 @@ from scaler.ids import NO_ID, ClientId, Connection, GraphId, NodeId, ObjectId, S
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.serialization import OBJECT, argument_block, result_argument
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import (
-    AGENT_TO_SCHEDULER,
-    CLIENT_TO_SCHEDULER,
-    HELD_RUN,
-    PROFILE,
-    PROTOCOL_VERSION,
-    SCHEDULER_TO_AGENT,
-    SCHEDULER_TO_CLIENT,
-    BalanceRequest,
-    BalanceResponse,
+from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEcho,
     ClientHello,
     ClientShutdownResponse,
-    Direction,
-    DisconnectRequest,
-    DisconnectResponse,
     GoodbyeKind,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from scaler.wire.messages.common import (
+    PROFILE,
+    PROTOCOL_VERSION,
     HelloReply,
     HelloRequest,
     InstructionKind,
@@ -62,6 +57,21 @@ from scaler.wire.messages import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
+    TaskStatus,
+)
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+    Direction,
+)
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    BalanceRequest,
+    BalanceResponse,
+    DisconnectRequest,
+    DisconnectResponse,
     ProcessorNews,
     ResultsReceived,
     RunCancel,
@@ -69,10 +79,6 @@ from scaler.wire.messages import (
     RunResumed,
     RunSuspended,
     RunTask,
-    Task,
-    TaskCancel,
-    TaskResult,
-    TaskStatus,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,

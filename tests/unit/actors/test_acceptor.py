@@ -8,14 +8,9 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.ids import NodeId
-from scaler.wire.messages import (
-    PROTOCOL_VERSION,
-    ClientShutdownResponse,
-    DisconnectResponse,
-    GoodbyeKind,
-    HelloReply,
-    HelloRequest,
-)
+from scaler.wire.messages.client import ClientShutdownResponse, GoodbyeKind
+from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
+from scaler.wire.messages.worker import DisconnectResponse
 from tests.support.simulation import Simulation
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
-from scaler.wire.messages import (
+from scaler.wire.messages.common import HelloRequest, TaskStatus
+from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectResponse,
-    HelloRequest,
     ResultsReceived,
     RunCancel,
     RunResult,
     RunTask,
-    TaskStatus,
     WorkerHeartbeatEcho,
 )
 from tests.support.simulation import Outcome, Simulation

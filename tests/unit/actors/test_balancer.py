@@ -26,7 +26,8 @@ from scaler.actors.messages import (
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Rules
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import RunTask, Task
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.worker import RunTask
 from tests.support.bench import Bench, Recorder
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 

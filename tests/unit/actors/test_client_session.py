@@ -8,7 +8,9 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import ClientHeartbeatEcho, HelloRequest, RunTask, TaskStatus
+from scaler.wire.messages.client import ClientHeartbeatEcho
+from scaler.wire.messages.common import HelloRequest, TaskStatus
+from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
 

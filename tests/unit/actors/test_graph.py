@@ -10,7 +10,9 @@ from scaler.actors.policy import Rules
 from scaler.actors.tree import BALANCER
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, argument_block
-from scaler.wire.messages import PROFILE, GraphNode, GraphTask, RunTask, TaskCancel, TaskStatus
+from scaler.wire.messages.client import GraphNode, GraphTask, TaskCancel
+from scaler.wire.messages.common import PROFILE, TaskStatus
+from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 DIAMOND = [(), (0,), (0,), (1, 2)]

@@ -7,15 +7,9 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.nested_session import NestedSession
-from scaler.wire.messages import (
-    ClientResting,
-    HelloReply,
-    HelloRequest,
-    ProcessorGone,
-    ProcessorNews,
-    TaskResult,
-    TaskStatus,
-)
+from scaler.wire.messages.client import ClientResting, TaskResult
+from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
+from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LONG = Outcome(seconds=1000.0)

@@ -21,7 +21,7 @@ from scaler.actors.messages import (
 )
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.ids import ClientId, Connection, ObjectId
-from scaler.wire.messages import ObjectResponse
+from scaler.wire.messages.common import ObjectResponse
 from tests.support.bench import Bench, RecordingOutbox
 from tests.support.recorder import Recorder
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from scaler.actors.messages import NewsSaid
 from scaler.actors.outbox import Directory, Outbox
 from scaler.ids import Connection
-from scaler.wire.messages import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+)
 from tests.support.bench import Bench
 
 ONE, OTHER = Connection(b"one"), Connection(b"other")

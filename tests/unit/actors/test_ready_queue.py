@@ -8,7 +8,7 @@ from scaler.actors.kit import ActorRef
 from scaler.actors.messages import TaskReady
 from scaler.actors.ready_queue import ReadyQueue
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.wire.messages import Task
+from scaler.wire.messages.client import Task
 from tests.support.bench import Bench
 
 

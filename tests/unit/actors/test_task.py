@@ -25,7 +25,9 @@ from scaler.actors.messages import (
 from scaler.actors.task import Home, TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING, WITHDRAWING
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import RunResult, Task, TaskResult, TaskStatus
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 
 TASK_ID = TaskId(b"t" * 16)

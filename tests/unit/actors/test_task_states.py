@@ -29,7 +29,7 @@ from scaler.actors.task_states import (
     IllegalTransitionError,
     next_state,
 )
-from scaler.wire.messages import TaskStatus
+from scaler.wire.messages.common import TaskStatus
 
 
 def test_a_task_is_assigned_and_finishes() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from scaler.actors.kit import RestartBudgetExceededError
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
-from scaler.wire.messages import RunTask, TaskStatus
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
 

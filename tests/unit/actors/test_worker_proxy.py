@@ -27,7 +27,9 @@ from scaler.actors.messages import (
 )
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, ObjectId, TaskId
-from scaler.wire.messages import (
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
     HELD_RUN,
     BalanceRequest,
     BalanceResponse,
@@ -40,8 +42,6 @@ from scaler.wire.messages import (
     RunsSuspended,
     RunSuspended,
     RunTask,
-    Task,
-    TaskStatus,
 )
 from tests.support.bench import Bench, Recorder, RecordingOutbox
 

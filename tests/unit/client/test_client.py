@@ -35,19 +35,17 @@ from scaler.errors import (
 )
 from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer
 from scaler.wire.codec import TaskFailure
-from scaler.wire.messages import (
+from scaler.wire.messages.client import (
     ClientDisconnect,
     GoodbyeKind,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
-    InstructionKind,
-    ObjectInstruction,
     Task,
     TaskCancel,
     TaskResult,
-    TaskStatus,
 )
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from tests.support.fake_scheduler import FakeScheduler
 
 

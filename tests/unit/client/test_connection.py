@@ -11,7 +11,8 @@ import zmq
 from scaler.client.connection import Connection
 from scaler.errors import ProtocolError
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, ClientHeartbeat, ClientHeartbeatEcho
+from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.sockets import RouterSocket
 
 SECONDS = 10.0

@@ -11,16 +11,8 @@ import pytest
 
 from scaler.client import Client, ScalerFuture
 from scaler.errors import DisconnectedError, MissingObjects
-from scaler.wire.messages import (
-    PROFILE,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectRequest,
-    Task,
-    TaskCancel,
-    TaskResult,
-    TaskStatus,
-)
+from scaler.wire.messages.client import Task, TaskCancel, TaskResult
+from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from tests.support.fake_scheduler import FakeScheduler
 
 LARGE = 100_000

@@ -13,7 +13,8 @@ from scaler.client.open_graphs import OpenGraph
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId, split_ids
 from scaler.serialization import OBJECT, VALUE, DefaultSerializer, plain_block, put_results, read_arguments
-from scaler.wire.messages import GraphNode, InstructionKind
+from scaler.wire.messages.client import GraphNode
+from scaler.wire.messages.common import InstructionKind
 
 ADDRESS = "tcp://127.0.0.1:1"
 

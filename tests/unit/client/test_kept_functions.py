@@ -7,7 +7,7 @@ import pytest
 from scaler.client import kept_functions as module
 from scaler.client.kept_functions import KeptFunctions
 from scaler.ids import ObjectId
-from scaler.wire.messages import InstructionKind, ObjectInstruction
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 
 def function(number: int, size_bytes: int = 1) -> ObjectInstruction:

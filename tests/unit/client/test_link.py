@@ -19,7 +19,7 @@ from scaler.errors import DisconnectedError, ProtocolError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
 from scaler.serialization import DefaultSerializer
 from scaler.surroundings import Surroundings
-from scaler.wire.messages import (
+from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEcho,
@@ -27,15 +27,11 @@ from scaler.wire.messages import (
     ClientResting,
     GraphNode,
     GraphTaskCancel,
-    HelloReply,
-    HelloRequest,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectRequest,
     Task,
     TaskCancel,
     TaskResult,
 )
+from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.processes import wait_until
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from scaler.client.open_graphs import OpenGraph, OpenGraphs
 from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.wire.messages import GraphNode, GraphTask
+from scaler.wire.messages.client import GraphNode, GraphTask
 
 
 class Sink:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.client.profiling import ProfilingInfo, read_profile
-from scaler.wire.messages import PROFILE
+from scaler.wire.messages.common import PROFILE
 
 
 def test_a_profile_is_read_as_it_was_packed() -> None:

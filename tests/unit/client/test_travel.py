@@ -14,7 +14,7 @@ from scaler.client import client as client_module
 from scaler.client.travel import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.serialization import DefaultSerializer, Serializer
 from scaler.surroundings import Surroundings
-from scaler.wire.messages import ClientHello, Task
+from scaler.wire.messages.client import ClientHello, Task
 from tests.support.fake_scheduler import FakeScheduler
 
 ELSEWHERE = "tcp://127.0.0.1:1"

@@ -14,27 +14,15 @@ from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, TaskId
 from scaler.wire import codec
 from scaler.wire.codec import MESSAGE_ITEMS, TaskFailure, camel_case, decode, encode, schema_directory
-from scaler.wire.messages import (
+from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, GoodbyeKind, TaskCancel, TaskCancels
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
-    ClientDisconnect,
-    ClientHeartbeat,
-    GoodbyeKind,
-    HelloRequest,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectResponse,
-    ResultsReceived,
-    RunCancel,
-    RunResult,
-    TaskCancel,
-    TaskCancels,
-    TaskStatus,
-    WorkerHeartbeat,
-    WorkerHeartbeats,
 )
+from scaler.wire.messages.worker import ResultsReceived, RunCancel, RunResult, WorkerHeartbeat, WorkerHeartbeats
 
 ONE = TaskId(bytes(range(16)))
 TWO = TaskId(bytes(range(16, 32)))

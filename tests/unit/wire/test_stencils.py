@@ -7,17 +7,10 @@ import pytest
 from scaler.errors import ProtocolError
 from scaler.ids import ObjectId, TaskId
 from scaler.wire import codec, stencils
-from scaler.wire.messages import (
-    CLIENT_TO_SCHEDULER,
-    SCHEDULER_TO_AGENT,
-    SCHEDULER_TO_CLIENT,
-    ObjectInstruction,
-    ResultsReceived,
-    RunTask,
-    Task,
-    TaskResult,
-    TaskStatus,
-)
+from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.common import ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.worker import ResultsReceived, RunTask
 
 
 def numbered(number: int) -> bytes:

@@ -10,7 +10,8 @@ import pytest
 from scaler.errors import ProtocolError
 from scaler.serialization import OBJECT, VALUE, put_results, read_arguments
 from scaler.wire.codec import TaskFailure, decode, encode, union_name
-from scaler.wire.messages import DIRECTIONS, HELD_RUN, Direction
+from scaler.wire.messages.directions import DIRECTIONS, Direction
+from scaler.wire.messages.worker import HELD_RUN
 from tests.support.items import as_sent
 from tests.support.make_vectors import FOLDER, files, items_from_json
 

@@ -16,18 +16,9 @@ import pytest
 from scaler.config import ClusterConfig
 from scaler.ids import ObjectId
 from scaler.wire.codec import encode
-from scaler.wire.messages import (
-    HELD_RUN,
-    SCHEDULER_TO_AGENT,
-    DisconnectResponse,
-    HelloReply,
-    HelloRequest,
-    InstructionKind,
-    ObjectInstruction,
-    RunCancel,
-    RunTask,
-    TaskStatus,
-)
+from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+from scaler.wire.messages.worker import HELD_RUN, DisconnectResponse, RunCancel, RunTask
 from tests.support.fake_scheduler_for_agents import FakeScheduler, failure_of, start_agent, value_of
 from tests.support.processes import alive, free_address
 

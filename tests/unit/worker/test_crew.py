@@ -6,7 +6,7 @@ import pytest
 
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages import RunTask
+from scaler.wire.messages.worker import RunTask
 from scaler.worker.crew import Crew, Held, Work
 from scaler.worker.progress import Progress, new_progress_page
 from tests.support.recorder import Recorder

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from scaler.process.shell import Shell
-from scaler.wire.messages import DisconnectResponse, HelloReplies, ObjectRequest, WorkerHeartbeat, WorkerHello
+from scaler.wire.messages.common import HelloReplies, ObjectRequest
+from scaler.wire.messages.worker import DisconnectResponse, WorkerHeartbeat, WorkerHello
 from scaler.worker.edge import Edge
 from scaler.worker.messages import LinkCut
 from tests.support.fake_scheduler_for_agents import FakeScheduler

@@ -11,17 +11,10 @@ import pytest
 
 from scaler.ids import TaskId
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages import (
-    AGENT_TO_PROCESSOR,
-    PROCESSOR_TO_AGENT,
-    EndProcessor,
-    InstructionKind,
-    ObjectInstruction,
-    ResumeTask,
-    RunResult,
-    TaskResumed,
-    TaskStatus,
-)
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import EndProcessor, ResumeTask, TaskResumed
+from scaler.wire.messages.worker import RunResult
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.line import Line
 

@@ -10,15 +10,7 @@ import pytest
 from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.wire.messages import (
-    HELD_RUN,
-    BalanceRequest,
-    BalanceRequests,
-    BalanceResponse,
-    BalanceResponses,
-    DisconnectRequest,
-    DisconnectResponse,
-    DisconnectResponses,
+from scaler.wire.messages.common import (
     HelloReplies,
     HelloReply,
     HelloRequest,
@@ -28,6 +20,17 @@ from scaler.wire.messages import (
     ObjectInstructions,
     ObjectKept,
     ObjectRequest,
+    TaskStatus,
+)
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    BalanceRequest,
+    BalanceRequests,
+    BalanceResponse,
+    BalanceResponses,
+    DisconnectRequest,
+    DisconnectResponse,
+    DisconnectResponses,
     ProcessorGone,
     ProcessorNews,
     ProcessorsNews,
@@ -43,7 +46,6 @@ from scaler.wire.messages import (
     RunSuspended,
     RunTask,
     RunTasks,
-    TaskStatus,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHeartbeatEchos,

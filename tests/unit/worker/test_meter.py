@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scaler.wire.messages import PROFILE
+from scaler.wire.messages.common import PROFILE
 from scaler.worker import meter as module
 from scaler.worker.meter import KernelWatch, Meter, SampledWatch
 

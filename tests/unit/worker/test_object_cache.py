@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import ObjectId
 from scaler.shared_memory import SharedBlock
-from scaler.wire.messages import (
+from scaler.wire.messages.common import (
     InstructionKind,
     ObjectInstruction,
     ObjectInstructions,

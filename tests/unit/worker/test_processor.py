@@ -33,19 +33,10 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.wire.codec import TaskFailure, decode, encode
-from scaler.wire.messages import (
-    AGENT_TO_PROCESSOR,
-    PROCESSOR_TO_AGENT,
-    PROFILE,
-    CollectGarbage,
-    InstructionKind,
-    ObjectInstruction,
-    ObjectResponse,
-    ProcessorsReady,
-    RunResult,
-    RunTask,
-    TaskStatus,
-)
+from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import CollectGarbage, ProcessorsReady
+from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.worker.channel import Channel, ChannelClosedError
 from scaler.worker.processor import INTERRUPT_SIGNAL
 from scaler.worker.progress import Progress, new_progress_page

@@ -21,7 +21,8 @@ from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.process.shell import Shell
 from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
-from scaler.wire.messages import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks, TaskStatus
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunCancel, RunCancels, RunResult, RunResults, RunTask, RunTasks
 from scaler.worker import processor_pool as pool_module
 from scaler.worker.messages import NeedObject, ObjectFound, ProcessorUp, StoredObject
 from scaler.worker.processor_pool import Pool, how_it_ended

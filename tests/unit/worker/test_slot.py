@@ -6,7 +6,8 @@ import pytest
 
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.wire.messages import (
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
     BalanceRequest,
     BalanceRequests,
     BalanceResponses,
@@ -16,7 +17,6 @@ from scaler.wire.messages import (
     RunResults,
     RunTask,
     RunTasks,
-    TaskStatus,
 )
 from scaler.worker.messages import (
     CleanProcessor,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.wire.messages import (
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
     RunResult,
     RunResults,
     RunResumed,
@@ -12,7 +13,6 @@ from scaler.wire.messages import (
     RunsSuspended,
     RunSuspended,
     RunTask,
-    TaskStatus,
 )
 from scaler.worker.messages import (
     AddProcessor,

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from scaler.wire.messages import ProcessorNews, ProcessorsNews
+from scaler.wire.messages.worker import ProcessorNews, ProcessorsNews
 from scaler.worker.messages import PauseProcessor, TaskGoesOn, TaskWaits
 from scaler.worker.suspension import BREATH_SECONDS
 from tests.unit.worker.test_slot_waiting import WaitingBench

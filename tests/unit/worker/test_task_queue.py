@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.wire.messages import RunTask
+from scaler.wire.messages.worker import RunTask
 from scaler.worker.task_queue import TaskQueue
 
 

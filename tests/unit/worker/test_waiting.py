@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.ids import TaskId
-from scaler.wire.messages import ResumeRequest, TaskResumed, TaskSuspended
+from scaler.wire.messages.processor import ResumeRequest, TaskResumed, TaskSuspended
 from scaler.worker.waiting import Birth, Waiting
 
 

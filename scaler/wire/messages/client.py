@@ -1,0 +1,214 @@
+"""Between a client and the scheduler. As `protocol/client.capnp`."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated
+
+from scaler.ids import NO_ID
+from scaler.message import message
+from scaler.wire.messages.columns import (
+    U8,
+    U16,
+    U32,
+    U64,
+    Batch,
+    Bytes,
+    GraphIdColumn,
+    Id,
+    ObjectIdColumn,
+    TaskIdColumn,
+    Text,
+)
+from scaler.wire.messages.common import StatusColumn
+
+
+class GoodbyeKind(IntEnum):
+    """Why a client leaves."""
+
+    DISCONNECT = 0
+    """it has finished; what it left open is cancelled"""
+    SHUTDOWN = 1
+    """the scheduler and all workers shall end too"""
+
+
+# One byte; the codec refuses a number that the enumeration does not have.
+GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
+
+
+@message
+class ClientHello:
+    """The first message of a client on every connection."""
+
+    protocol_version: U16
+    package_version: Text
+    python_version: Text
+    cloudpickle_version: Text
+    client_id: Id
+    """random, known to the client and the scheduler only: with it a client takes up its session on a new connection"""
+    nest_id: Id = NO_ID
+    """of a client inside a task: that of the agent's hello, as a proof of where it is; it ends with its processor"""
+    processor: U32 = 0
+    """of a client inside a task: its processor's number, never used again by the agent"""
+
+
+class ClientHellos(Batch[ClientHello], item=ClientHello):
+    pass
+
+
+@message
+class Task:
+    """Run a function."""
+
+    task_id: TaskIdColumn
+    function_id: ObjectIdColumn
+    payload: Bytes
+    """the block of arguments"""
+    object_ids: Bytes
+    """the ids of the objects among the arguments, one after the other"""
+    priority: U32 = 0
+    """how deep the task is nested; deeper ones go first, so that the tasks that wait for them end soon"""
+    name: Text = ""
+    """what the user calls it; empty: it has the name of its function"""
+    profiling: U8 = 0
+    """whether to measure what it takes"""
+
+
+class Tasks(Batch[Task], item=Task):
+    pass
+
+
+@message
+class TaskCancel:
+    """Never run the task, or stop it."""
+
+    task_id: TaskIdColumn
+
+
+class TaskCancels(Batch[TaskCancel], item=TaskCancel):
+    pass
+
+
+@message
+class TaskResult:
+    """How a task ended."""
+
+    task_id: TaskIdColumn
+    status: StatusColumn
+    payload: Bytes
+    size: U64
+    """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
+    profile: Bytes = b""
+    """a `PROFILE`, if it was measured"""
+
+
+class TaskResults(Batch[TaskResult], item=TaskResult):
+    pass
+
+
+@message
+class GraphTask:
+    """A graph: so many nodes of it follow. Said again, it means that they follow once more, from the first."""
+
+    graph_id: GraphIdColumn
+    node_count: U32
+    priority: U32 = 0
+    """of all its tasks, as in `Task`"""
+    profiling: U8 = 0
+    """of all its tasks, as in `Task`"""
+
+
+class GraphTasks(Batch[GraphTask], item=GraphTask):
+    pass
+
+
+@message
+class GraphNode:
+    """The next node of a graph: a task that runs when those before it that it depends on have ended well."""
+
+    graph_id: GraphIdColumn
+    task_id: TaskIdColumn
+    function_id: ObjectIdColumn
+    payload: Bytes
+    """the block of arguments; the results of other nodes are in it by their positions"""
+    object_ids: Bytes
+    """as in `Task`"""
+    dependencies: Bytes
+    """the positions of the nodes it depends on, each once: UInt32, little-endian, counted from 0; all before its own"""
+    wanted: U8
+    """whether the client wants the result"""
+
+
+class GraphNodes(Batch[GraphNode], item=GraphNode):
+    pass
+
+
+@message
+class GraphTaskCancel:
+    """Never run what is left of the graph, and stop what runs."""
+
+    graph_id: GraphIdColumn
+
+
+class GraphTaskCancels(Batch[GraphTaskCancel], item=GraphTaskCancel):
+    pass
+
+
+@message
+class ClientHeartbeat:
+    """I am here."""
+
+    sent_ns: U64
+    """the sender's own clock, echoed"""
+
+
+class ClientHeartbeats(Batch[ClientHeartbeat], item=ClientHeartbeat):
+    pass
+
+
+@message
+class ClientHeartbeatEcho:
+    """So am I."""
+
+    sent_ns: U64
+
+
+class ClientHeartbeatEchos(Batch[ClientHeartbeatEcho], item=ClientHeartbeatEcho):
+    pass
+
+
+@message
+class ClientResting:
+    """The task that this client is in does nothing but wait, and all that the client had to say it has said before."""
+
+    wait: U32
+    """the number of the wait, which its agent knows too"""
+    heard: U64
+    """how many items it has had on this connection"""
+
+
+class ClientsResting(Batch[ClientResting], item=ClientResting):
+    pass
+
+
+@message
+class ClientDisconnect:
+    """A client leaves."""
+
+    kind: GoodbyeColumn
+
+
+class ClientDisconnects(Batch[ClientDisconnect], item=ClientDisconnect):
+    pass
+
+
+@message
+class ClientShutdownResponse:
+    """Whether the scheduler will shut down as asked."""
+
+    accepted: U8
+    reason: Text
+
+
+class ClientShutdownResponses(Batch[ClientShutdownResponse], item=ClientShutdownResponse):
+    pass

@@ -1,0 +1,143 @@
+"""Said by several: hellos and their replies, objects, and how tasks end. As `protocol/common.capnp`."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Annotated
+
+from scaler.message import message
+from scaler.wire.messages.columns import U8, U16, Batch, Bytes, FrameColumn, Id, ObjectIdColumn, Text
+
+PROTOCOL_VERSION = 1
+"""Raised by every change that an older peer cannot read."""
+
+PROFILE = struct.Struct("<QQQ")
+"""What a task took: its wall time and its processor time in microseconds, and its peak memory in bytes."""
+
+
+class TaskStatus(IntEnum):
+    """How a task ended."""
+
+    SUCCESS = 0
+    """the payload, or the frames, are its result"""
+    FAILED = 1
+    """it raised; the payload is a `TaskFailure`"""
+    CANCELED = 2
+    """somebody asked for that"""
+    PROCESSOR_DIED = 3
+    """the process that ran it ended; the payload says how"""
+    WORKER_DIED = 4
+    """the worker that ran it was lost too often; the payload says which"""
+    NO_WORKER = 5
+    """refused: nobody has a place for it"""
+    NOT_FOUND = 6
+    """the receiver knows no such task"""
+    MISSING_OBJECTS = 7
+    """an object that it needs is not stored any more; the payload says which"""
+    INTERNAL_ERROR = 8
+    """the scheduler failed at it; the payload says how"""
+    TIMED_OUT = 9
+    """it took longer than its worker allows; the first line of the payload says so, the others where it was"""
+
+
+class InstructionKind(IntEnum):
+    """What to do with an object."""
+
+    CREATE = 0
+    """store it until its client deletes it or leaves"""
+    CREATE_FOR_TASK = 1
+    """store it until the task that names it has ended"""
+    DELETE = 2
+    """forget it"""
+    CREATE_FUNCTION = 3
+    """as `CREATE`; its id is the hash of its content, so that it may be sent again, by anybody"""
+    KEEP_RESULT = 4
+    """only to agents: keep the large result of the task with this id, if you still have it; other tasks need it"""
+
+
+# One byte; the codec refuses a number that the enumeration does not have.
+StatusColumn = Annotated[int, "u8", TaskStatus]
+InstructionColumn = Annotated[int, "u8", InstructionKind]
+
+
+@message
+class HelloReply:
+    """The scheduler's answer to a hello."""
+
+    accepted: U8
+    reason: Text
+    """why not, as a sentence that names both sides; empty when accepted"""
+    scheduler_id: Id
+    protocol_version: U16
+    package_version: Text
+
+
+class HelloReplies(Batch[HelloReply], item=HelloReply):
+    pass
+
+
+@message
+class HelloRequest:
+    """The scheduler does not know this connection: say hello on a new one."""
+
+    reason: Text
+
+
+class HelloRequests(Batch[HelloRequest], item=HelloRequest):
+    pass
+
+
+@message
+class ObjectRequest:
+    """Send me this object."""
+
+    object_id: ObjectIdColumn
+    by_value: U8 = 0
+    """1: its bytes, not where they are; that was no use"""
+
+
+class ObjectRequests(Batch[ObjectRequest], item=ObjectRequest):
+    pass
+
+
+@message
+class ObjectResponse:
+    """Here it is, or it is not stored."""
+
+    object_id: ObjectIdColumn
+    found: U8
+    frames: FrameColumn
+    location: Bytes = b""
+    """where its memory is, instead of the frames: a `SharedBlock` of its client"""
+
+
+class ObjectResponses(Batch[ObjectResponse], item=ObjectResponse):
+    pass
+
+
+@message
+class ObjectInstruction:
+    """Create or delete a stored object."""
+
+    kind: InstructionColumn
+    object_id: ObjectIdColumn
+    name: Text
+    frames: FrameColumn
+    location: Bytes = b""
+    """where its memory is, instead of the frames: the client sends those only when it is asked"""
+
+
+class ObjectInstructions(Batch[ObjectInstruction], item=ObjectInstruction):
+    pass
+
+
+@message
+class ObjectKept:
+    """An agent that is back on a new connection still has a copy of this object."""
+
+    object_id: ObjectIdColumn
+
+
+class ObjectsKept(Batch[ObjectKept], item=ObjectKept):
+    pass

@@ -44,6 +44,15 @@ def random_id() -> bytes:
     return os.urandom(ID_BYTES)
 
 
+def first_attempt(scheduler_id: SchedulerId) -> int:
+    """Return the number of the first attempt at every task of a scheduler.
+
+    Clients submit again, under the same ids, to the scheduler that comes after one: because that one begins at another
+    number, nobody takes a run of the one for a run of the other.
+    """
+    return int.from_bytes(scheduler_id[:4], "big") // 2 + 1  # the other half of 32 bits is for those that follow
+
+
 def content_id(parts: Iterable[Any]) -> ObjectId:
     """Return the id of the given content (BLAKE2b, 128 bits); each part is anything with a buffer."""
     digest = hashlib.blake2b(digest_size=ID_BYTES)

@@ -31,7 +31,7 @@ from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.policy import Rules
 from scaler.actors.session import Services
-from scaler.ids import NO_ID, ClientId, Connection, SchedulerId
+from scaler.ids import NO_ID, ClientId, Connection, SchedulerId, first_attempt
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -115,7 +115,14 @@ class Acceptor(Actor):
         client_id = ClientId(hello.client_id)
         logger.info("client %s connected (Python %s)", client_id.hex()[:8], hello.python_version)
         return self.spawn(
-            kind(client_id, arrived.connection, self._services(), limits.client_timeout_seconds, limits.crash_limit)
+            kind(
+                client_id,
+                arrived.connection,
+                self._services(),
+                limits.client_timeout_seconds,
+                limits.crash_limit,
+                first_attempt(self._scheduler_id),
+            )
         )
 
     @handles(AgentArrived)

@@ -53,11 +53,16 @@ _FORGOTTEN = WorkerForgotten()
 
 
 class Balancer(Actor):
-    """The one balancer of the scheduler. When it starts, it asks everybody for what it should know."""
+    """The one balancer of the scheduler. When it starts, it asks everybody for what it should know.
 
-    def __init__(self, acceptor: ActorRef, rules: Rules) -> None:
+    Args:
+        first_attempt: the attempt of a task that was never at a worker: only such a one may be refused.
+    """
+
+    def __init__(self, acceptor: ActorRef, rules: Rules, first_attempt: int) -> None:
         self._acceptor = acceptor
         self._rules = rules
+        self._first_attempt = first_attempt
         self._is_limited = rules.waiting_most >= 0
         self._arrived: list[TaskReady] = []
         """what may be refused in this turn, the newest last; only if there is a limit"""
@@ -81,7 +86,7 @@ class Balancer(Actor):
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
         self._queue.put(ready)
-        if self._is_limited and ready.attempt == 1 and not ready.spec.priority:
+        if self._is_limited and ready.attempt == self._first_attempt and not ready.spec.priority:
             self._arrived.append(ready)
         if not self._will_place:
             self._place_soon()

@@ -63,17 +63,22 @@ class ClientSession(Session):
         services: Services,
         timeout_seconds: float,
         crash_limit: int,
+        first_attempt: int,
     ) -> None:
         super().__init__(f"client {client_id.hex()[:8]}", connection, services, timeout_seconds, COME_BACK_SECONDS)
         self._client_id = client_id
         self._object_store = services.object_store
         self._crash_limit = crash_limit
+        self._first_attempt = first_attempt
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
 
     def on_start(self) -> None:
         super().on_start()
-        self._home = Home(self.actor_ref, self._services.balancer, self._object_store, self._crash_limit)
+        services = self._services
+        self._home = Home(
+            self.actor_ref, services.balancer, services.object_store, self._crash_limit, self._first_attempt
+        )
 
     # From the client
 

@@ -105,8 +105,7 @@ class GraphActor(Actor):
         self._is_canceled = False
 
     def on_start(self) -> None:
-        home = self._home
-        self._home = Home(self.actor_ref, home.balancer, home.object_store, home.crash_limit)
+        self._home = self._home.of_graph(self.actor_ref)
         self._end_if_over()  # a graph without nodes
 
     # From the client

@@ -60,13 +60,20 @@ from scaler.wire.messages.worker import RunResult
 class Home:
     """What all tasks of a client share: whom they talk to, and the limit that they have."""
 
-    __slots__ = ("balancer", "crash_limit", "object_store", "session")
+    __slots__ = ("balancer", "crash_limit", "first_attempt", "object_store", "session")
 
-    def __init__(self, session: ActorRef, balancer: ActorRef, object_store: ActorRef, crash_limit: int) -> None:
+    def __init__(
+        self, session: ActorRef, balancer: ActorRef, object_store: ActorRef, crash_limit: int, first_attempt: int
+    ) -> None:
         self.session = session
         self.balancer = balancer
         self.object_store = object_store
         self.crash_limit = crash_limit
+        self.first_attempt = first_attempt
+
+    def of_graph(self, graph: ActorRef) -> Home:
+        """Return the home of a graph's tasks, which have the graph in the place of the session."""
+        return Home(graph, self.balancer, self.object_store, self.crash_limit, self.first_attempt)
 
 
 class TaskActor(Actor):
@@ -86,7 +93,7 @@ class TaskActor(Actor):
         self._spec = spec
         self._home = home
         self._state = READY
-        self._attempt = 0
+        self._attempt = home.first_attempt
         self._crashes = 0
         self._worker: ActorRef | None = None
 
@@ -172,7 +179,7 @@ class TaskActor(Actor):
         if state is SUCCEEDED and result is not None:
             self._enter_succeeded(result)
         elif state is READY:
-            self._say_ready(again=event is not BALANCER_RESTARTED)
+            self._say_ready_again(again=event is not BALANCER_RESTARTED)
         elif state is WITHDRAWING:
             self._enter_withdrawing(event)
         elif state is CANCELING:
@@ -182,16 +189,19 @@ class TaskActor(Actor):
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
-    def _say_ready(self, again: bool) -> None:
+    def _say_ready_again(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
         self._attempt += 1
+        self._say_ready(again)
+
+    def _say_ready(self, again: bool) -> None:
         self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again, self._near))
 
     def _enter_withdrawing(self, event: Event) -> None:
         if event is not CANCEL:
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
-            self._say_ready(again=False)
+            self._say_ready_again(again=False)
         self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id, self._spec.priority))
 
     def _enter_canceling(self) -> None:

@@ -22,7 +22,7 @@ from scaler.actors.balancer import Balancer
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
-from scaler.ids import SchedulerId
+from scaler.ids import SchedulerId, first_attempt
 
 OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
 
@@ -48,7 +48,11 @@ class SchedulerTree:
         self.supervisor = Supervisor(
             (
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store(limits)),
-                ChildSpec(BALANCER, Balancer, lambda peers: Balancer(peers[ACCEPTOR], limits.rules)),
+                ChildSpec(
+                    BALANCER,
+                    Balancer,
+                    lambda peers: Balancer(peers[ACCEPTOR], limits.rules, first_attempt(scheduler_id)),
+                ),
                 ChildSpec(
                     ACCEPTOR,
                     Acceptor,

@@ -160,8 +160,6 @@ class Link(Actor):
         self._death: Timer | None = None
         self._open: dict[TaskId, RunTask] = {}
         """tasks at the slots, by id: the newest attempt of each"""
-        self._dropped: set[tuple[TaskId, int, int]] = set()
-        """runs for a scheduler that is no more, which have not ended yet: task, worker, attempt"""
         self._unacknowledged: deque[RunResult] = deque()
         self._acknowledged = 0
         self._fetched: dict[ObjectId, bool] = {}
@@ -340,10 +338,10 @@ class Link(Actor):
         by_slot: dict[int, RunCancels] = {}
         unknown: list[RunCancel] = []
         for cancel in cancels:
-            task = self._open.get(cancel.task_id)
-            if task is not None and task.attempt == cancel.attempt:
+            task = self._open_task(cancel.task_id, cancel.attempt)
+            if task is not None:
                 by_slot.setdefault(task.worker, RunCancels()).append(cancel)
-            elif (cancel.task_id, cancel.worker, cancel.attempt) not in self._dropped:
+            else:
                 unknown.append(cancel)
         for worker, slot_cancels in by_slot.items():
             self._slots[worker].send(slot_cancels)
@@ -354,16 +352,23 @@ class Link(Actor):
                     self._refuse(cancel, "no such task here")
 
     def _drop_tasks(self) -> None:
-        """Stop all tasks: another scheduler wants none of them. Its own may have the same ids and attempts, since the
-        clients say their open tasks again: so the ends of these are not for it to hear.
+        """Stop all tasks: another scheduler wants none of them, and none of their results.
+
+        Its own may have the same ids, since the clients say their open tasks again, but never the same attempts. So
+        whatever is still said of these is news of an attempt that it does not know.
         """
         by_slot: dict[int, RunCancels] = {}
         for task in self._open.values():
             by_slot.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
-            self._dropped.add((task.task_id, task.worker, task.attempt))
         self._open, self._suspended = {}, {}
+        self._unacknowledged.clear()
         for worker, cancels in by_slot.items():
             self._slots[worker].send(cancels)
+
+    def _open_task(self, task_id: TaskId, attempt: int) -> RunTask | None:
+        """Return the task if just this attempt at it is at a slot."""
+        task = self._open.get(task_id)
+        return task if task is not None and task.attempt == attempt else None
 
     def _refuse(self, item: RunTask | RunCancel, text: str) -> None:
         status, payload = TaskStatus.NOT_FOUND, text.encode()
@@ -371,31 +376,23 @@ class Link(Actor):
 
     @handles(RunResults)
     def _results(self, results: RunResults) -> None:
-        known, suspended = self._open, self._suspended
-        if self._dropped:
-            results = self._without_dropped(results)
+        known = self._open
         for result in results:
-            if suspended:
-                suspended.pop(result.task_id, None)
+            if self._suspended:
+                self._waits_no_more(result.task_id, result.attempt)
             task = known.pop(result.task_id, None)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here
         self._give(results)
 
-    def _without_dropped(self, results: RunResults) -> RunResults:
-        """Of two runs that look the same, the dropped one ends first."""
-        wanted = RunResults()
-        for result in results:
-            run = (result.task_id, result.worker, result.attempt)
-            if run in self._dropped:
-                self._dropped.remove(run)
-            else:
-                wanted.append(result)
-        return wanted
+    def _waits_no_more(self, task_id: TaskId, attempt: int) -> None:
+        waiting = self._suspended.get(task_id)
+        if waiting is not None and waiting.attempt == attempt:
+            del self._suspended[task_id]
 
     @handles(RunsSuspended)
     def _runs_suspended(self, batch: RunsSuspended) -> None:
-        waiting = [run for run in batch if run.task_id in self._open]
+        waiting = [run for run in batch if self._open_task(run.task_id, run.attempt) is not None]
         self._suspended.update((run.task_id, run) for run in waiting)
         if self._state is _State.UP:
             self._door.say(waiting)
@@ -403,7 +400,7 @@ class Link(Actor):
     @handles(RunsResumed)
     def _runs_resumed(self, batch: RunsResumed) -> None:
         for resumed in batch:
-            self._suspended.pop(resumed.task_id, None)
+            self._waits_no_more(resumed.task_id, resumed.attempt)
         if self._state is _State.UP:
             self._door.say(batch)
 
@@ -420,8 +417,8 @@ class Link(Actor):
             return
         by_slot: dict[int, BalanceRequests] = {}
         for request in requests:
-            task = self._open.get(request.task_id)
-            if task is not None and task.attempt == request.attempt:  # else it has ended
+            task = self._open_task(request.task_id, request.attempt)
+            if task is not None:  # else it has ended
                 by_slot.setdefault(task.worker, BalanceRequests()).append(request)
         for worker, slot_requests in by_slot.items():
             self._slots[worker].send(slot_requests)
@@ -431,12 +428,8 @@ class Link(Actor):
         """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
         given, kept = BalanceResponses(), []
         for response in responses:
-            run = (response.task_id, response.worker, response.attempt)
-            if run in self._dropped:
-                self._dropped.remove(run)
-                continue
-            task = self._open.get(response.task_id)
-            if task is None or task.attempt != response.attempt:
+            task = self._open_task(response.task_id, response.attempt)
+            if task is None:
                 continue
             if self._state is _State.UP:
                 del self._open[response.task_id]

@@ -135,7 +135,7 @@ def test_the_next_scheduler_at_the_address_gets_the_open_tasks() -> None:
 
 
 def test_the_next_scheduler_may_give_a_task_to_another_worker_while_it_still_runs(tmp_path: Path) -> None:
-    """The agent has runs of the old scheduler then that look like those of the new one: the same task and attempt."""
+    """The agent has runs of the old scheduler then that look like those of the new one: of the same tasks."""
     address = free_address()
     with scheduler(address) as (_, first), command("cluster", address, "-n", "2"), Client(address) as client:
         short = client.submit(time.sleep, 0.2)

@@ -70,7 +70,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, store = bench.recorder()
     _, worker = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), Home(session_ref, balancer, store, 3))
+    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), Home(session_ref, balancer, store, 3, 1))
     logging.disable(logging.CRITICAL)
     try:
         ref = bench.dispatcher.spawn(actor, session_ref)

@@ -4,7 +4,9 @@ import hashlib
 import threading
 from array import array
 
-from scaler.ids import ID_BYTES, NO_ID, IdSource, content_id, random_id, split_ids
+import pytest
+
+from scaler.ids import ID_BYTES, NO_ID, IdSource, SchedulerId, content_id, first_attempt, random_id, split_ids
 
 
 def test_ids_of_a_source_are_different_and_have_the_same_length() -> None:
@@ -62,6 +64,16 @@ def test_where_one_part_ends_matters() -> None:
 def test_content_of_any_item_size_counts_in_bytes() -> None:
     words = array("I", [1, 2, 3])
     assert content_id([words]) == content_id([words.tobytes()])
+
+
+def test_schedulers_count_attempts_from_numbers_of_their_own() -> None:
+    firsts = {first_attempt(SchedulerId(random_id())) for _ in range(100)}
+    assert len(firsts) == 100
+
+
+@pytest.mark.parametrize("scheduler_id", [NO_ID, b"\xff" * 16])
+def test_a_first_attempt_leaves_room_for_two_thousand_million_more(scheduler_id: bytes) -> None:
+    assert 1 <= first_attempt(SchedulerId(scheduler_id)) <= 2**31
 
 
 def test_packed_ids_are_split() -> None:

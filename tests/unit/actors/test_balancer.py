@@ -44,7 +44,7 @@ class Scene:
         self.task, self.task_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
         _, self.node = bench.recorder()
-        self.actor = Balancer(acceptor_ref, rules)
+        self.actor = Balancer(acceptor_ref, rules, first_attempt=1)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
         self.learn(SHORT, 2)

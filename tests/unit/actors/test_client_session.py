@@ -231,7 +231,8 @@ def test_a_session_that_fails_sends_its_client_to_say_hello_again_and_the_tasks_
 @pytest.mark.parametrize("crashes", [1, 2])
 def test_a_task_that_crashes_below_the_limit_succeeds_in_the_end(simulation: Simulation, crashes: int) -> None:
     client = simulation.client()
-    agent = simulation.agent(1, lambda run: Outcome(TaskStatus.PROCESSOR_DIED) if run.attempt <= crashes else Outcome())
+    outcomes = iter([Outcome(TaskStatus.PROCESSOR_DIED)] * crashes + [Outcome()])
+    agent = simulation.agent(1, lambda run: next(outcomes))
     client.submit()
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS]

@@ -51,7 +51,7 @@ class Scene:
         self.balancer, balancer_ref = bench.recorder()
         self.store, store_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
-        self.actor = TaskActor(spec, Home(session_ref, balancer_ref, store_ref, crash_limit=3))
+        self.actor = TaskActor(spec, Home(session_ref, balancer_ref, store_ref, crash_limit=3, first_attempt=1))
         self.task = bench.dispatcher.spawn(self.actor, session_ref)
         bench.run()
 

@@ -291,35 +291,57 @@ def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> No
     assert bench.objects.take(ForgetEverything) == [ForgetEverything()]
 
 
-def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Bench) -> None:
+@pytest.mark.parametrize("worker", [0, 1], ids=["the same worker", "another worker"])
+def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Bench, worker: int) -> None:
     bench.up()
-    task = bench.task(worker=0)
+    task = bench.task(worker=0, attempt=70)
     bench.tell(RunTasks([task]))
     bench.reconnect(NEXT_SCHEDULER)
-    assert bench.slots[0].take(RunCancels) == [RunCancels([RunCancel(task.task_id, 0, 1)])]
-    again = RunTask(task.task_id, 1, 1, FUNCTION, b"", b"")
+    assert bench.slots[0].take(RunCancels) == [RunCancels([RunCancel(task.task_id, 0, 70)])]
+    again = RunTask(task.task_id, worker, 20, FUNCTION, b"", b"")
+    bench.slots[0].messages.clear()
+    bench.tell(RunTasks([again]))
+    assert bench.slots[worker].take(RunTasks) == [RunTasks([again])]
     bench.door.take()
-    bench.tell(RunCancels([RunCancel(task.task_id, 0, 1)]), RunTasks([again]))
-    assert bench.slots[1].take(RunTasks) == [RunTasks([again])]
-    bench.tell(RunResults([RunResult(task.task_id, 0, 1, TaskStatus.CANCELED, b"", 0, ())]))
-    assert bench.door.take() == []
+    bench.tell(RunResults([RunResult(task.task_id, 0, 70, TaskStatus.CANCELED, b"", 0, ())]))
+    assert {item.attempt for item in bench.door.take()} <= {70}
+    assert held(again) in bench.reconnect(NEXT_SCHEDULER).held
+    bench.door.take()
     results = bench.finish(again)
     assert bench.door.take() == results
 
 
-def test_a_task_that_another_scheduler_sends_to_the_same_worker_ends_after_the_old_one(bench: Bench) -> None:
+def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same_task_of_the_next_one(
+    bench: Bench,
+) -> None:
+    bench.up()
+    task = bench.task(attempt=20)
+    again = RunTask(task.task_id, 0, 70, FUNCTION, b"", b"")
+    bench.tell(RunTasks([task]))
+    bench.reconnect(NEXT_SCHEDULER)
+    bench.tell(RunTasks([again]), RunsSuspended([RunSuspended(task.task_id, 0, 70)]))
+    bench.door.take()
+    bench.tell(
+        RunsSuspended([RunSuspended(task.task_id, 0, 20)]),
+        RunsResumed([RunResumed(task.task_id, 0, 20)]),
+        BalanceResponses([BalanceResponse(task.task_id, 0, 20)]),
+        RunResults([RunResult(task.task_id, 0, 20, TaskStatus.SUCCESS, b"", 0, ())]),
+    )
+    assert {item.attempt for item in bench.door.take()} <= {20}
+    bench.reconnect(NEXT_SCHEDULER)
+    said = bench.door.take()
+    assert [item for item in said if type(item) is RunSuspended] == [RunSuspended(task.task_id, 0, 70)]
+    results = bench.finish(again)
+    assert bench.door.take() == results
+
+
+def test_results_that_a_scheduler_never_got_are_not_for_the_next_one_to_hear(bench: Bench) -> None:
     bench.up()
     task = bench.task()
     bench.tell(RunTasks([task]))
+    bench.finish(task)
     bench.reconnect(NEXT_SCHEDULER)
-    bench.door.take()
-    bench.tell(RunTasks([task]))
-    bench.tell(RunResults([RunResult(task.task_id, 0, 1, TaskStatus.CANCELED, b"", 0, ())]))
     assert bench.door.take() == []
-    assert bench.reconnect(NEXT_SCHEDULER).held == held(task)
-    bench.door.take()
-    results = bench.finish(task)
-    assert bench.door.take() == results
 
 
 def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
@@ -432,20 +454,6 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     assert bench.slots[0].messages == [[task], [task]]
     bench.welcome(SCHEDULER)
     assert bench.door.take() == []
-
-
-def test_what_is_given_back_of_a_scheduler_that_is_no_more_is_not_for_the_next_one_to_hear(bench: Bench) -> None:
-    bench.up()
-    task = bench.task(0)
-    bench.tell(RunTasks([task]))
-    bench.reconnect(NEXT_SCHEDULER)
-    bench.door.take()
-    bench.tell(RunTasks([task]))  # the client has said it again
-    response = BalanceResponse(task.task_id, 0, 1)
-    bench.tell(BalanceResponses([response]))
-    assert bench.door.take() == []
-    [result] = bench.finish(task)
-    assert bench.door.take() == [result]
 
 
 def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:

@@ -102,7 +102,8 @@ class GraphActor(Actor):
         self._open_count = 0
         self._heard_count = 0
         """nodes heard since the graph was said the last time; those that are known were said again"""
-        self._is_canceled = False
+        self._given_up: tuple[TaskStatus, bytes] | None = None
+        """how all its nodes end that have not, once it was cancelled or refused: the status and what is said of it"""
 
     def on_start(self) -> None:
         self._home = self._home.of_graph(self.actor_ref)
@@ -152,8 +153,8 @@ class GraphActor(Actor):
         node.dependencies = dependencies
         for dependency in dependencies:
             nodes[dependency].needed_by += 1
-        if self._is_canceled:
-            self._end(node, TaskStatus.CANCELED, b"")
+        if self._given_up:
+            self._end(node, *self._given_up)
         elif state == READY:
             self._start(position)
         elif state == FAILED:
@@ -163,13 +164,17 @@ class GraphActor(Actor):
 
     @handles(CancelGraph)
     def _cancel(self, _cancel: CancelGraph) -> None:
-        self._is_canceled = True
+        self._give_up(TaskStatus.CANCELED, b"")
+        self._end_if_over()
+
+    def _give_up(self, status: TaskStatus, payload: bytes) -> None:
+        """End all nodes in the same way: those that run when they have stopped."""
+        self._given_up = (status, payload)
         for _, task in self._running.values():
             task.send(_CANCEL)
         for node in self._nodes:
             if node.status is None and node.task_id not in self._running:
-                self._end(node, TaskStatus.CANCELED, b"")
-        self._end_if_over()
+                self._end(node, status, payload)
 
     # Its tasks
 
@@ -231,8 +236,10 @@ class GraphActor(Actor):
             return
         position = known[0]
         self._nodes[position].profile = result.profile
-        if self._is_canceled:
-            self._end(self._nodes[position], TaskStatus.CANCELED, b"")
+        if self._given_up:
+            self._end(self._nodes[position], *self._given_up)
+        elif result.status == TaskStatus.NO_WORKER:
+            self._give_up(TaskStatus.NO_WORKER, result.payload)
         elif result.status:
             self._fail(position, result.status, result.payload)
         else:
@@ -285,7 +292,7 @@ class GraphActor(Actor):
 
     def _drop(self, node: Node) -> None:
         """Forget a result that no node needs any more; a small one that the client wants may have to be said again."""
-        if node.needed_by or node.status is None or not (self._is_complete() or self._is_canceled):
+        if node.needed_by or node.status is None or not (self._is_complete() or self._given_up):
             return
         if node.is_stored:
             node.is_stored, node.made_by = False, None
@@ -294,7 +301,10 @@ class GraphActor(Actor):
             node.payload = b""
 
     def _end_if_over(self) -> None:
-        if self._running or self._open_count or not (self._is_complete() or self._is_canceled):
+        if self._running or self._open_count:
+            return
+        is_canceled = self._given_up and self._given_up[0] == TaskStatus.CANCELED  # its client says no more of it
+        if not (self._is_complete() or is_canceled):
             return
         self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref))
         self.stop_now()

@@ -204,6 +204,20 @@ def test_max_number_of_tasks_waiting_of_a_combo() -> None:
         assert [type(future.exception(30)) for future in futures] == [type(None)] * 2 + [NoWorkerError] * 3
 
 
+def test_a_graph_with_a_call_that_is_refused_fails_as_a_whole() -> None:
+    with (
+        SchedulerClusterCombo(1, max_number_of_tasks_waiting=0, per_worker_queue_size=2) as combo,
+        Client(combo.get_address()) as client,
+    ):
+        wait_until(lambda: client.submit(pow, 2, 3).exception(30) is None, "the worker is there")
+        graph = {f"sleep {i}": (time.sleep, 100) for i in range(3)} | {"last": (str, "sleep 0")}
+        start = time.monotonic()
+        futures = client.get(graph, list(graph), block=False)
+        assert [type(future.exception(30)) for future in futures.values()] == [NoWorkerError] * 4
+        assert client.get({"power": (pow, 2, 3)}, ["power"]) == {"power": 8}, "what ran was stopped"
+        assert time.monotonic() - start < 50
+
+
 def test_logging_level_and_configuration_file(tmp_path: Path) -> None:
     log, config = tmp_path / "own.log", tmp_path / "logging.ini"
     config.write_text(

@@ -26,6 +26,11 @@ def large(_run: RunTask) -> Outcome:
     return Outcome(payload=b"", frames=(b"large", b"result"))
 
 
+def node(client: SimulatedClient, graph_id: GraphId, task_id: TaskId) -> GraphNode:
+    """Return a node that needs nothing, and that the client wants."""
+    return GraphNode(graph_id, task_id, client.function_id, b"", b"", b"", 1)
+
+
 def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:
     client.leave()
     simulation.advance(1.0)
@@ -150,15 +155,37 @@ def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simul
     assert [run.task_id for run in agent.started] == [*nodes[:3], nodes[5], *nodes[3:5], other]
 
 
-def test_a_node_that_is_refused_fails_what_needs_it() -> None:
+def test_a_node_that_is_refused_fails_the_whole_graph_and_nothing_else() -> None:
     simulation = Simulation(Limits(rules=Rules(waiting_most=1), per_worker_queue_size=1))
     client = simulation.client()
-    simulation.agent(1, slow)
-    client.submit_graph([(), (), (), (2,), (0,)], range(5))
+    agent = simulation.agent(1, slow)
+    (plain,) = client.submit(1)
     simulation.advance(1.0)
-    assert client.statuses() == [None, None, TaskStatus.NO_WORKER, TaskStatus.NO_WORKER, None]
+    client.submit_graph([(), (), (1,), ()], range(4))
+    simulation.advance(1.0)
+    assert client.statuses()[1:] == [TaskStatus.NO_WORKER] * 4
+    assert len({client.results[node].payload for node in client.submitted[1:]}) == 1
     simulation.advance(200.0)
-    assert [status for status in client.statuses() if status is TaskStatus.SUCCESS] == [TaskStatus.SUCCESS] * 3
+    assert client.statuses([plain]) == [TaskStatus.SUCCESS]
+    assert [run.task_id for run in agent.started] == [plain]
+    leave_and_check(simulation, client)
+
+
+def test_a_graph_that_is_refused_when_it_is_under_way_stops_what_runs_and_ends_what_is_still_said() -> None:
+    simulation = Simulation(Limits(rules=Rules(waiting_most=0), per_worker_queue_size=1))
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    graph_id = client.submit_graph([()], [])
+    simulation.advance(40.0)
+    first, second, late = (TaskId(simulation.new_id(b"node")) for _ in range(3))
+    client.open = dict.fromkeys((first, second, late), graph_id)
+    client.say(GraphTask(graph_id, 3), *(node(client, graph_id, each) for each in (first, second)))
+    simulation.advance(1.0)
+    assert client.statuses([first, second, late]) == [TaskStatus.NO_WORKER, TaskStatus.NO_WORKER, None]
+    assert agent.queued == []
+    client.say(node(client, graph_id, late))
+    simulation.advance(1.0)
+    assert client.statuses([late]) == [TaskStatus.NO_WORKER]
+    assert simulation.living_graphs() == []
     leave_and_check(simulation, client)
 
 
@@ -277,7 +304,7 @@ def test_a_malformed_node_fails_alone(simulation: Simulation, block: bytes, depe
     client.open = dict.fromkeys((good, bad), graph_id)
     client.say(
         GraphTask(graph_id, 2),
-        GraphNode(graph_id, good, client.function_id, b"", b"", b"", 1),
+        node(client, graph_id, good),
         GraphNode(graph_id, bad, client.function_id, block, b"", dependencies, 1),
     )
     simulation.advance(40.0)

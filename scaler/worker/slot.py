@@ -152,6 +152,8 @@ class Slot(Actor):
         self._queue = TaskQueue()
         self._expected_us: dict[ObjectId, float] = {}
         self._awaited: set[ObjectId] = set()
+        self._doubted: dict[ObjectId, set[tuple[TaskId, int]]] = {}
+        """objects that were lost once and asked for again, and the runs that waited for them then"""
         self._is_counting_spare = False
         self._suspension = Suspension(self.now, self.schedule)
 
@@ -189,6 +191,7 @@ class Slot(Actor):
     def _object_found(self, found: ObjectFound) -> None:
         object_id = found.stored.object_id
         self._awaited.discard(object_id)
+        self._doubted.pop(object_id, None)
         work = self._crew.active
         if work is not None and object_id not in work.has:
             work.has.add(object_id)
@@ -198,12 +201,24 @@ class Slot(Actor):
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
-        """Fail all tasks that wait for it: they were all sent before the scheduler said that it does not have it."""
-        self._awaited.discard(lost.object_id)
-        failed = self._queue.take_out(lambda task: lost.object_id in _needs(task))
-        if failed:
-            text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
-            self._give(failed, TaskStatus.MISSING_OBJECTS, text)
+        """Ask once more, then fail the tasks that waited for it at that time.
+
+        Not at once: the last client that had it may have left just before another one sent it, with a task that came
+        here between the question and its answer. When it is asked for again, that is known.
+        """
+        object_id = lost.object_id
+        self._awaited.discard(object_id)
+        doubted = self._doubted.pop(object_id, None)
+        if doubted is None:
+            doubted = {(task.task_id, task.attempt) for task in self._queue if object_id in _needs(task)}
+            if doubted:
+                self._doubted[object_id] = doubted
+                self._ask_for(object_id)
+        else:
+            failed = self._queue.take_out(lambda task: (task.task_id, task.attempt) in doubted)
+            if failed:
+                text = f"object {object_id.hex()} that the task needs is not stored any more"
+                self._give(failed, TaskStatus.MISSING_OBJECTS, text)
         self._queue.bring_back()
         self._hand_out()
 
@@ -504,12 +519,15 @@ class Slot(Actor):
         missing = [object_id for object_id in needs if object_id not in work.has]
         for object_id in missing:
             if object_id not in self._awaited:
-                self._awaited.add(object_id)
-                self._objects.send(NeedObject(object_id, self.actor_ref))
+                self._ask_for(object_id)
         if missing:
             return False
         work.used.update(needs)
         return True
+
+    def _ask_for(self, object_id: ObjectId) -> None:
+        self._awaited.add(object_id)
+        self._objects.send(NeedObject(object_id, self.actor_ref))
 
     def _give(self, tasks: list[RunTask], status: TaskStatus, text: str = "") -> None:
         payload = text.encode()

@@ -236,9 +236,38 @@ def test_a_task_with_missing_objects_fails_and_others_go_on(bench: Bench) -> Non
     broken, whole = bench.task(object_ids=lost), bench.task()
     bench.run(broken, whole)
     assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
+    assert bench.handed() == [whole]
+    bench.tell(ObjectLost(lost))
+    assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
+    assert bench.answers() == []
     bench.tell(ObjectLost(lost))
     assert bench.answers() == [(broken.task_id, TaskStatus.MISSING_OBJECTS)]
-    assert bench.handed() == [whole]
+    assert bench.objects.take(NeedObject) == []
+
+
+def test_a_task_that_came_with_its_object_is_not_failed_by_the_answer_to_an_earlier_question(bench: Bench) -> None:
+    of_one_that_left, of_another = bench.task(OTHER), bench.task(OTHER)
+    bench.run(of_one_that_left)
+    assert bench.objects.take(NeedObject) == [NeedObject(OTHER, bench.slot)]
+    bench.run(of_another)
+    bench.cancel(of_one_that_left)
+    bench.answers()
+    bench.tell(ObjectLost(OTHER))
+    assert bench.answers() == []
+    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    assert bench.handed() == [of_another]
+
+
+def test_of_tasks_that_come_between_the_two_questions_nobody_knows_yet(bench: Bench) -> None:
+    first, second = bench.task(OTHER), bench.task(OTHER)
+    bench.run(first)
+    bench.tell(ObjectLost(OTHER))
+    bench.run(second)
+    bench.tell(ObjectLost(OTHER))
+    assert bench.answers() == [(first.task_id, TaskStatus.MISSING_OBJECTS)]
+    bench.tell(ObjectLost(OTHER))
+    bench.tell(ObjectLost(OTHER))
+    assert bench.answers() == [(second.task_id, TaskStatus.MISSING_OBJECTS)]
 
 
 def test_tasks_that_wait_for_objects_do_not_hold_up_those_behind_them(bench: Bench) -> None:

@@ -17,16 +17,15 @@ from __future__ import annotations
 import logging
 import platform
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from itertools import islice
 from typing import Any, Protocol
 
 import cloudpickle
 
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.config import ClusterConfig
-from scaler.ids import NO_ID, ObjectId, TaskId, random_id
+from scaler.ids import NO_ID, ObjectId, random_id
 from scaler.message import message
 from scaler.version import __version__
 from scaler.wire.messages.common import (
@@ -41,7 +40,6 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.worker import (
-    HELD_RUN,
     BalanceRequests,
     BalanceResponses,
     DisconnectRequest,
@@ -55,13 +53,13 @@ from scaler.wire.messages.worker import (
     RunResults,
     RunsResumed,
     RunsSuspended,
-    RunSuspended,
     RunTask,
     RunTasks,
     WorkerHeartbeat,
     WorkerHeartbeatEchos,
     WorkerHello,
 )
+from scaler.worker.ledger import Ledger
 from scaler.worker.messages import (
     FetchObject,
     ForgetEverything,
@@ -150,18 +148,13 @@ class Link(Actor):
         self._end = end
         self._node_id = random_id()
         self._nest_id = nest_id
-        self._suspended: dict[TaskId, RunSuspended] = {}
-        """tasks at the slots that wait for others"""
+        self._ledger = Ledger()
         self._gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
         self._scheduler_id = NO_ID
         self._state = _State.AWAY
         self._heard_at = 0.0
         self._connects = 0
         self._death: Timer | None = None
-        self._open: dict[TaskId, RunTask] = {}
-        """tasks at the slots, by id: the newest attempt of each"""
-        self._unacknowledged: deque[RunResult] = deque()
-        self._acknowledged = 0
         self._fetched: dict[ObjectId, bool] = {}
         """objects that were asked for, and whether their location was no use"""
         self.ignored = 0
@@ -176,14 +169,11 @@ class Link(Actor):
 
     def _connect(self) -> None:
         self._state = _State.GREETING
-        self._acknowledged = 0
         self._heard_at = self.now()
         self._door.connect(self.actor_ref)
         self._door.say([self._hello()])
 
     def _hello(self) -> WorkerHello:
-        held = [(task.task_id, task.attempt, task.worker) for task in self._open.values()]
-        held += [(result.task_id, result.attempt, result.worker) for result in self._unacknowledged]
         return WorkerHello(
             PROTOCOL_VERSION,
             __version__,
@@ -191,7 +181,7 @@ class Link(Actor):
             cloudpickle.__version__,
             self._node_id,
             ",".join(self._names),
-            b"".join(HELD_RUN.pack(*run) for run in held),
+            self._ledger.held(),
             self._nest_id,
         )
 
@@ -258,9 +248,9 @@ class Link(Actor):
             self._scheduler_id = scheduler_id
         else:  # what it wanted deleted meanwhile was lost with the connection
             self._objects.send(SayWhatIsKept())
-        self._door.say(list(self._unacknowledged))
+        self._door.say(self._ledger.results())
         self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
-        self._door.say([*self._gone, *self._suspended.values()])
+        self._door.say([*self._gone, *self._ledger.waiting()])
 
     @handles(_HeartbeatDue)
     def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
@@ -285,6 +275,11 @@ class Link(Actor):
             return True
         self.ignored += 1
         return False
+
+    def _say(self, items: Sequence[Any]) -> None:
+        """Say what the next connection begins with anyway, if there is one now."""
+        if self._state is _State.UP:
+            self._door.say(items)
 
     # The end
 
@@ -312,44 +307,23 @@ class Link(Actor):
     def _run_tasks(self, tasks: RunTasks) -> None:
         if not self._is_up():
             return
-        known, n_slots = self._open, len(self._slots)
-        by_slot: dict[int, RunTasks] = {}
-        for task in tasks:
-            task_id, worker = task.task_id, task.worker
-            before = known.get(task_id)
-            if worker >= n_slots:
-                self._refuse(task, f"there is no worker {worker} here")
-                continue
-            if before is not None and before.attempt >= task.attempt:
-                self.ignored += 1
-                continue
-            known[task_id] = task
-            slot_tasks = by_slot.get(worker)
-            if slot_tasks is None:
-                slot_tasks = by_slot[worker] = RunTasks()
-            slot_tasks.append(task)
-        for worker, slot_tasks in by_slot.items():
-            self._slots[worker].send(slot_tasks)
+        by_worker = self._ledger.add(tasks)
+        self.ignored += len(tasks) - sum(map(len, by_worker.values()))
+        for worker, new in by_worker.items():
+            if worker < len(self._slots):
+                self._slots[worker].send(new)
+            else:
+                self._refuse(new, f"there is no worker {worker} here")
 
     @handles(RunCancels)
     def _run_cancels(self, cancels: RunCancels) -> None:
         if not self._is_up():
             return
-        by_slot: dict[int, RunCancels] = {}
-        unknown: list[RunCancel] = []
-        for cancel in cancels:
-            task = self._open_task(cancel.task_id, cancel.attempt)
-            if task is not None:
-                by_slot.setdefault(task.worker, RunCancels()).append(cancel)
-            else:
-                unknown.append(cancel)
-        for worker, slot_cancels in by_slot.items():
-            self._slots[worker].send(slot_cancels)
-        if unknown:
-            finished = {(result.task_id, result.attempt) for result in self._unacknowledged}
-            for cancel in unknown:
-                if (cancel.task_id, cancel.attempt) not in finished:
-                    self._refuse(cancel, "no such task here")
+        by_worker, others = self._ledger.by_worker(cancels)
+        for worker, wanted in by_worker.items():
+            self._slots[worker].send(RunCancels(wanted))
+        if others:
+            self._refuse(self._ledger.without_result(others), "no such task here")
 
     def _drop_tasks(self) -> None:
         """Stop all tasks: another scheduler wants none of them, and none of their results.
@@ -357,57 +331,37 @@ class Link(Actor):
         Its own may have the same ids, since the clients say their open tasks again, but never the same attempts. So
         whatever is still said of these is news of an attempt that it does not know.
         """
-        by_slot: dict[int, RunCancels] = {}
-        for task in self._open.values():
-            by_slot.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
-        self._open, self._suspended = {}, {}
-        self._unacknowledged.clear()
-        for worker, cancels in by_slot.items():
+        by_worker: dict[int, RunCancels] = {}
+        for task in self._ledger.clear():
+            by_worker.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
+        for worker, cancels in by_worker.items():
             self._slots[worker].send(cancels)
 
-    def _open_task(self, task_id: TaskId, attempt: int) -> RunTask | None:
-        """Return the task if just this attempt at it is at a slot."""
-        task = self._open.get(task_id)
-        return task if task is not None and task.attempt == attempt else None
-
-    def _refuse(self, item: RunTask | RunCancel, text: str) -> None:
+    def _refuse(self, items: Iterable[RunTask | RunCancel], text: str) -> None:
         status, payload = TaskStatus.NOT_FOUND, text.encode()
-        self._give([RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ())])
+        self._results(
+            RunResults(RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ()) for item in items)
+        )
 
     @handles(RunResults)
     def _results(self, results: RunResults) -> None:
-        known = self._open
-        for result in results:
-            if self._suspended:
-                self._waits_no_more(result.task_id, result.attempt)
-            task = known.pop(result.task_id, None)
-            if task is not None and task.attempt != result.attempt:
-                known[result.task_id] = task  # a newer attempt is still here
-        self._give(results)
-
-    def _waits_no_more(self, task_id: TaskId, attempt: int) -> None:
-        waiting = self._suspended.get(task_id)
-        if waiting is not None and waiting.attempt == attempt:
-            del self._suspended[task_id]
+        self._ledger.finish(results)
+        self._say(results)
 
     @handles(RunsSuspended)
     def _runs_suspended(self, batch: RunsSuspended) -> None:
-        waiting = [run for run in batch if self._open_task(run.task_id, run.attempt) is not None]
-        self._suspended.update((run.task_id, run) for run in waiting)
-        if self._state is _State.UP:
-            self._door.say(waiting)
+        self._say(self._ledger.suspend(batch))
 
     @handles(RunsResumed)
     def _runs_resumed(self, batch: RunsResumed) -> None:
         for resumed in batch:
-            self._waits_no_more(resumed.task_id, resumed.attempt)
-        if self._state is _State.UP:
-            self._door.say(batch)
+            self._ledger.resume(resumed)
+        self._say(batch)
 
-    def _give(self, results: list[RunResult]) -> None:
-        self._unacknowledged.extend(results)
-        if self._state is _State.UP:
-            self._door.say(results)
+    @handles(ResultsReceivedBatch)
+    def _received(self, received: ResultsReceivedBatch) -> None:
+        if self._is_up() and not self._ledger.acknowledge(max(item.total for item in received)):
+            self.ignored += 1
 
     # Balance
 
@@ -415,42 +369,24 @@ class Link(Actor):
     def _balance_requests(self, requests: BalanceRequests) -> None:
         if not self._is_up():
             return
-        by_slot: dict[int, BalanceRequests] = {}
-        for request in requests:
-            task = self._open_task(request.task_id, request.attempt)
-            if task is not None:  # else it has ended
-                by_slot.setdefault(task.worker, BalanceRequests()).append(request)
-        for worker, slot_requests in by_slot.items():
-            self._slots[worker].send(slot_requests)
+        by_worker, _ended = self._ledger.by_worker(requests)
+        for worker, wanted in by_worker.items():
+            self._slots[worker].send(BalanceRequests(wanted))
 
     @handles(BalanceResponses)
     def _given_back(self, responses: BalanceResponses) -> None:
         """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
-        given, kept = BalanceResponses(), []
+        given = BalanceResponses()
         for response in responses:
-            task = self._open_task(response.task_id, response.attempt)
+            task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
                 continue
             if self._state is _State.UP:
-                del self._open[response.task_id]
+                self._ledger.give_back(response)
                 given.append(response)
             else:
-                kept.append(task)
-        self._door.say(given)
-        for task in kept:
-            self._slots[task.worker].send(RunTasks([task]))
-
-    @handles(ResultsReceivedBatch)
-    def _received(self, received: ResultsReceivedBatch) -> None:
-        if not self._is_up():
-            return
-        news = max(item.total for item in received) - self._acknowledged
-        if news > len(self._unacknowledged):
-            self.ignored += 1
-            return
-        for _ in islice(range(news), max(news, 0)):
-            self._unacknowledged.popleft()
-        self._acknowledged += max(news, 0)
+                self._slots[task.worker].send(RunTasks([task]))
+        self._say(given)
 
     # Processors
 
@@ -464,21 +400,18 @@ class Link(Actor):
     def _processor_down(self, down: ProcessorDown) -> None:
         gone = ProcessorGone(down.number)
         self._gone.append(gone)
-        if self._state is _State.UP:
-            self._door.say([gone])
+        self._say([gone])
 
     # Objects
 
     @handles(FetchObject)
     def _fetch(self, fetch: FetchObject) -> None:
         self._fetched[fetch.object_id] = fetch.by_value
-        if self._state is _State.UP:
-            self._door.say([ObjectRequest(fetch.object_id, fetch.by_value)])
+        self._say([ObjectRequest(fetch.object_id, fetch.by_value)])
 
     @handles(ObjectsHere)
     def _objects_here(self, here: ObjectsHere) -> None:
-        if self._state is _State.UP:
-            self._door.say([ObjectKept(object_id) for object_id in here.object_ids])
+        self._say([ObjectKept(object_id) for object_id in here.object_ids])
 
     @handles(ObjectResponses)
     def _objects_came(self, responses: ObjectResponses) -> None:
@@ -498,7 +431,6 @@ class Link(Actor):
 
     def _keep_result(self, object_id: ObjectId) -> None:
         """Have the cache keep a result, if it is still here; else it is fetched when somebody needs it."""
-        for result in reversed(self._unacknowledged):
-            if result.frames and ObjectId(result.task_id) == object_id:
-                self._objects.send(KeepObject(object_id, result.frames))
-                return
+        frames = self._ledger.large_result(object_id)
+        if frames:
+            self._objects.send(KeepObject(object_id, frames))

@@ -201,7 +201,7 @@ def test_heartbeats_go_on_during_a_task(scheduler: FakeScheduler, start: Callabl
 
 
 @pytest.mark.parametrize("is_same", [True, False], ids=["the same", "another"])
-def test_tasks_go_on_without_a_scheduler_and_results_reach_it_but_another_one_only_what_had_ended(
+def test_tasks_go_on_without_a_scheduler_and_their_results_are_for_it_and_not_for_another_one(
     start: Callable[..., Agent], tmp_path: Path, is_same: bool
 ) -> None:
     address = free_address()
@@ -224,18 +224,24 @@ def test_tasks_go_on_without_a_scheduler_and_results_reach_it_but_another_one_on
         scheduler.until(lambda: function in scheduler.requests)
     with FakeScheduler(address, scheduler.scheduler_id if is_same else None) as following:
         following.until(lambda: following.hellos)
+        assert following.hellos[0].node_id == scheduler.hellos[0].node_id
         held = following.hellos[0].held
         assert {task_id for task_id, _, _ in HELD_RUN.iter_unpack(held)} == {finished.task_id, running.task_id}
-        following.until(lambda: following.results)
-        assert following.results[0].task_id == finished.task_id
-        if not is_same:  # its tasks are not those of the old one, whatever they are called
+        if is_same:
+            following.until(lambda: following.results)
+            assert following.results[0].task_id == finished.task_id
+            gate.touch()
+            following.until(lambda: len(following.results) == 2)
+            assert following.results[1].task_id == running.task_id
+            assert value_of(following.results[1]) == "done"
+        else:  # its tasks are not those of the old one, even those with the same ids
             other = following.task(following.function(add), 3, 4)
-            following.send([RunTask(running.task_id, 0, 1, other.function_id, other.payload, b"")])
-        gate.touch()
-        following.until(lambda: len(following.results) == 2)
-        assert following.results[1].task_id == running.task_id
-        assert value_of(following.results[1]) == ("done" if is_same else 7)
-        assert following.hellos[0].node_id == scheduler.hellos[0].node_id
+            attempt = running.attempt + 1000
+            following.send([RunTask(running.task_id, 0, attempt, other.function_id, other.payload, b"")])
+            following.until(lambda: any(result.attempt == attempt for result in following.results))
+            [result] = [result for result in following.results if result.attempt == attempt]
+            assert value_of(result) == 7
+            assert finished.task_id not in {result.task_id for result in following.results}
 
 
 def test_acknowledged_results_are_not_said_again(start: Callable[..., Agent]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from typing import Any
 
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
@@ -27,6 +28,7 @@ from scaler.actors.messages import (
 from scaler.actors.session import Services, Session
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, TaskId
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequests, ObjectsKept
 from scaler.wire.messages.worker import (
     HELD_RUN,
@@ -97,38 +99,17 @@ class AgentSession(Session):
 
     # From the agent
 
-    @handles(RunResults)
-    def _results(self, results: RunResults) -> None:
-        by_worker: dict[int, RunResults] = {}
-        for result in results:
-            batch = by_worker.get(result.worker)
+    @handles(RunResults, BalanceResponses, RunsSuspended, RunsResumed)
+    def _news_of_runs(self, news: Batch[Any]) -> None:
+        by_worker: dict[int, Batch[Any]] = {}
+        for item in news:
+            batch = by_worker.get(item.worker)
             if batch is None:
-                batch = by_worker[result.worker] = RunResults()
-            batch.append(result)
+                batch = by_worker[item.worker] = type(news)()
+            batch.append(item)
         for worker, batch in by_worker.items():
             if worker < len(self._workers):
                 self._workers[worker].send(batch)
-
-    @handles(BalanceResponses)
-    def _given_back(self, responses: BalanceResponses) -> None:
-        by_worker: dict[int, BalanceResponses] = {}
-        for response in responses:
-            by_worker.setdefault(response.worker, BalanceResponses()).append(response)
-        for worker, batch in by_worker.items():
-            if worker < len(self._workers):
-                self._workers[worker].send(batch)
-
-    @handles(RunsSuspended)
-    def _suspended(self, batch: RunsSuspended) -> None:
-        for run in batch:
-            if run.worker < len(self._workers):
-                self._workers[run.worker].send(RunsSuspended([run]))
-
-    @handles(RunsResumed)
-    def _go_on(self, batch: RunsResumed) -> None:
-        for run in batch:
-            if run.worker < len(self._workers):
-                self._workers[run.worker].send(RunsResumed([run]))
 
     @handles(ObjectRequests)
     def _requests(self, batch: ObjectRequests) -> None:

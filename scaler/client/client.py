@@ -132,9 +132,10 @@ class Client:
             model = _models.get(settings)
             if model is None or model._link.is_closed:  # noqa: SLF001 - of the same class
                 seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
-                model = _models[settings] = object.__new__(Client)
+                model = object.__new__(Client)
                 link = _shared_link(settings.address, seconds)
                 model._become(link, seconds, settings.read_serializer(), settings.profiling, True)
+                _models[settings] = model  # only now: an exception may have come out of the middle
         self.__dict__.update(model.__dict__)
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:

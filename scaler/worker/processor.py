@@ -275,15 +275,21 @@ def _is_delicate(frame: FrameType | None) -> bool:
     """Return whether an exception out of nowhere could do lasting harm here: in an import, since there are modules that
     cannot be imported a second time; or in code of ours that the task has called, unless it only waits.
     """
-    is_waiting = frame is not None and frame.f_globals.get("__name__") == "threading" and frame.f_code.co_name == "wait"
+    is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:
         name = frame.f_globals.get("__name__")
         if frame.f_code.co_filename == _IMPORTS:
             return True
+        if _is_of_threading(frame, "start"):
+            is_waiting = False  # it does, for a moment, but somebody is in the middle of something
         if type(name) is str and name.startswith("scaler.") and name != _PURE and not is_waiting:
             return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back)
         frame = frame.f_back
     return False
+
+
+def _is_of_threading(frame: FrameType | None, function: str) -> bool:
+    return frame is not None and frame.f_globals is threading.__dict__ and frame.f_code.co_name == function
 
 
 _OURS = globals()

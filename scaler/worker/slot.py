@@ -242,7 +242,9 @@ class Slot(Actor):
         self._drop(work, unused)
         work.processor.send(CleanProcessor(work.number))
         work.results_collected = work.results_seen
-        work.used = {object_id for entry in work.held if entry is not None for object_id in _needs(entry.task)}
+        held = (entry.task for entry in work.held if entry is not None)
+        # Of a task that is held something may have been deleted: that is not there for the next one.
+        work.used = work.has.intersection(object_id for task in held for object_id in _needs(task))
 
     def _drop(self, work: Work, object_ids: set[ObjectId]) -> None:
         """Have the processor forget objects, after the tasks that it was handed."""

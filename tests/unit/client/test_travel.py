@@ -107,6 +107,21 @@ def test_a_shared_connection_that_was_refused_is_not_used_again(scheduler: FakeS
         assert pickle.loads(pickle.dumps(client)).submit(abs, -1).result(10) == 1
 
 
+def test_a_client_that_was_interrupted_when_it_arrived_is_in_nobodys_way(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with Client(scheduler.address) as client:
+        data = pickle.dumps(client)
+        with monkeypatch.context() as patch:
+            patch.setattr(client_module, "_shared_link", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                pickle.loads(data)
+        assert pickle.loads(data).submit(abs, -1).result(10) == 1
+
+
 @pytest.mark.usefixtures("in_a_task")
 def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(scheduler: FakeScheduler) -> None:
     clients = [Client(), Client(scheduler.address), client_module._arrive(HERE, False, 60, 2, b"")]

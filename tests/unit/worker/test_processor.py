@@ -19,6 +19,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from scaler.client.client import Client
 from scaler.config import ClusterConfig, LoggingConfig
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.serialization import (
@@ -549,6 +550,33 @@ def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Pa
         time.sleep(0.01)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert value_of(driver.call(lambda: "slow_module" in sys.modules))
+
+
+def test_a_client_that_is_being_made_is_finished_before_the_interrupt(driver: Driver, tmp_path: Path) -> None:
+    """It waits for its thread to start, but to leave it there would leave half a client behind."""
+    mark = tmp_path / "starts"
+
+    def make_one(mark: str) -> None:
+        class SlowToStart(threading.Thread):
+            def _bootstrap(self) -> None:
+                Path(mark).touch()
+                time.sleep(0.3)
+                super()._bootstrap()  # type: ignore[misc]
+
+        usual, threading.Thread = threading.Thread, SlowToStart  # type: ignore[misc]
+        try:
+            sys.made = Client()  # type: ignore[attr-defined]
+        finally:
+            threading.Thread = usual  # type: ignore[misc]
+        time.sleep(60)
+
+    number = driver.start(make_one, str(mark))
+    wait_until(mark.exists, "its thread is about to start")
+    while driver.progress.executing == number:
+        driver.interrupt(number)
+        time.sleep(0.01)
+    assert driver.results(1)[0].status == TaskStatus.CANCELED
+    assert value_of(driver.call(lambda: sys.made.identity == Client().identity))  # type: ignore[attr-defined]
 
 
 def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_path: Path) -> None:

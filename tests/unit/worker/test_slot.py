@@ -717,6 +717,19 @@ def test_what_no_task_used_since_the_last_collection_is_dropped(bench: Bench) ->
     assert dropped(bench) == [FUNCTION]
 
 
+def test_what_was_deleted_under_a_running_task_is_fetched_for_the_next_one(bench: Bench) -> None:
+    bench.know()
+    running, after = bench.task(), bench.task()
+    bench.run(running)
+    assert bench.handed() == [running]
+    bench.tell(ForgetObjects([FUNCTION]))
+    bench.tell(CollectionDue())
+    bench.finish(running)
+    bench.run(after)
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot)]
+    assert bench.handed() == []
+
+
 def test_a_processor_that_did_nothing_since_the_last_collection_is_left_alone(bench: Bench) -> None:
     bench.know()
     for _ in range(2):

@@ -61,12 +61,10 @@ def compute_in_c(folder: str) -> int:
 
 
 def wait_in_threads(folder: str) -> None:
-    def wait() -> None:
-        note(folder, "started")
-        time.sleep(60)
-
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: wait(), range(2)))
+        waits = pool.map(time.sleep, [60, 60])
+        note(folder, "started")  # only now: the pool would not wait for a thread that it had not written down yet
+        list(waits)
 
 
 def note(folder: str, name: str) -> None:

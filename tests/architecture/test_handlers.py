@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import get_origin
 
 import pytest
 
@@ -67,7 +68,8 @@ def actors_in(package: ModuleType) -> set[type[Actor]]:
     found: set[type[Actor]] = set()
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         members = vars(importlib.import_module(module.name)).values()
-        found |= {member for member in members if isinstance(member, type) and issubclass(member, Actor)}
+        classes = [member for member in members if isinstance(member, type) and get_origin(member) is None]
+        found |= {member for member in classes if issubclass(member, Actor)}
     return found
 
 

@@ -159,7 +159,7 @@ def test_cancelling_one_future_ends_all_and_frees_the_workers(client: Client) ->
     futures = client.get(graph, ["a", "b", "c", "d"], block=False)
     waiting = threading.Thread(target=lambda: list(as_completed(futures.values(), timeout=30)), daemon=True)
     waiting.start()
-    time.sleep(0.2)
+    wait_until(lambda: all(future._waiters for future in futures.values()), "the thread waits for all of them")
     assert futures["c"].cancel()
     done, open_ones = wait(futures.values(), timeout=10)
     assert not open_ones

@@ -472,25 +472,30 @@ def test_interrupted_task_leaves_its_blocks(driver: Driver, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["finally", "started", "with"]
 
 
-def return_all_the_same() -> str:
+def return_all_the_same(inside: Path) -> str:
     try:
+        inside.touch()
         time.sleep(60)
     except BaseException:  # noqa: BLE001 - as users do
         return "a result"
     return ""
 
 
-def raise_something_else() -> None:
+def raise_something_else(inside: Path) -> None:
     try:
+        inside.touch()
         time.sleep(60)
     finally:
         raise ValueError("in finally")
 
 
 @pytest.mark.parametrize("function", [return_all_the_same, raise_something_else])
-def test_what_an_interrupted_task_returns_or_raises_is_dropped(driver: Driver, function: Callable[..., Any]) -> None:
-    number = driver.start(function)
-    time.sleep(0.05)  # for the task to enter its block; if it has not, it ends all the same
+def test_what_an_interrupted_task_returns_or_raises_is_dropped(
+    driver: Driver, function: Callable[..., Any], tmp_path: Path
+) -> None:
+    inside = tmp_path / "inside"
+    number = driver.start(function, inside)
+    wait_until(inside.exists, "it is in its block")
     driver.interrupt(number)
     result = driver.results(1)[0]
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())

@@ -30,7 +30,7 @@ class Connection:
     """
 
     def __init__(self, address: str, wake_descriptor: int) -> None:
-        self._address = address
+        self.address = address
         self._wake_descriptor = wake_descriptor
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket: DealerSocket | None = None
@@ -53,7 +53,7 @@ class Connection:
             OSError: if nobody can connect to that address.
         """
         try:
-            self._socket = DealerSocket(self._context, self._address)
+            self._socket = DealerSocket(self._context, self.address)
         except zmq.ZMQError as error:
             raise OSError(error.errno, str(error)) from error
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)

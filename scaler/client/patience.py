@@ -29,7 +29,7 @@ class Patience:
     def __init__(
         self, now: float, timeout_seconds: float, heartbeat_seconds: float, silence_seconds: float | None = None
     ) -> None:
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._heartbeat_seconds = heartbeat_seconds
         self._silence_seconds = silence_seconds or max(SILENT_HEARTBEATS * heartbeat_seconds, SILENCE_LEAST_SECONDS)
         self._opened_at = now
@@ -85,7 +85,7 @@ class Patience:
         """Return when everything that waits fails."""
         if math.inf in (self._waiting_since, self._unanswered_since):
             return math.inf
-        return max(self._unanswered_since, self._waiting_since) + self._timeout_seconds
+        return max(self._unanswered_since, self._waiting_since) + self.timeout_seconds
 
     def silent_at(self) -> float:
         """Return when this connection is given up."""

@@ -16,7 +16,7 @@ import pytest
 
 import scaler.actors
 import scaler.actors.messages
-import scaler.client.link
+import scaler.client.conversation
 import scaler.worker
 import scaler.worker.link
 import scaler.worker.messages
@@ -95,10 +95,10 @@ def test_every_batch_for_an_agent_is_handled_by_its_link() -> None:
     assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.worker.link.Link.handlers)
 
 
-def test_every_batch_for_a_client_is_handled_by_its_link() -> None:
+def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
     tables = [
         node.value
-        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.link)))
+        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.conversation)))
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "self._handlers"
     ]
     (table,) = tables

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from scaler.client import Client
+from scaler.client.link import Link
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -18,3 +20,21 @@ def scheduler() -> Iterator[FakeScheduler]:
 def client(scheduler: FakeScheduler) -> Iterator[Client]:
     with Client(scheduler.address, timeout_seconds=30) as one:
         yield one
+
+
+@pytest.fixture
+def new_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client]]:
+    """Make clients that look for a silent scheduler soon."""
+    clients: list[Client] = []
+
+    def impatient_link(*arguments: Any) -> Link:
+        return Link(*arguments, silence_seconds=0.5)
+
+    def new(address: str, **settings: Any) -> Client:
+        clients.append(Client(address, **{"heartbeat_interval_seconds": 0.02, **settings}))
+        return clients[-1]
+
+    monkeypatch.setattr("scaler.client.client.Link", impatient_link)
+    yield new
+    for client in clients:
+        client.disconnect()

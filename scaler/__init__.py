@@ -1,6 +1,6 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost."""
 
-from scaler.client import client as _client
+from scaler.client import lifetime as _lifetime
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
@@ -24,7 +24,7 @@ from scaler.errors import (
 from scaler.serialization import DefaultSerializer, Serializer
 from scaler.version import __version__
 
-_client.start_local_cluster = start_local_cluster
+_lifetime.start_local_cluster = start_local_cluster
 
 __all__ = [
     "Client",

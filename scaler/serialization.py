@@ -104,7 +104,7 @@ def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
     """
     try:
         if type(serializer) is not DefaultSerializer:
-            return [serializer.serialize(obj)]
+            return [_serialized(serializer, obj)]
         if type(obj) is bytes and len(obj) > OUT_OF_BAND_BYTES:
             obj = _OutOfBandBytes(obj)
         else:
@@ -114,8 +114,16 @@ def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
         frames: list[Buffer] = [b""]
         frames[0] = cloudpickle.dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames
-    except Exception as error:
+    except Exception as error:  # the user's `__reduce__` and serializer run here, and may raise whatever they like
         raise SerializeObjectError(f"a value of type {type(obj).__name__} cannot be serialised: {error}") from error
+
+
+def _serialized(serializer: Serializer, obj: Any) -> bytes:
+    """Return what a serializer of the user's own makes of `obj`; to find out later what it is would be too late."""
+    data = serializer.serialize(obj)
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
+    return bytes(data)
 
 
 def _collect_large(frames: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool]:
@@ -142,7 +150,7 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
         if type(serializer) is DefaultSerializer:
             return pickle.loads(frames[0], buffers=frames[1:])
         return serializer.deserialize(bytes(frames[0]))
-    except Exception as error:
+    except Exception as error:  # to unpickle is to run the user's code, which may raise whatever it likes
         raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
 
 

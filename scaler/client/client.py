@@ -14,47 +14,28 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from scaler import surroundings
+from scaler.client import lifetime
 from scaler.client.arguments import ArgumentPacker
 from scaler.client.freezing import freeze_for
-from scaler.client.functions import Function, Functions
+from scaler.client.functions import Functions
 from scaler.client.future import ScalerFuture
 from scaler.client.graph import pack_graph
+from scaler.client.lifetime import Seconds
 from scaler.client.link import Link
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
-from scaler.client.travel import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
-from scaler.config import ConfigError, check_address, check_number
-from scaler.ids import ClientId, IdSource, ObjectId, TaskId, random_id
+from scaler.client.travel import ADDRESS_VARIABLE, ClientSettings, address_to_take, in_a_task_for, pickled
+from scaler.config import ConfigError, check_number
+from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import DefaultSerializer, Serializer, size_of, to_frames
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-ADDRESS_VARIABLE = "SCALER_ADDRESS"
-"""The environment variable with the address for clients that are not given one."""
-
-Seconds: TypeAlias = tuple[float, float]
-"""The time-out of a client and the time between two heartbeats."""
-
-EXIT_SECONDS = 2.0
-"""How long the end of the program waits for a client that nobody disconnected."""
-
-
-class LocalCluster(Protocol):
-    """A scheduler with workers on this machine."""
-
-    def get_address(self) -> str: ...
-
-    def shutdown(self) -> None: ...
-
-
-start_local_cluster: Callable[[], LocalCluster] | None = None
-"""Starts the cluster of a client without an address. Set by the package: a client knows no scheduler and no worker."""
 
 
 class Client:
@@ -108,11 +89,12 @@ class Client:
         if address is None:
             address = os.environ.get(ADDRESS_VARIABLE)
         if address is None:
-            cluster = _start_cluster()
+            cluster = lifetime.start_cluster()
             address = cluster.get_address()
-        link = Link(check_address(address), ClientId(random_id()), timeout_seconds, heartbeat_interval_seconds)
-        self._become(link, (timeout_seconds, heartbeat_interval_seconds), serializer, profiling, False)
-        self._finalizer = weakref.finalize(self, _finalize, link, cluster, os.getpid())
+        seconds = (timeout_seconds, heartbeat_interval_seconds)
+        link = lifetime.new_link(address, seconds)
+        self._become(link, seconds, serializer, profiling, False)
+        self._finalizer = lifetime.ends_with(self, link, cluster)
 
     def _become(self, link: Link, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool) -> None:
         self._link = link
@@ -133,7 +115,7 @@ class Client:
             if model is None or model._link.is_closed:  # noqa: SLF001 - of the same class
                 seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
                 model = object.__new__(Client)
-                link = _shared_link(settings.address, seconds)
+                link = lifetime.shared_link(settings.address, seconds)
                 model._become(link, seconds, settings.read_serializer(), settings.profiling, True)
                 _models[settings] = model  # only now: an exception may have come out of the middle
         self.__dict__.update(model.__dict__)
@@ -183,7 +165,7 @@ class Client:
         """
         self._link.check_open()
         function = self._functions.get(fn)
-        name = _take_name(function, kwargs) if "name" in kwargs else ""
+        name = function.take_name(kwargs) if "name" in kwargs else ""
         function.check(args, kwargs)
         if profiling is None:
             profiling = self._profiling
@@ -217,7 +199,11 @@ class Client:
             timeout: seconds that the whole may take.
 
         Raises:
-            TypeError: if an item is neither a tuple nor a list, or does not fit the function.
+            TypeError: if `fn` cannot be called, or an item is neither a tuple nor a list, or does not fit the function.
+            ConfigError: if `timeout` is no number, or negative; it is a `ValueError`.
+            SerializeObjectError: if the function or an argument cannot be serialised.
+            MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
+            DisconnectedError: if the client is disconnected.
             TimeoutError: if it took longer than `timeout`, or no scheduler was found for too long.
             BaseException: what the first task to fail raised.
         """
@@ -284,6 +270,7 @@ class Client:
             name: what to call it; made up if it is None.
 
         Raises:
+            TypeError: if the name is not a text.
             SerializeObjectError: if it cannot be serialised.
             DisconnectedError: if the client is disconnected.
         """
@@ -305,6 +292,9 @@ class Client:
         now on.
 
         Large results that nobody has asked for yet are forgotten, too. The client stays usable.
+
+        Raises:
+            DisconnectedError: if the client is disconnected.
         """
         self._link.check_open()
         self._stored_ids.clear()
@@ -327,6 +317,7 @@ class Client:
 
         Raises:
             ClientShutdownException: if the scheduler refuses, as it does in protected mode; the client stays usable.
+            DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler was found for too long.
         """
         self._link.shut_down().result()
@@ -336,20 +327,10 @@ class Client:
 _sharing = threading.RLock()
 _models: dict[ClientSettings, Client] = {}
 """the clients of this process that are shared by all who have the same settings"""
-_shared_links: dict[tuple[str, Seconds], Link] = {}
-"""their connections: clients that differ in the serializer only have the same"""
 
 
 def _all_done(futures: dict[str, ScalerFuture]) -> bool:
     return all(future.done() for future in futures.values())
-
-
-def _shared_link(address: str, seconds: Seconds) -> Link:
-    link = _shared_links.get((address, seconds))
-    if link is None or link.is_closed:
-        link = _shared_links[address, seconds] = Link(check_address(address), ClientId(random_id()), *seconds)
-        weakref.finalize(link, _finalize, link, None, os.getpid())  # at the end of the program: it lives as long
-    return link
 
 
 def _connect() -> None:
@@ -362,48 +343,11 @@ surroundings.connect = _connect
 
 def _arrive(*settings: Any) -> Client:
     """Return the client of this process for one that travelled here."""
-    arrived = ClientSettings(*settings)
-    if arrived.address == HERE:
-        address = surroundings.current.address or os.environ.get(ADDRESS_VARIABLE)
-        if address is None:
-            raise ConfigError("a client that travelled in a task of its scheduler can be unpickled in such a task only")
-        arrived = arrived._replace(address=address)
     client: Client = object.__new__(Client)
-    client._share(arrived)  # noqa: SLF001 - a constructor
+    client._share(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     return client
-
-
-def _take_name(function: Function, keywords: dict[str, Any]) -> str:
-    """Take the name of the task out of the keyword arguments, unless it is the function's own; empty if there is none.
-
-    Raises:
-        TypeError: if it is not a text.
-    """
-    if function.may_take("name"):
-        return ""
-    name = keywords.pop("name")
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"the name of a task is a text, not {name!r}")
-    return "" if name is None or name == function.instruction.name else name
-
-
-def _start_cluster() -> LocalCluster:
-    if start_local_cluster is None:
-        raise ConfigError(f"a client needs an address: give it one, or set {ADDRESS_VARIABLE}")
-    return start_local_cluster()
 
 
 def _release(link: Link, stored_ids: set[ObjectId], object_id: ObjectId) -> None:
     stored_ids.discard(object_id)
     link.release(object_id)
-
-
-def _finalize(link: Link, cluster: LocalCluster | None, owner_pid: int) -> None:
-    """End what a client leaves behind, when it was disconnected or collected, or the program ends; never in a fork."""
-    if os.getpid() != owner_pid:
-        return
-    if cluster is None:
-        link.close(0 if threading.current_thread() is not threading.main_thread() else EXIT_SECONDS)
-        return
-    link.close(EXIT_SECONDS)
-    cluster.shutdown()

@@ -61,7 +61,21 @@ class Function:
         except TypeError as error:
             raise TypeError(f"{self.instruction.name}: {error}") from None
 
-    def may_take(self, keyword: str) -> bool:
+    def take_name(self, keywords: dict[str, Any]) -> str:
+        """Take the name of the task out of the keyword arguments, unless it is, or may be, an argument of the
+        function's own. Returns the name; empty if the task has that of the function.
+
+        Raises:
+            TypeError: if it is not a text.
+        """
+        if self._may_take("name"):
+            return ""
+        name = keywords.pop("name")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of a task is a text, not {name!r}")
+        return "" if name is None or name == self.instruction.name else name
+
+    def _may_take(self, keyword: str) -> bool:
         """Return whether the function takes this keyword argument, or nobody knows."""
         signature = _signature(self._function)
         if signature is None:

@@ -183,6 +183,10 @@ class ScalerFuture(Future[Any]):
         """Return what the task raised, or None; wait for it, at most `timeout` seconds.
 
         A large result that was not asked for yet is not fetched for this: the task has raised nothing.
+
+        Raises:
+            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`).
+            CancelledError: if the task was cancelled.
         """
         self._wait(timeout)
         if self._outcome is None and self._is_stored():

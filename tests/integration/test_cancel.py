@@ -24,12 +24,6 @@ def address() -> Iterator[str]:
         yield combo.get_address()
 
 
-@pytest.fixture
-def client(address: str) -> Iterator[Client]:
-    with Client(address) as client:
-        yield client
-
-
 def work_and_clean_up(folder: str) -> None:
     """Leave the files `started` and `cleaned`, with the process id in them."""
     try:

@@ -9,7 +9,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, as_completed, wait
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,6 @@ from scaler import Client, ProcessorDiedError, SchedulerClusterCombo, Serializer
 from tests.support.processes import command, free_address, scheduler, wait_until
 
 MEGABYTE = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
-        yield combo.get_address()
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[Client]:
-    with Client(address) as client:
-        yield client
 
 
 def inc(a: int) -> int:
@@ -154,12 +141,16 @@ def test_bad_graphs_are_refused(client: Client) -> None:
     assert client.get({"a": (inc, 1)}, ["a"]) == {"a": 2}
 
 
-def test_cancelling_one_future_ends_all_and_frees_the_workers(client: Client) -> None:
-    graph: dict[str, Any] = {"a": (nap, 100), "b": (nap, 100), "c": (add, "a", "b"), "d": (inc, "c"), "e": (nap, 100)}
+def test_cancelling_one_future_ends_all_and_frees_the_workers(client: Client, tmp_path: Path) -> None:
+    graph: dict[str, Any] = {
+        "path": str(tmp_path), "a": (touch_and_nap, "path", 100), "b": (touch_and_nap, "path", 100),
+        "c": (add, "a", "b"), "d": (inc, "c"), "e": (nap, 100),
+    }  # fmt: skip
     futures = client.get(graph, ["a", "b", "c", "d"], block=False)
     waiting = threading.Thread(target=lambda: list(as_completed(futures.values(), timeout=30)), daemon=True)
     waiting.start()
     wait_until(lambda: all(future._waiters for future in futures.values()), "the thread waits for all of them")
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both workers are busy")
     assert futures["c"].cancel()
     done, open_ones = wait(futures.values(), timeout=10)
     assert not open_ones

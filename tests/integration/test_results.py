@@ -9,12 +9,12 @@ import operator
 import os
 import threading
 import time
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler import Client, DefaultSerializer, SchedulerClusterCombo, Serializer
+from scaler import Client, DefaultSerializer, Serializer
 from scaler.errors import (
     DeserializeObjectError,
     DisconnectedError,
@@ -22,18 +22,7 @@ from scaler.errors import (
     SerializeObjectError,
     TaskFailedError,
 )
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
-        yield combo.get_address()
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[Client]:
-    with Client(address) as client:
-        yield client
+from tests.support.processes import wait_until
 
 
 def add(a: int, b: int = 10, *, scale: int = 1, **more: int) -> int:
@@ -297,8 +286,14 @@ def test_result_with_a_timeout_gives_up_in_time_and_can_be_asked_again(client: C
     assert future.done()
 
 
-def test_a_running_task_is_stopped_by_cancel_and_its_worker_is_free_again(client: Client) -> None:
-    running = [client.submit(time.sleep, 60) for _ in range(2)]
+def touch_and_sleep(path: Path) -> None:
+    path.touch()
+    time.sleep(60)
+
+
+def test_a_running_task_is_stopped_by_cancel_and_its_worker_is_free_again(client: Client, tmp_path: Path) -> None:
+    running = [client.submit(touch_and_sleep, tmp_path / str(i)) for i in range(2)]
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both are running")
     assert all(future.cancel() for future in running)
     assert all(future.cancelled() for future in running)
     start = time.monotonic()

@@ -132,6 +132,33 @@ def test_what_cannot_be_serialised_or_read_says_why() -> None:
         from_frames(DEFAULT, [b""])
 
 
+class Careless(Serializer):
+    """A serializer that returns whatever it was made with."""
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def serialize(self, obj: Any) -> bytes:
+        return self.returned
+
+    def deserialize(self, payload: bytes) -> Any:
+        return payload
+
+
+@pytest.mark.parametrize("returned", ["text", None, 3, [b"bytes"]])
+def test_a_serializer_that_does_not_return_bytes_is_refused_by_name(returned: Any) -> None:
+    with pytest.raises(SerializeObjectError, match=f"Careless.serialize returned {type(returned).__name__}, not bytes"):
+        to_frames(Careless(returned), 1)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_serializer_may_return_any_buffer_and_use_it_again(kind: Any) -> None:
+    returned = bytearray(b"data")
+    frames = to_frames(Careless(returned if kind is bytearray else kind(returned)), 1)
+    returned[:] = b"gone"
+    assert frames == [b"data"]
+
+
 # Blocks of arguments
 
 

@@ -34,7 +34,7 @@ def new_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client
         clients.append(Client(address, **{"heartbeat_interval_seconds": 0.02, **settings}))
         return clients[-1]
 
-    monkeypatch.setattr("scaler.client.client.Link", impatient_link)
+    monkeypatch.setattr("scaler.client.lifetime.Link", impatient_link)
     yield new
     for client in clients:
         client.disconnect()

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-import scaler.client.client as client_module
-from scaler.client import Client
+from scaler.client import Client, lifetime
 from scaler.client.map_run import WINDOW_TASKS
 from scaler.config import ConfigError
 from scaler.errors import (
@@ -108,7 +107,7 @@ class TestSettings:
 
         cluster = Cluster()
         monkeypatch.delenv("SCALER_ADDRESS", raising=False)
-        monkeypatch.setattr(client_module, "start_local_cluster", lambda: cluster)
+        monkeypatch.setattr(lifetime, "start_local_cluster", lambda: cluster)
         client = Client()
         assert client.submit(abs, -1).result(10) == 1
         client.disconnect()

@@ -11,6 +11,7 @@ import pytest
 
 from scaler import Client, ConfigError, surroundings
 from scaler.client import client as client_module
+from scaler.client import lifetime
 from scaler.client.travel import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.serialization import DefaultSerializer, Serializer
 from scaler.surroundings import Surroundings
@@ -44,7 +45,7 @@ class InATask(Surroundings):
 def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     links: dict[Any, Any] = {}
     monkeypatch.setattr(client_module, "_models", {})
-    monkeypatch.setattr(client_module, "_shared_links", links)
+    monkeypatch.setattr(lifetime, "_shared_links", links)
     yield
     for link in links.values():
         link.close()
@@ -116,7 +117,7 @@ def test_a_client_that_was_interrupted_when_it_arrived_is_in_nobodys_way(
     with Client(scheduler.address) as client:
         data = pickle.dumps(client)
         with monkeypatch.context() as patch:
-            patch.setattr(client_module, "_shared_link", interrupted)
+            patch.setattr(lifetime, "shared_link", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 pickle.loads(data)
         assert pickle.loads(data).submit(abs, -1).result(10) == 1

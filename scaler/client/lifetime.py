@@ -1,0 +1,83 @@
+"""Lifetime: what begins with a client and ends with it: its link, and its cluster if it has one of its own.
+
+Asked by the client. Links that several clients of this process share end with the program. Must never: wait for a
+scheduler at the end of the program for longer than a moment, or end in a forked process what belongs to its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from scaler.client.link import Link
+from scaler.client.travel import ADDRESS_VARIABLE
+from scaler.config import ConfigError, check_address
+from scaler.ids import ClientId, random_id
+
+Seconds: TypeAlias = tuple[float, float]
+"""The time-out of a client and the time between two heartbeats."""
+
+EXIT_SECONDS = 2.0
+"""How long the end of the program waits for a client that nobody disconnected."""
+
+
+class LocalCluster(Protocol):
+    """A scheduler with workers on this machine."""
+
+    def get_address(self) -> str: ...
+
+    def shutdown(self) -> None: ...
+
+
+start_local_cluster: Callable[[], LocalCluster] | None = None
+"""Starts the cluster of a client without an address. Set by the package: a client knows no scheduler and no worker."""
+
+_shared_links: dict[tuple[str, Seconds], Link] = {}
+"""the links of the clients that travelled here: those that differ in the serializer only have the same"""
+
+
+def start_cluster() -> LocalCluster:
+    """Start the cluster of a client that was given no address.
+
+    Raises:
+        ConfigError: if nobody has said how.
+    """
+    if start_local_cluster is None:
+        raise ConfigError(f"a client needs an address: give it one, or set {ADDRESS_VARIABLE}")
+    return start_local_cluster()
+
+
+def new_link(address: str, seconds: Seconds) -> Link:
+    """Return a link to the scheduler at `address`.
+
+    Raises:
+        ConfigError: if that is no address.
+    """
+    return Link(check_address(address), ClientId(random_id()), *seconds)
+
+
+def shared_link(address: str, seconds: Seconds) -> Link:
+    """Return the link of this process to the scheduler at `address`. Asked by one thread at a time."""
+    link = _shared_links.get((address, seconds))
+    if link is None or link.is_closed:
+        link = _shared_links[address, seconds] = new_link(address, seconds)
+        ends_with(link, link)  # at the end of the program: it lives as long
+    return link
+
+
+def ends_with(owner: Any, link: Link, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
+    """Have `link` and `cluster` end when `owner` was collected, or the program ends, or what this returns is called."""
+    return weakref.finalize(owner, _end, link, cluster, os.getpid())
+
+
+def _end(link: Link, cluster: LocalCluster | None, owner_pid: int) -> None:
+    if os.getpid() != owner_pid:  # a fork
+        return
+    if cluster is None:
+        link.close(0 if threading.current_thread() is not threading.main_thread() else EXIT_SECONDS)
+        return
+    link.close(EXIT_SECONDS)
+    cluster.shutdown()

@@ -191,12 +191,12 @@ class Scheduler(_ChildProcess):
         load_balance_seconds: float = 1,
         load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
-        crash_limit: int = 3,
         protected: bool = True,
         event_loop: str = "builtin",
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        crash_limit: int = 3,
     ) -> None:
         arguments = locals()
         super().__init__("scaler_scheduler")
@@ -314,12 +314,12 @@ class SchedulerClusterCombo:
         trim_memory_threshold_bytes: a process of the cluster with more memory gives back what it does not use.
         per_worker_queue_size: the most tasks at one worker, the running one included.
         hard_processor_suspend: whether the process of a task that waits for others is stopped meanwhile.
-        crash_limit: how often a task may be running when its process dies before it fails.
         protected: whether `Client.shutdown()` is refused.
         event_loop: `builtin` or `uvloop`.
         logging_paths: files that the processes log to.
         logging_level: the least level that is logged.
         logging_config_file: a file in the format of `logging.config.fileConfig`, instead of the two before.
+        crash_limit: how often a task may be running when its process dies before it fails.
 
     Raises:
         ConfigError: if an argument has a bad value.
@@ -345,12 +345,12 @@ class SchedulerClusterCombo:
         trim_memory_threshold_bytes: int = 1073741824,
         per_worker_queue_size: int = 1000,
         hard_processor_suspend: bool = False,
-        crash_limit: int = 3,
         protected: bool = True,
         event_loop: str = "builtin",
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        crash_limit: int = 3,
     ) -> None:
         arguments = locals()
         listens_at = "tcp://127.0.0.1:*" if address is None else address

@@ -16,24 +16,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from scaler.client import Client, lifetime
-from scaler.client.map_run import WINDOW_TASKS
+from scaler.client import Client
 from scaler.config import ConfigError
 from scaler.errors import (
     ClientShutdownException,
-    DeserializeObjectError,
     DisconnectedError,
     MissingObjects,
-    NoWorkerError,
-    ProcessorDiedError,
-    RemoteTraceback,
     SerializeObjectError,
-    TaskFailedError,
-    TaskNotFoundError,
-    WorkerDiedError,
 )
 from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer
-from scaler.wire.codec import TaskFailure
 from scaler.wire.messages.client import (
     ClientDisconnect,
     GoodbyeKind,
@@ -92,27 +83,6 @@ class TestSettings:
         monkeypatch.setenv("SCALER_ADDRESS", scheduler.address)
         with Client() as client:
             assert client.submit(abs, -1).result(10) == 1
-
-    def test_without_an_address_a_local_cluster_lives_as_long_as_the_client(
-        self, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        class Cluster:
-            shutdowns = 0
-
-            def get_address(self) -> str:
-                return scheduler.address
-
-            def shutdown(self) -> None:
-                self.shutdowns += 1
-
-        cluster = Cluster()
-        monkeypatch.delenv("SCALER_ADDRESS", raising=False)
-        monkeypatch.setattr(lifetime, "start_local_cluster", lambda: cluster)
-        client = Client()
-        assert client.submit(abs, -1).result(10) == 1
-        client.disconnect()
-        client.disconnect()
-        assert cluster.shutdowns == 1
 
 
 class TestMemory:
@@ -428,164 +398,6 @@ class TestGet:
             assert client.get(self.GRAPH, ["d", "e", "a"]) == {"d": 8, "e": 1, "a": 2}
 
 
-class TestMap:
-    def test_results_come_in_the_order_of_the_items(self, client: Client) -> None:
-        assert client.map(abs, [(n,) for n in range(-5, 5)]) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
-        assert client.map(pow, ([n, 2] for n in range(3))) == [0, 1, 4]
-        assert client.map(abs, []) == []
-
-    def test_more_items_than_the_window_holds(self, client: Client) -> None:
-        count = 2 * WINDOW_TASKS + 7
-        assert client.map(abs, ((n,) for n in range(count))) == list(range(count))
-
-    def test_large_arguments_and_results(self, client: Client, scheduler: FakeScheduler) -> None:
-        items = [(bytes([n]) * 30_000,) for n in range(10)]
-        assert client.map(bytes, items) == [item for (item,) in items]
-        scheduler.wait_for(ObjectInstruction, 10, lambda instruction: instruction.kind == InstructionKind.DELETE)
-
-    @pytest.mark.parametrize("bad", [3, "ab", {1: 2}, None])
-    def test_an_item_that_is_no_tuple_leaves_nothing_running(
-        self, client: Client, scheduler: FakeScheduler, bad: Any
-    ) -> None:
-        scheduler.answers_tasks = False
-        with pytest.raises(TypeError, match="item 1"):
-            client.map(abs, [(1,), bad])
-        scheduler.wait_for(TaskCancel)
-
-    def test_an_item_that_does_not_fit_is_a_type_error(self, client: Client) -> None:
-        with pytest.raises(TypeError):
-            client.map(only_keyword, [(1,)])
-
-    def test_the_first_failure_is_raised_and_the_rest_cancelled(self, client: Client, scheduler: FakeScheduler) -> None:
-        scheduler.answers_tasks = False
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                client.map(boom, [("a",), ("b",), ("c",)])
-            except ValueError as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        tasks = scheduler.wait_for(Task, 3)
-        scheduler.run(tasks[1])
-        thread.join()
-        assert str(errors[0]) == "b"
-        scheduler.wait_for(TaskCancel, 2)
-        scheduler.answers_tasks = True
-        assert client.map(abs, [(-1,)]) == [1]
-
-    def test_a_timeout_cancels(self, client: Client, scheduler: FakeScheduler) -> None:
-        scheduler.answers_tasks = False
-        with pytest.raises(TimeoutError, match="0 of 2"):
-            client.map(abs, [(1,), (2,)], timeout=0.05)
-        scheduler.wait_for(TaskCancel, 2)
-
-    def test_an_interrupt_cancels(self, client: Client, scheduler: FakeScheduler) -> None:
-        scheduler.answers_tasks = False
-
-        def items() -> Any:
-            yield (1,)
-            scheduler.wait_for(Task)
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            client.map(abs, items())
-        scheduler.wait_for(TaskCancel)
-
-    def test_a_slow_generator_does_not_hold_tasks_back(self, client: Client, scheduler: FakeScheduler) -> None:
-        def items() -> Any:
-            for n in range(3):
-                yield (n,)
-                scheduler.wait_for(Task, n + 1)
-
-        assert client.map(abs, items()) == [0, 1, 2]
-
-    def test_progress_is_shown(self, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-        assert client.map(abs, [(-1,), (2,)], progress=True) == [1, 2]
-        assert "2/2 100%" in capsys.readouterr().err
-
-
-class TestFailures:
-    def test_a_users_exception_keeps_its_type_and_shows_where_it_was_raised(self, client: Client) -> None:
-        with pytest.raises(ValueError, match="oh dear") as caught:
-            client.submit(boom, "oh dear").result(10)
-        assert isinstance(caught.value.__cause__, RemoteTraceback)
-        assert "in boom" in str(caught.value.__cause__)
-
-    @pytest.mark.parametrize(
-        ("status", "error"),
-        [
-            (TaskStatus.PROCESSOR_DIED, ProcessorDiedError),
-            (TaskStatus.WORKER_DIED, WorkerDiedError),
-            (TaskStatus.NO_WORKER, NoWorkerError),
-            (TaskStatus.NOT_FOUND, TaskNotFoundError),
-            (TaskStatus.MISSING_OBJECTS, MissingObjects),
-            (TaskStatus.INTERNAL_ERROR, TaskFailedError),
-            (TaskStatus.TIMED_OUT, TimeoutError),
-        ],
-    )
-    def test_each_status_has_its_error(
-        self, client: Client, scheduler: FakeScheduler, status: int, error: type[Exception]
-    ) -> None:
-        scheduler.answers_tasks = False
-        future = client.submit(abs, 1)
-        (task,) = scheduler.wait_for(Task)
-        scheduler.say(TaskResult(task.task_id, status, b"exit code 9", 0))
-        with pytest.raises(error, match="exit code 9"):
-            future.result(10)
-        assert type(future.exception()) is error
-
-    def test_the_error_of_a_task_that_took_too_long_shows_where_it_was(
-        self, client: Client, scheduler: FakeScheduler
-    ) -> None:
-        scheduler.answers_tasks = False
-        future = client.submit(abs, 1)
-        (task,) = scheduler.wait_for(Task)
-        scheduler.say(TaskResult(task.task_id, TaskStatus.TIMED_OUT, b"it ran for 3 s\n  in f\n    g()\n", 0))
-        with pytest.raises(TimeoutError, match=r"^task abs: it ran for 3 s$") as caught:
-            future.result(10)
-        assert isinstance(caught.value.__cause__, RemoteTraceback)
-        assert caught.value.__cause__.text == "  in f\n    g()\n"
-
-    def test_a_task_that_the_scheduler_cancels_is_cancelled(self, client: Client, scheduler: FakeScheduler) -> None:
-        scheduler.answers_tasks = False
-        future = client.submit(abs, 1)
-        (task,) = scheduler.wait_for(Task)
-        scheduler.say(TaskResult(task.task_id, TaskStatus.CANCELED, b"", 0))
-        with pytest.raises(CancelledError):
-            future.result(10)
-        assert future.cancelled()
-
-    @pytest.mark.parametrize("pickled", [b"", b"garbage", b"K\x03."])
-    def test_an_exception_that_does_not_arrive_is_told_as_text(
-        self, client: Client, scheduler: FakeScheduler, pickled: bytes
-    ) -> None:
-        scheduler.answers_tasks = False
-        future = client.submit(abs, 1)
-        (task,) = scheduler.wait_for(Task)
-        failure = TaskFailure("mod.MyError", "the text", "line 7", pickled)
-        scheduler.say(TaskResult(task.task_id, TaskStatus.FAILED, failure.encode(), 0))
-        with pytest.raises(TaskFailedError, match=r"(?s)mod.MyError: the text.*line 7"):
-            future.result(10)
-
-    @pytest.mark.parametrize("payload", [b"", b"garbage"])
-    def test_a_failure_or_a_value_that_cannot_be_read(
-        self, client: Client, scheduler: FakeScheduler, payload: bytes
-    ) -> None:
-        scheduler.answers_tasks = False
-        futures = [client.submit(abs, n) for n in range(2)]
-        first, second = scheduler.wait_for(Task, 2)
-        scheduler.say(TaskResult(first.task_id, TaskStatus.FAILED, b"garbage", 0))
-        scheduler.say(TaskResult(second.task_id, TaskStatus.SUCCESS, payload, 0))
-        with pytest.raises(TaskFailedError):
-            futures[0].result(10)
-        with pytest.raises(DeserializeObjectError):
-            futures[1].result(10)
-        assert isinstance(futures[1].exception(), DeserializeObjectError)
-
-
 class TestObjects:
     def test_an_object_is_sent_once_for_many_tasks(self, client: Client, scheduler: FakeScheduler) -> None:
         reference = client.send_object([1, 2, 3], name="numbers")
@@ -706,13 +518,6 @@ class TestEnd:
             threading.Event().wait(0.01)  # ZeroMQ closes the other end's descriptors in its own time
         assert descriptors() <= before
         assert threading.active_count() <= threads
-
-    def test_a_client_that_nobody_holds_leaves(self, scheduler: FakeScheduler) -> None:
-        future = Client(scheduler.address).submit(abs, -3)
-        assert future.result(10) == 3
-        del future
-        gc.collect()
-        scheduler.wait_for(ClientDisconnect)
 
     def test_a_refused_shutdown_leaves_the_client_usable(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.refuses_shutdown_because = "this scheduler is protected"

@@ -1,0 +1,91 @@
+"""What begins with a client, and ends with it."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+import pytest
+
+from scaler.client import Client, lifetime
+from scaler.config import ConfigError
+from scaler.wire.messages.client import ClientDisconnect
+from tests.support.fake_scheduler import FakeScheduler
+
+
+class Cluster:
+    """Where the fake scheduler is; counts how often it is ended."""
+
+    def __init__(self, scheduler: FakeScheduler) -> None:
+        self.scheduler = scheduler
+        self.shutdowns = 0
+        self.had_goodbyes = 0
+
+    def get_address(self) -> str:
+        return self.scheduler.address
+
+    def shutdown(self) -> None:
+        self.shutdowns += 1
+        self.had_goodbyes = len(self.scheduler.wait_for(ClientDisconnect))
+
+
+@pytest.fixture
+def cluster(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The cluster of clients without an address."""
+    cluster = Cluster(scheduler)
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    monkeypatch.setattr(lifetime, "start_local_cluster", lambda: cluster)
+    return cluster
+
+
+def test_without_an_address_a_local_cluster_lives_as_long_as_the_client(cluster: Cluster) -> None:
+    client = Client()
+    assert client.submit(abs, -1).result(10) == 1
+    assert cluster.shutdowns == 0
+    client.disconnect()
+    client.disconnect()
+    assert (cluster.shutdowns, cluster.had_goodbyes) == (1, 1)
+
+
+def test_the_local_cluster_of_a_client_that_nobody_holds_ends(cluster: Cluster) -> None:
+    assert Client().submit(abs, -1).result(10) == 1
+    gc.collect()
+    assert cluster.shutdowns == 1
+
+
+def test_an_address_needs_no_local_cluster(cluster: Cluster, scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address) as client:
+        assert client.submit(abs, -1).result(10) == 1
+    assert cluster.shutdowns == 0
+
+
+def test_where_nobody_can_start_a_cluster_a_client_needs_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    monkeypatch.setattr(lifetime, "start_local_cluster", None)
+    with pytest.raises(ConfigError, match="needs an address: give it one, or set SCALER_ADDRESS"):
+        Client()
+
+
+def test_a_client_that_nobody_holds_leaves(scheduler: FakeScheduler) -> None:
+    future = Client(scheduler.address).submit(abs, -3)
+    assert future.result(10) == 3
+    del future
+    gc.collect()
+    scheduler.wait_for(ClientDisconnect)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_not_end_the_cluster_of_its_parent(cluster: Cluster) -> None:
+    with Client() as client:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                client.disconnect()
+                client._finalizer()
+            finally:
+                os._exit(cluster.shutdowns)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert client.submit(abs, -1).result(10) == 1
+    assert cluster.shutdowns == 1

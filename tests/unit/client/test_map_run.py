@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from scaler.client import Client
+from scaler.client.map_run import WINDOW_TASKS
+from scaler.wire.messages.client import (
+    Task,
+    TaskCancel,
+)
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from tests.support.fake_scheduler import FakeScheduler
+
+
+def only_keyword(a: int, *, b: int) -> int:
+    return a + b
+
+
+def boom(text: str) -> None:
+    raise ValueError(text)
+
+
+def test_results_come_in_the_order_of_the_items(client: Client) -> None:
+    assert client.map(abs, [(n,) for n in range(-5, 5)]) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
+    assert client.map(pow, ([n, 2] for n in range(3))) == [0, 1, 4]
+    assert client.map(abs, []) == []
+
+
+def test_more_items_than_the_window_holds(client: Client) -> None:
+    count = 2 * WINDOW_TASKS + 7
+    assert client.map(abs, ((n,) for n in range(count))) == list(range(count))
+
+
+def test_large_arguments_and_results(client: Client, scheduler: FakeScheduler) -> None:
+    items = [(bytes([n]) * 30_000,) for n in range(10)]
+    assert client.map(bytes, items) == [item for (item,) in items]
+    scheduler.wait_for(ObjectInstruction, 10, lambda instruction: instruction.kind == InstructionKind.DELETE)
+
+
+@pytest.mark.parametrize("bad", [3, "ab", {1: 2}, None])
+def test_an_item_that_is_no_tuple_leaves_nothing_running(client: Client, scheduler: FakeScheduler, bad: Any) -> None:
+    scheduler.answers_tasks = False
+    with pytest.raises(TypeError, match="item 1"):
+        client.map(abs, [(1,), bad])
+    scheduler.wait_for(TaskCancel)
+
+
+def test_an_item_that_does_not_fit_is_a_type_error(client: Client) -> None:
+    with pytest.raises(TypeError):
+        client.map(only_keyword, [(1,)])
+
+
+def test_the_first_failure_is_raised_and_the_rest_cancelled(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            client.map(boom, [("a",), ("b",), ("c",)])
+        except ValueError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    tasks = scheduler.wait_for(Task, 3)
+    scheduler.run(tasks[1])
+    thread.join()
+    assert str(errors[0]) == "b"
+    scheduler.wait_for(TaskCancel, 2)
+    scheduler.answers_tasks = True
+    assert client.map(abs, [(-1,)]) == [1]
+
+
+def test_a_timeout_cancels(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    with pytest.raises(TimeoutError, match="0 of 2"):
+        client.map(abs, [(1,), (2,)], timeout=0.05)
+    scheduler.wait_for(TaskCancel, 2)
+
+
+def test_an_interrupt_cancels(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    def items() -> Any:
+        yield (1,)
+        scheduler.wait_for(Task)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.map(abs, items())
+    scheduler.wait_for(TaskCancel)
+
+
+def test_a_slow_generator_does_not_hold_tasks_back(client: Client, scheduler: FakeScheduler) -> None:
+    def items() -> Any:
+        for n in range(3):
+            yield (n,)
+            scheduler.wait_for(Task, n + 1)
+
+    assert client.map(abs, items()) == [0, 1, 2]
+
+
+def test_progress_is_shown(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert client.map(abs, [(-1,), (2,)], progress=True) == [1, 2]
+    assert "2/2 100%" in capsys.readouterr().err

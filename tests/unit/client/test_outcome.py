@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+
+import pytest
+
+from scaler.client import Client
+from scaler.errors import (
+    DeserializeObjectError,
+    MissingObjects,
+    NoWorkerError,
+    ProcessorDiedError,
+    RemoteTraceback,
+    TaskFailedError,
+    TaskNotFoundError,
+    WorkerDiedError,
+)
+from scaler.wire.codec import TaskFailure
+from scaler.wire.messages.client import (
+    Task,
+    TaskResult,
+)
+from scaler.wire.messages.common import TaskStatus
+from tests.support.fake_scheduler import FakeScheduler
+
+
+def boom(text: str) -> None:
+    raise ValueError(text)
+
+
+def test_a_users_exception_keeps_its_type_and_shows_where_it_was_raised(client: Client) -> None:
+    with pytest.raises(ValueError, match="oh dear") as caught:
+        client.submit(boom, "oh dear").result(10)
+    assert isinstance(caught.value.__cause__, RemoteTraceback)
+    assert "in boom" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (TaskStatus.PROCESSOR_DIED, ProcessorDiedError),
+        (TaskStatus.WORKER_DIED, WorkerDiedError),
+        (TaskStatus.NO_WORKER, NoWorkerError),
+        (TaskStatus.NOT_FOUND, TaskNotFoundError),
+        (TaskStatus.MISSING_OBJECTS, MissingObjects),
+        (TaskStatus.INTERNAL_ERROR, TaskFailedError),
+        (TaskStatus.TIMED_OUT, TimeoutError),
+    ],
+)
+def test_each_status_has_its_error(
+    client: Client, scheduler: FakeScheduler, status: int, error: type[Exception]
+) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, 1)
+    (task,) = scheduler.wait_for(Task)
+    scheduler.say(TaskResult(task.task_id, status, b"exit code 9", 0))
+    with pytest.raises(error, match="exit code 9"):
+        future.result(10)
+    assert type(future.exception()) is error
+
+
+def test_the_error_of_a_task_that_took_too_long_shows_where_it_was(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, 1)
+    (task,) = scheduler.wait_for(Task)
+    scheduler.say(TaskResult(task.task_id, TaskStatus.TIMED_OUT, b"it ran for 3 s\n  in f\n    g()\n", 0))
+    with pytest.raises(TimeoutError, match=r"^task abs: it ran for 3 s$") as caught:
+        future.result(10)
+    assert isinstance(caught.value.__cause__, RemoteTraceback)
+    assert caught.value.__cause__.text == "  in f\n    g()\n"
+
+
+def test_a_task_that_the_scheduler_cancels_is_cancelled(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, 1)
+    (task,) = scheduler.wait_for(Task)
+    scheduler.say(TaskResult(task.task_id, TaskStatus.CANCELED, b"", 0))
+    with pytest.raises(CancelledError):
+        future.result(10)
+    assert future.cancelled()
+
+
+@pytest.mark.parametrize("pickled", [b"", b"garbage", b"K\x03."])
+def test_an_exception_that_does_not_arrive_is_told_as_text(
+    client: Client, scheduler: FakeScheduler, pickled: bytes
+) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, 1)
+    (task,) = scheduler.wait_for(Task)
+    failure = TaskFailure("mod.MyError", "the text", "line 7", pickled)
+    scheduler.say(TaskResult(task.task_id, TaskStatus.FAILED, failure.encode(), 0))
+    with pytest.raises(TaskFailedError, match=r"(?s)mod.MyError: the text.*line 7"):
+        future.result(10)
+
+
+@pytest.mark.parametrize("payload", [b"", b"garbage"])
+def test_a_failure_or_a_value_that_cannot_be_read(client: Client, scheduler: FakeScheduler, payload: bytes) -> None:
+    scheduler.answers_tasks = False
+    futures = [client.submit(abs, n) for n in range(2)]
+    first, second = scheduler.wait_for(Task, 2)
+    scheduler.say(TaskResult(first.task_id, TaskStatus.FAILED, b"garbage", 0))
+    scheduler.say(TaskResult(second.task_id, TaskStatus.SUCCESS, payload, 0))
+    with pytest.raises(TaskFailedError):
+        futures[0].result(10)
+    with pytest.raises(DeserializeObjectError):
+        futures[1].result(10)
+    assert isinstance(futures[1].exception(), DeserializeObjectError)

@@ -1,8 +1,7 @@
 """ScalerFuture: the result of one task, some day.
 
 Made by the client; ended by the link's thread, once; read by any thread of the user's. What came from the wire is
-turned into an object by the thread that asks, so that the link's thread never runs the user's code. Callbacks run in
-a thread of their own for the same reason: one that computes for a minute must not silence the client.
+turned into an object by the thread that asks, so that the link's thread never runs the user's code.
 
 Must never: run anything of the user's in the link's thread, or end twice.
 """
@@ -10,17 +9,15 @@ Must never: run anything of the user's in the link's thread, or end twice.
 from __future__ import annotations
 
 import asyncio
-import logging
-import threading
 import time
 import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Protocol
 
 from scaler import surroundings
+from scaler.client.callbacks import Callbacks
 from scaler.client.open_work import MakeError, Receiver
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
@@ -28,46 +25,6 @@ from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
-
-LOGGER = logging.getLogger("scaler.client")
-
-
-class Callbacks:
-    """Runs the callbacks of futures that end in the link's thread, one after the other, in a thread that starts when
-    needed.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
-
-    def put(self, callback: Callable[[], Any]) -> None:
-        with self._lock:
-            if self._queue is None:
-                self._queue = SimpleQueue()
-                threading.Thread(
-                    target=_run_callbacks, args=(self._queue,), name="scaler-callbacks", daemon=True
-                ).start()
-            self._queue.put(callback)
-
-    def close(self) -> None:
-        """End the thread after what is queued."""
-        with self._lock:
-            queue, self._queue = self._queue, None
-        if queue is not None:
-            queue.put(None)
-
-
-def _run_callbacks(queue: SimpleQueue[Callable[[], Any] | None]) -> None:
-    while True:
-        callback = queue.get()
-        if callback is None:
-            return
-        try:
-            callback()
-        except Exception:  # as in the standard library: logged, and the next callback runs
-            LOGGER.exception("a callback of a future raised")
-        del callback  # the future in it must not live until the next one comes
 
 
 class FutureLink(Protocol):

@@ -25,9 +25,9 @@ from typing import TypeAlias
 import cloudpickle
 
 from scaler import surroundings
+from scaler.client.callbacks import Callbacks
 from scaler.client.connection import Connection
 from scaler.client.conversation import Conversation
-from scaler.client.future import Callbacks
 from scaler.client.inbox import Inbox
 from scaler.client.open_graphs import OpenGraph
 from scaler.client.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
@@ -177,8 +177,8 @@ class Link:
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
-        reply: Future[None] = Future()
-        self._inbox.put(_Request(partial(self._clear, reply), _Asker(reply)))
+        reply = _Reply()
+        self._inbox.put(_Request(partial(self._clear, reply), reply))
         reply.result()
 
     def _clear(self, reply: Future[None]) -> None:
@@ -188,8 +188,8 @@ class Link:
     def shut_down(self) -> Future[None]:
         """Ask the scheduler to end; the future has its answer."""
         self.check_open()
-        reply: Future[None] = Future()
-        self._inbox.put(_Request(partial(self._work.shut_down, reply), _Asker(reply)))
+        reply = _Reply()
+        self._inbox.put(_Request(partial(self._work.shut_down, reply), reply))
         return reply
 
     def close(self, wait_seconds: float | None = None) -> None:
@@ -281,7 +281,7 @@ class _Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Receiver | OpenGraph | _Asker) -> None:
+    def __init__(self, command: Command, receiver: Receiver | OpenGraph | _Reply) -> None:
         self.command = command
         self.receiver = receiver
 
@@ -289,14 +289,11 @@ class _Request:
         self.command()
 
 
-class _Asker:
-    """Hears that it is too late to ask."""
-
-    def __init__(self, reply: Future[None]) -> None:
-        self._reply = reply
+class _Reply(Future[None]):
+    """The answer that somebody waits for, or that it was too late to ask."""
 
     def fail(self, make_error: MakeError) -> None:
-        self._reply.set_exception(make_error())
+        self.set_exception(make_error())
 
 
 def _hello(client_id: ClientId, nest: Surroundings) -> ClientHello:

@@ -1,0 +1,52 @@
+"""Callbacks: those of futures that end in the link's thread, in a thread of their own.
+
+Put in by futures, in the link's thread; ended by the link. A callback is the user's code: one that computes for a
+minute, or waits for another task, must not silence the client. Must never let a callback that raises stop the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+LOGGER = logging.getLogger("scaler.client")
+
+
+class Callbacks:
+    """Runs callbacks one after the other, in a thread that starts with the first. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
+
+    def put(self, callback: Callable[[], Any]) -> None:
+        """Have `callback` called soon."""
+        with self._lock:
+            if self._queue is None:
+                self._queue = SimpleQueue()
+                threading.Thread(
+                    target=_run_callbacks, args=(self._queue,), name="scaler-callbacks", daemon=True
+                ).start()
+            self._queue.put(callback)
+
+    def close(self) -> None:
+        """End the thread after what is queued."""
+        with self._lock:
+            queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.put(None)
+
+
+def _run_callbacks(queue: SimpleQueue[Callable[[], Any] | None]) -> None:
+    while True:
+        callback = queue.get()
+        if callback is None:
+            return
+        try:
+            callback()
+        except Exception:  # as in the standard library: logged, and the next callback runs
+            LOGGER.exception("a callback of a future raised")
+        del callback  # the future in it must not live until the next one comes

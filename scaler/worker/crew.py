@@ -21,10 +21,11 @@ from math import inf
 from typing import NamedTuple
 
 from scaler.actors.kit import ActorRef
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.progress import Progress
+from scaler.worker.task_queue import Run, run_of
 
 
 class End(NamedTuple):
@@ -53,27 +54,36 @@ class Work:
     held: deque[Held | None] = field(default_factory=deque)
     """in the order in which they were handed, which is the order of the results; None: taken back"""
     held_us: float = 0.0
+    """what all that takes; infinite: nothing more is handed to it before it holds nothing"""
     results_seen: int = 0
+    is_doomed: bool = False
+    """killed, and not dead yet"""
+    waiting: RunTask | None = None
+    """its task that waits for others, or asks to go on"""
+
+    # Of `Supplies`
     has: set[ObjectId] = field(default_factory=set)
     used: set[ObjectId] = field(default_factory=set)
     """of these, what tasks needed that were handed since the last collection"""
     results_collected: int = 0
     """how many results had been seen at the last collection"""
-    unwanted: dict[tuple[TaskId, int], End] = field(default_factory=dict)
+
+    # Of `Stopping`
+    unwanted: dict[Run, End] = field(default_factory=dict)
     """runs among the held ones that shall end: they are answered when they have"""
     interrupted: int = 0
     """the number of the last task that was to be interrupted"""
     kill_at: float = 0.0
     is_insisting: bool = False
     """somebody looks now and then whether the unwanted runs have ended"""
+
+    # Of `TimeLimit` and `TakingBack`
     is_timing: bool = False
     """somebody looks whether its task runs for too long"""
     is_watched: bool = False
     """somebody looks now and then whether it is stuck"""
-    is_doomed: bool = False
-    """killed, and not dead yet"""
-    waiting: RunTask | None = None
-    """its task that waits for others, or asks to go on"""
+
+    # Of `Suspension`
     wait: int = 0
     """the number of the wait, while its process may be stopped"""
     wait_ends_at: float = inf
@@ -82,18 +92,23 @@ class Work:
     """how often its process was stopped"""
     is_stopped: bool = False
 
-    def runs(self) -> set[tuple[TaskId, int]]:
+    def runs(self) -> set[Run]:
         """Return what it holds."""
-        return {(entry.task.task_id, entry.task.attempt) for entry in self.held if entry is not None}
+        return {run_of(entry.task) for entry in self.held if entry is not None}
 
-    def held_task(self, number: int) -> RunTask | None:
-        """Return the task with this number, if it is the one that is executed."""
-        first = self.held[0] if self.held and number == self.results_seen + 1 else None
-        return None if first is None else first.task
+    def task_at(self, number: int) -> RunTask | None:
+        """Return the task with this number, if it holds it."""
+        index = number - self.results_seen - 1
+        entry = self.held[index] if 0 <= index < len(self.held) else None
+        return None if entry is None else entry.task
+
+    def executed_task(self, number: int) -> RunTask | None:
+        """Return the task with this number, if it is the one that is executed: all before it have their results."""
+        return self.task_at(number) if number == self.results_seen + 1 else None
 
 
 class Crew:
-    """The processors of one worker. Each is in exactly one of the places below, or doomed and in none."""
+    """The processors of one worker. Each is in exactly one of the places below, or dismissed and in none."""
 
     def __init__(self) -> None:
         self._members: dict[int, Work] = {}

@@ -9,9 +9,19 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from scaler.wire.messages.worker import RunTask
+from scaler.ids import TaskId
+from scaler.wire.messages.worker import BalanceRequest, RunCancel, RunTask
+
+Run: TypeAlias = tuple[TaskId, int]
+"""Which attempt of which task."""
+
+
+def run_of(item: RunTask | RunCancel | BalanceRequest) -> Run:
+    """Return which run is meant."""
+    return (item.task_id, item.attempt)
 
 
 class TaskQueue:
@@ -22,9 +32,6 @@ class TaskQueue:
         self._priorities = [0]
         """of the rows, ascending; rows above the first are dropped when they are found empty"""
         self._aside: list[RunTask] = []
-
-    def __len__(self) -> int:
-        return sum(map(len, self._rows.values())) + len(self._aside)
 
     def __iter__(self) -> Iterator[RunTask]:
         yield from self._aside
@@ -65,13 +72,13 @@ class TaskQueue:
             aside, self._aside = self._aside, []
             self.put_back(aside)
 
-    def take_out(self, is_wanted: Callable[[RunTask], bool]) -> list[RunTask]:
-        """Remove the tasks that are wanted, wherever they wait, and return them."""
-        taken = [task for task in self if is_wanted(task)]
+    def take_out(self, runs: Container[Run]) -> list[RunTask]:
+        """Remove the tasks of these runs, wherever they wait, and return them."""
+        taken = [task for task in self if run_of(task) in runs]
         if taken:
-            self._aside = [task for task in self._aside if not is_wanted(task)]
+            self._aside = [task for task in self._aside if run_of(task) not in runs]
             for priority, row in self._rows.items():
-                self._rows[priority] = deque(task for task in row if not is_wanted(task))
+                self._rows[priority] = deque(task for task in row if run_of(task) not in runs)
         return taken
 
     def _new_row(self, priority: int) -> deque[RunTask]:

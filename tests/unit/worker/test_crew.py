@@ -93,6 +93,15 @@ def test_only_the_task_that_is_executed_can_wait() -> None:
     first, second = task(), task()
     one.held.extend([Held(first, 1.0), Held(second, 1.0)])
     one.results_seen = 4
-    assert [one.held_task(number) for number in (4, 5, 6)] == [None, first, None]
+    assert [one.executed_task(number) for number in (4, 5, 6)] == [None, first, None]
     one.held[0] = None
-    assert one.held_task(5) is None
+    assert one.executed_task(5) is None
+
+
+def test_tasks_are_numbered_behind_the_results() -> None:
+    one = work(1)
+    tasks = [task(priority) for priority in range(3)]
+    one.held.extend(Held(each, 1.0) for each in tasks)
+    one.results_seen = 4
+    one.held[1] = None
+    assert [one.task_at(number) for number in (0, 4, 5, 6, 7, 8)] == [None, None, tasks[0], None, tasks[2], None]

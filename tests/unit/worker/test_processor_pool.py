@@ -26,7 +26,8 @@ from scaler.wire.messages.worker import RunCancel, RunCancels, RunResult, RunRes
 from scaler.worker import processor_pool as pool_module
 from scaler.worker.messages import NeedObject, ObjectFound, ProcessorUp, StoredObject
 from scaler.worker.processor_pool import Pool, how_it_ended
-from scaler.worker.slot import GRACE_SECONDS, Slot
+from scaler.worker.slot import Slot
+from scaler.worker.stopping import GRACE_SECONDS
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
 
@@ -260,7 +261,7 @@ def test_a_long_task_gives_back_those_behind_it(node: Node, tmp_path: Path) -> N
     behind = task()
     node.slots[0].send(RunTasks([task(), behind, task()]))
     slot = node.slots[0]._actor
-    node.until(lambda: len(slot._queue) == 2)
+    node.until(lambda: len(list(slot._queue)) == 2)
     node.slots[0].send(RunCancels([RunCancel(behind.task_id, 0, 1)]))
     node.until(lambda: len(node.results) == 2)
     assert node.results[-1].task_id == behind.task_id

@@ -1,4 +1,4 @@
-"""Slot, when tasks wait for others: whose turn it is, what the scheduler hears, and how many processors there are."""
+"""Slot, when tasks wait for others: whose turn it is, and what the scheduler hears."""
 
 from __future__ import annotations
 
@@ -6,78 +6,21 @@ import pytest
 
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
-    RunResult,
-    RunResults,
     RunResumed,
     RunsResumed,
     RunsSuspended,
     RunSuspended,
-    RunTask,
 )
 from scaler.worker.messages import (
     AddProcessor,
-    DismissProcessor,
-    HandTasks,
     InterruptProcessor,
-    ObjectFound,
-    ProcessorComing,
     ProcessorDown,
-    ProcessorNotComing,
-    ProcessorStays,
-    ResumeProcessor,
-    StoredObject,
     TaskAsks,
     TaskGoesOn,
-    TasksFinished,
     TaskWaits,
 )
-from scaler.worker.progress import Progress
-from scaler.worker.slot import SPARE_KEPT, SPARE_SECONDS
-from tests.unit.worker.test_slot import FUNCTION, Bench
-
-
-class WaitingBench(Bench):
-    """Processors by number; each has the function, and a progress page of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pages: dict[int, Progress] = {}
-        self.results_of: dict[int, int] = {}
-        self.up(is_extra=False)
-
-    def up(self, is_extra: bool = True) -> int:
-        self.processor_up(is_extra)
-        self.pages[self.number] = self.progress
-        self.results_of[self.number] = 0
-        work = self.slot._actor._crew.get(self.number)  # type: ignore[attr-defined]
-        work.has.add(FUNCTION)
-        self.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
-        return self.number
-
-    def handed_to(self) -> list[tuple[int, list[RunTask]]]:
-        return [(hand.number, list(hand.tasks)) for hand in self.processor.take(HandTasks)]
-
-    def wait_for_others(self, number: int, is_stuck: bool = True) -> None:
-        """The task that this processor executes begins to wait."""
-        task = self.results_of[number] + 1
-        self.pages[number].words[0] = task
-        self.tell(TaskWaits(number, task, is_stuck))
-
-    def ask(self, number: int) -> None:
-        self.tell(TaskAsks(number, self.results_of[number] + 1))
-
-    def end(self, number: int, task: RunTask, status: TaskStatus = TaskStatus.SUCCESS) -> None:
-        self.results_of[number] += 1
-        self.tell(TasksFinished(number, RunResults([RunResult(task.task_id, 0, 1, status, b"", 0, ())])))
-
-    def permitted(self) -> list[int]:
-        return [resume.number for resume in self.processor.take(ResumeProcessor)]
-
-    def suspended(self) -> list[bytes]:
-        return [run.task_id for batch in self.link.take(RunsSuspended) for run in batch]
-
-    def resumed(self) -> list[bytes]:
-        return [run.task_id for batch in self.link.take(RunsResumed) for run in batch]
+from scaler.worker.reserve import SPARE_KEPT
+from tests.support.slot_bench import WaitingBench
 
 
 @pytest.fixture
@@ -221,39 +164,6 @@ def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBenc
     for news in (TaskWaits(1, 2, True), TaskWaits(9, 1, True), TaskAsks(1, 1), TaskGoesOn(1, 1)):
         bench.tell(news)
     assert (bench.suspended(), bench.resumed(), bench.permitted()) == ([], [], [])
-
-
-def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: WaitingBench) -> None:
-    bench.run(*(bench.task() for _ in range(5)))
-    assert bench.pool.messages == []
-
-
-def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench) -> None:
-    bench.run(bench.task())
-    bench.wait_for_others(1)
-    assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * SPARE_KEPT
-    bench.tell(ProcessorComing(50, True))
-    bench.tell(ProcessorNotComing(50))
-    bench.run(bench.task())
-    assert bench.pool.take(AddProcessor) == [AddProcessor(3)]
-
-
-def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> None:
-    parent = bench.task()
-    bench.run(parent)
-    bench.wait_for_others(1)
-    for _ in range(SPARE_KEPT + 3):
-        bench.up()
-    bench.ask(1)
-    bench.end(1, parent)
-    for _ in range(2):
-        bench.wait(SPARE_SECONDS)
-    dismissed = [dismiss.number for dismiss in bench.processor.take(DismissProcessor)]
-    assert len(dismissed) == 3
-    assert 1 not in dismissed
-    bench.tell(ProcessorStays(dismissed[0]))
-    bench.tell(ProcessorDown(dismissed[1], 0, "ended"))
-    assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
 
 
 def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scaler.wire.messages.worker import ProcessorNews, ProcessorsNews
 from scaler.worker.messages import PauseProcessor, TaskGoesOn, TaskWaits
 from scaler.worker.suspension import BREATH_SECONDS
-from tests.unit.worker.test_slot_waiting import WaitingBench
+from tests.support.slot_bench import WaitingBench
 
 WAIT = 4
 

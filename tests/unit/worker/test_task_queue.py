@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.task_queue import TaskQueue
+from scaler.worker.task_queue import TaskQueue, run_of
 
 
 def task(number: int, priority: int = 0) -> RunTask:
@@ -25,9 +25,9 @@ def test_first_come_first_served() -> None:
     queue, tasks = TaskQueue(), [task(n) for n in range(5)]
     queue.add(tasks[:3])
     queue.add(tasks[3:])
-    assert len(queue) == 5
+    assert list(queue) == tasks
     assert take_all(queue) == tasks
-    assert len(queue) == 0
+    assert list(queue) == []
 
 
 def test_deeper_tasks_are_first() -> None:
@@ -50,9 +50,9 @@ def test_tasks_are_taken_out_wherever_they_wait() -> None:
     queue = TaskQueue()
     tasks = [task(n, n % 3) for n in range(9)]
     queue.add(tasks)
-    assert queue.take_out(lambda waiting: waiting is tasks[4] or waiting is tasks[6]) == [tasks[4], tasks[6]]
-    assert queue.take_out(lambda _waiting: False) == []
-    assert len(queue) == len(take_all(queue)) == 7
+    assert queue.take_out({run_of(tasks[4]), run_of(tasks[6])}) == [tasks[4], tasks[6]]
+    assert queue.take_out({(tasks[5].task_id, 7)}) == []  # another attempt
+    assert len(take_all(queue)) == 7
 
 
 steps = st.lists(
@@ -85,8 +85,8 @@ def test_a_task_that_steps_aside_lets_others_go_first_and_comes_back_to_the_fron
     queue.step_aside()
     queue.step_aside()
     assert queue.first_row()[0] is tasks[1]
-    assert len(queue) == 4
-    assert queue.take_out(lambda waiting: waiting is tasks[0]) == [tasks[0]]
+    assert len(list(queue)) == 4
+    assert queue.take_out({run_of(tasks[0])}) == [tasks[0]]
     queue.add(tasks[3:])
     queue.bring_back()
     queue.bring_back()

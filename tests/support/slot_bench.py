@@ -1,0 +1,179 @@
+"""A slot between recorders, on a virtual clock: what the tests of the worker's rooms are driven on."""
+
+from __future__ import annotations
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
+    BalanceRequest,
+    BalanceRequests,
+    BalanceResponses,
+    RunCancel,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunsResumed,
+    RunsSuspended,
+    RunTask,
+    RunTasks,
+)
+from scaler.worker.messages import (
+    HandTasks,
+    NeedObject,
+    ObjectFound,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorUp,
+    ResumeProcessor,
+    StoredObject,
+    TaskAsks,
+    TasksFinished,
+    TaskWaits,
+)
+from scaler.worker.progress import Progress, new_progress_page
+from scaler.worker.slot import Slot
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+OTHER = ObjectId(b"g" * 16)
+
+
+class SlotBench:
+    """A slot between recorders."""
+
+    def __init__(self, limit_seconds: float = 0) -> None:
+        self.clock = VirtualClock()
+        self.dispatcher = Dispatcher(self.clock)
+        self.link, self.objects, self.pool, self.processor = Recorder(), Recorder(), Recorder(), Recorder()
+        link, objects, pool = map(self.dispatcher.spawn, (self.link, self.objects, self.pool))
+        self.slot = self.dispatcher.spawn(Slot("w", 3, link, objects, pool, limit_seconds))
+        self.processor_ref = self.dispatcher.spawn(self.processor)
+        self.number = 0
+        self.new_id = IdSource()
+
+    def tell(self, message: object) -> None:
+        self.slot.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def processor_up(self, is_extra: bool = False) -> None:
+        self.number += 1
+        self.progress = Progress(new_progress_page())
+        self.tell(ProcessorComing(self.number, is_extra))
+        self.tell(ProcessorUp(self.number, self.processor_ref, self.progress, is_extra))
+
+    def with_function(self, *functions: ObjectId) -> SlotBench:
+        """A ready processor that has the functions."""
+        self.processor_up()
+        for function in functions or (FUNCTION,):
+            self.tell(ObjectFound(StoredObject(function, [b"x"], None)))
+        self.processor.messages.clear()
+        return self
+
+    def task(self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0) -> RunTask:
+        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority)
+
+    def run(self, *tasks: RunTask) -> None:
+        self.tell(RunTasks(tasks))
+
+    def finish(self, *tasks: RunTask, microseconds: int = 0, status: TaskStatus = TaskStatus.SUCCESS) -> None:
+        results = RunResults(RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks)
+        self.tell(TasksFinished(self.number, results))
+
+    def hold(self) -> list[RunTask]:
+        """Have the processor hold three short tasks, none begun; the next one's number is 2."""
+        self.know()
+        tasks = [self.task() for _ in range(3)]
+        self.run(*tasks)
+        assert self.handed() == tasks
+        return tasks
+
+    def hold_and_execute(self) -> list[RunTask]:
+        """The same, and the first of them is executed."""
+        tasks = self.hold()
+        self.execute(2)
+        return tasks
+
+    def execute(self, number: int) -> None:
+        """Have the processor begin with this task now."""
+        self.progress.words[4] = round(self.clock() * 1e9)
+        self.progress.words[0] = number
+
+    def texts(self) -> list[str]:
+        return [r.payload.decode() for results in self.link.take(RunResults) for r in results]
+
+    def cancel(self, *tasks: RunTask) -> None:
+        self.tell(RunCancels(RunCancel(t.task_id, 0, t.attempt) for t in tasks))
+
+    def ask_back(self, *tasks: RunTask) -> list[bytes]:
+        """Return the ids of the tasks that were given back."""
+        self.tell(BalanceRequests(BalanceRequest(t.task_id, 0, t.attempt) for t in tasks))
+        return [response.task_id for batch in self.link.take(BalanceResponses) for response in batch]
+
+    def die(self, executing: int) -> None:
+        self.tell(ProcessorDown(self.number, executing, "died: signal SIGKILL"))
+
+    def handed(self) -> list[RunTask]:
+        return [task for hand in self.processor.take(HandTasks) for task in hand.tasks]
+
+    def answers(self) -> list[tuple[bytes, TaskStatus]]:
+        return [(r.task_id, TaskStatus(r.status)) for results in self.link.take(RunResults) for r in results]
+
+    def know(self, microseconds: int = 0, function: ObjectId = FUNCTION) -> None:
+        """Let the slot see how long a function takes."""
+        task = self.task(function)
+        self.run(task)
+        assert self.handed() == [task]
+        self.finish(task, microseconds=microseconds)
+        self.answers()
+
+
+class WaitingBench(SlotBench):
+    """Processors by number, each with a progress page of its own. Objects are there as soon as they are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: dict[int, Progress] = {}
+        self.results_of: dict[int, int] = {}
+        self.up(is_extra=False)
+
+    def up(self, is_extra: bool = True) -> None:
+        self.processor_up(is_extra)
+        self.pages[self.number] = self.progress
+        self.results_of[self.number] = 0
+
+    def tell(self, message: object) -> None:
+        super().tell(message)
+        for need in self.objects.take(NeedObject):
+            super().tell(ObjectFound(StoredObject(need.object_id, [b"x"], None)))
+
+    def handed_to(self) -> list[tuple[int, list[RunTask]]]:
+        return [(hand.number, list(hand.tasks)) for hand in self.processor.take(HandTasks)]
+
+    def wait_for_others(self, number: int, is_stuck: bool = True) -> None:
+        """The task that this processor executes begins to wait."""
+        task = self.results_of[number] + 1
+        self.pages[number].words[0] = task
+        self.tell(TaskWaits(number, task, is_stuck))
+
+    def ask(self, number: int) -> None:
+        self.tell(TaskAsks(number, self.results_of[number] + 1))
+
+    def end(self, number: int, task: RunTask, status: TaskStatus = TaskStatus.SUCCESS) -> None:
+        self.results_of[number] += 1
+        self.tell(TasksFinished(number, RunResults([RunResult(task.task_id, 0, 1, status, b"", 0, ())])))
+
+    def permitted(self) -> list[int]:
+        return [resume.number for resume in self.processor.take(ResumeProcessor)]
+
+    def suspended(self) -> list[bytes]:
+        return [run.task_id for batch in self.link.take(RunsSuspended) for run in batch]
+
+    def resumed(self) -> list[bytes]:
+        return [run.task_id for batch in self.link.take(RunsResumed) for run in batch]

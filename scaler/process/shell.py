@@ -106,8 +106,17 @@ class Shell:
         self.loop.add_reader(descriptor, readable)
 
     def unwatch(self, descriptor: int) -> None:
-        """Watch the descriptor no more; before it is closed."""
-        self.loop.remove_reader(descriptor)
+        """Watch the descriptor no more; before it is closed. Also after the end of the loop."""
+        if not self.loop.is_closed():
+            self.loop.remove_reader(descriptor)
+            self.loop.remove_writer(descriptor)
+
+    def watch_writable(self, descriptor: int, on_writable: Callable[[], None]) -> None:
+        """Call `on_writable` whenever the descriptor is writable. It says nothing to actors, and no turn follows."""
+        self.loop.add_writer(descriptor, on_writable)
+
+    def unwatch_writable(self, descriptor: int) -> None:
+        self.loop.remove_writer(descriptor)
 
     def on_signals(self, handler: Callable[[str], None], *signals: signal.Signals) -> None:
         """Call `handler` with the signal's name, in the loop."""

@@ -1,6 +1,6 @@
 """The agent: one process for each node of a cluster. Here it is put together, lives, and ends.
 
-    edge <--> Link <--> Slot 0..n-1 <--> Processor 0..n-1 (supervised) <--> processes
+    edge <--> Link <--> Slot 0..n-1 <--> ProcessorProxy 0..n-1 (supervised) <--> processes
                 ^          ^
                 +-> ObjectCache          GarbageCollector --> Slot
 
@@ -44,8 +44,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
 
     Args:
         lifeline: a descriptor that the parent process holds open: its end is the parent's, and the agent ends at
-        once. With
-            one, SIGINT is ignored, because Ctrl-C reaches the parent too.
+            once. With one, SIGINT is ignored, because Ctrl-C reaches the parent too.
         on_started: called when the agent runs, before it has an answer of the scheduler.
 
     Returns:

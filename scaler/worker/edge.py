@@ -62,9 +62,8 @@ class Edge:
         line, self._line = self._line, None
         if line is None:
             return
-        if not self._shell.loop.is_closed():
-            self._shell.unwatch(line.socket.descriptor)
-            self._shell.unwatch(line.socket.monitor_descriptor)
+        self._shell.unwatch(line.socket.descriptor)
+        self._shell.unwatch(line.socket.monitor_descriptor)
         line.socket.close(linger_seconds)
 
     def say(self, items: Sequence[Any]) -> None:

@@ -1,7 +1,8 @@
 """What the actors of an agent tell each other. What crosses a process boundary is in `scaler.wire.messages`.
 
-Link <--> Slot <--> Processor <--> Nursery
-  ^        ^
+Link <--> Slot <--> ProcessorProxy <--> ProcessStarter
+  ^       ^  |
+  |       |  +--> Pool
   +-> ObjectCache
 """
 
@@ -115,8 +116,8 @@ class CollectionDue:
     """An interval is over: what nobody used in it can be forgotten."""
 
 
-# Between slot, processor and nursery. A new processor has the address of the one before, so all these carry the
-# number of the one that is meant, which is never used again.
+# Between slot, pool, processor proxy and process starter. A new processor has the address of the one before, so all
+# these carry the number of the one that is meant, which is never used again.
 
 
 @message

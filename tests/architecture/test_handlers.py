@@ -21,7 +21,7 @@ import scaler.worker
 import scaler.worker.link
 import scaler.worker.messages
 import scaler.worker.processor
-import scaler.worker.processor_pool
+import scaler.worker.processor_proxy
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.kit import Actor
@@ -109,7 +109,7 @@ def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
 
 @pytest.mark.parametrize(
     ("direction", "module"),
-    [(AGENT_TO_PROCESSOR, scaler.worker.processor), (PROCESSOR_TO_AGENT, scaler.worker.processor_pool)],
+    [(AGENT_TO_PROCESSOR, scaler.worker.processor), (PROCESSOR_TO_AGENT, scaler.worker.processor_proxy)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_both_ends_of_a_channel_know_the_batches(direction: Direction, module: ModuleType) -> None:

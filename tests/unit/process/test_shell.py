@@ -237,6 +237,36 @@ def test_watched_descriptor_calls_back_until_it_is_unwatched(running: Running) -
     os.close(writer)
 
 
+def test_writable_descriptor_calls_back_until_it_is_unwatched(event_loop: str) -> None:
+    shell = Shell(event_loop)
+    ours, theirs = socket.socketpair()
+    calls = []
+
+    def on_writable() -> None:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            shell.unwatch_writable(ours.fileno())
+
+    def run_until_readable() -> None:
+        """What is writable by then was seen as well."""
+        shell.loop.add_reader(ours.fileno(), shell.loop.stop)
+        theirs.send(b"x")
+        shell.loop.run_forever()
+        ours.recv(100)
+
+    shell.watch_writable(ours.fileno(), on_writable)
+    while len(calls) < 2:
+        run_until_readable()
+    shell.watch_writable(ours.fileno(), on_writable)
+    shell.unwatch(ours.fileno())
+    run_until_readable()
+    assert calls == [0, 1]
+    shell.loop.close()
+    shell.unwatch(ours.fileno())  # whoever ends later need not know
+    ours.close()
+    theirs.close()
+
+
 class BusyEdge:
     """There is always something to receive, until `rounds` have passed."""
 

@@ -1,0 +1,315 @@
+"""ProcessorProxy: the agent's end of one processor process and of the channel to it.
+
+Its slot writes to it (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`, `PauseProcessor`,
+`InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It sends its slot what
+became of it all, and the process starter what is to become of the process.
+
+    coming --ProcessorsReady--> up --the process has ended--> down
+       +--not ready for too long, or has ended--> failure
+
+A process that dies after it was ready ends the proxy in good order, for a task that kills its processor is not the
+node's failure. One that never gets ready is a failure.
+
+Must never: block on a processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.config import ClusterConfig
+from scaler.errors import ProtocolError
+from scaler.message import message
+from scaler.process.shell import Shell
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import (
+    CollectGarbage,
+    EndProcessor,
+    ProcessorsReady,
+    ResumeRequests,
+    ResumeTask,
+    TasksResumed,
+    TasksSuspended,
+)
+from scaler.wire.messages.worker import RunResults
+from scaler.worker.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.worker.messages import (
+    CleanProcessor,
+    DismissProcessor,
+    DropObjects,
+    HandObject,
+    HandTasks,
+    InterruptProcess,
+    InterruptProcessor,
+    KillProcess,
+    KillProcessor,
+    PauseProcess,
+    PauseProcessor,
+    ProcessEnded,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorNotComing,
+    ProcessorStays,
+    ProcessorUp,
+    ProcessStarted,
+    ResumeProcessor,
+    StartProcess,
+    TaskAsks,
+    TaskGoesOn,
+    TasksFinished,
+    TaskWaits,
+)
+from scaler.worker.progress import Progress, new_progress_page
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 60.0
+"""A processor that is not ready after so long is killed, and that counts as a failure."""
+
+
+class ProcessorNotStartedError(RuntimeError):
+    """A processor ended before it was ready for work."""
+
+
+@message
+class _ReadyDue:
+    """It has had enough time to become ready."""
+
+
+class _Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+P = TypeVar("P", bound="ProcessorProxy")
+M = TypeVar("M", bound=_Numbered)
+_numbers = count(1)
+
+
+def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
+    """Mark the handler of messages to this processor. It drops those to the one before, which had the same address."""
+
+    def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
+        @handles(one)
+        def handle(self: P, message: M) -> None:
+            if message.number == self.number:
+                method(self, message)
+
+        return handle
+
+    return mark
+
+
+class ProcessorProxy(Actor):
+    """Owns one processor process and the channel to it."""
+
+    def __init__(
+        self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str, config: ClusterConfig, is_extra: bool
+    ) -> None:
+        self.number = next(_numbers)
+        self._shell = shell
+        self._starter = starter
+        self._slot = slot
+        self._name = name
+        self._is_extra = is_extra
+        self._is_dismissed = False
+        self._trim_above_bytes = config.trim_memory_threshold_bytes
+        self._pid = 0
+        self._is_ready = False
+        self._is_over = False
+        self._is_waiting_to_write = False
+        ours, self._their_channel = socket.socketpair()
+        ours.setblocking(False)
+        self._channel = Channel(ours, remembers_blocks=True)
+        self._progress_page = new_progress_page()
+        self._progress = Progress(self._progress_page)
+
+    def on_start(self) -> None:
+        self._shell.watch(self._channel.descriptor, self._read)
+        self._starter.send(
+            StartProcess(self.number, self.actor_ref, self._their_channel.detach(), self._progress_page, self._is_extra)
+        )
+        self._slot.send(ProcessorComing(self.number, self._is_extra))
+        self.schedule(READY_SECONDS, _ReadyDue())
+
+    # From the process
+
+    def _read(self) -> None:
+        try:
+            self._take(self._channel.receive())
+        except (ChannelClosedError, ProtocolError) as error:
+            # It is dying, or of no use any more. That it died is reported separately.
+            logger.debug("the channel of %s is closed: %s", self._name, error)
+            self._shell.unwatch(self._channel.descriptor)
+            self._starter.send(KillProcess(self.number))
+
+    def _take(self, messages: Iterable[ChannelMessage]) -> None:
+        for header, frames in messages:
+            for batch in decode(PROCESSOR_TO_AGENT, header, frames):
+                self._readers[type(batch)](self, batch)
+
+    def _finished(self, results: RunResults) -> None:
+        self._slot.send(TasksFinished(self.number, results))
+
+    def _ready(self, _batch: ProcessorsReady) -> None:
+        if not self._is_ready:
+            self._is_ready = True
+            logger.info("worker %s: processor %d started", self._name, self._pid)
+            self._slot.send(ProcessorUp(self.number, self.actor_ref, self._progress, self._is_extra))
+        elif self._is_dismissed:
+            self._is_dismissed = False
+            self._slot.send(ProcessorStays(self.number))
+
+    def _suspended(self, batch: TasksSuspended) -> None:
+        for item in batch:
+            timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
+            self._slot.send(TaskWaits(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
+
+    def _asks(self, batch: ResumeRequests) -> None:
+        for item in batch:
+            self._slot.send(TaskAsks(self.number, item.number))
+
+    def _goes_on(self, batch: TasksResumed) -> None:
+        for item in batch:
+            self._slot.send(TaskGoesOn(self.number, item.number))
+
+    _readers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        RunResults: _finished,
+        ProcessorsReady: _ready,
+        TasksSuspended: _suspended,
+        ResumeRequests: _asks,
+        TasksResumed: _goes_on,
+    }
+
+    # From the slot
+
+    @_handles_own(HandTasks)
+    def _hand_tasks(self, hand: HandTasks) -> None:
+        self._send(hand.tasks)
+
+    @_handles_own(HandObject)
+    def _hand_object(self, hand: HandObject) -> None:
+        stored = hand.stored
+        if stored.block is None:
+            self._send([ObjectResponse(stored.object_id, 1, stored.frames)])
+            return
+        placeholders = [b""] * len(stored.block.sizes)  # only their number is in the header
+        for header, _ in encode(AGENT_TO_PROCESSOR, [ObjectResponse(stored.object_id, 1, placeholders)]):
+            self._sent(lambda header=header, block=stored.block: self._channel.send_block(header, block))
+
+    @_handles_own(DropObjects)
+    def _drop_objects(self, drop: DropObjects) -> None:
+        self._send([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in drop.object_ids])
+
+    @_handles_own(CleanProcessor)
+    def _clean(self, _clean: CleanProcessor) -> None:
+        self._send([CollectGarbage(self._trim_above_bytes)])
+
+    @_handles_own(ResumeProcessor)
+    def _resume(self, resume: ResumeProcessor) -> None:
+        self._send([ResumeTask(resume.task)])
+
+    @_handles_own(DismissProcessor)
+    def _dismiss(self, _dismiss: DismissProcessor) -> None:
+        self._is_dismissed = True
+        self._send([EndProcessor("it had nothing to do for some time")])
+
+    @_handles_own(InterruptProcessor)
+    def _interrupt(self, _interrupt: InterruptProcessor) -> None:
+        self._starter.send(InterruptProcess(self.number))
+
+    @_handles_own(PauseProcessor)
+    def _pause(self, pause: PauseProcessor) -> None:
+        self._starter.send(PauseProcess(self.number, pause.is_stopped))
+
+    @_handles_own(KillProcessor)
+    def _kill(self, kill: KillProcessor) -> None:
+        logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
+        self._starter.send(KillProcess(self.number))
+
+    def _send(self, items: Any) -> None:
+        for header, frames in encode(AGENT_TO_PROCESSOR, items):
+            self._sent(lambda header=header, frames=frames: self._channel.send(header, frames))
+
+    def _sent(self, send: Any) -> None:
+        try:
+            if send() or self._is_waiting_to_write:
+                return
+        except ChannelClosedError:
+            return  # reading finds that too, after the last results
+        self._is_waiting_to_write = True
+        self._shell.watch_writable(self._channel.descriptor, self._flush)
+
+    def _flush(self) -> None:
+        try:
+            is_done = self._channel.flush()
+        except ChannelClosedError:
+            is_done = True
+        if is_done:
+            self._is_waiting_to_write = False
+            self._shell.unwatch_writable(self._channel.descriptor)
+
+    # The end
+
+    @_handles_own(ProcessStarted)
+    def _started(self, started: ProcessStarted) -> None:
+        self._pid = started.pid
+
+    @handles(_ReadyDue)
+    def _ready_due(self, _due: _ReadyDue) -> None:
+        if not self._is_ready:
+            raise ProcessorNotStartedError(f"processor {self._pid} was not ready after {READY_SECONDS:g} s")
+
+    @_handles_own(ProcessEnded)
+    def _ended(self, ended: ProcessEnded) -> None:
+        how = how_it_ended(ended.exit_code)
+        level = logging.DEBUG if self._is_dismissed and not ended.exit_code else logging.WARNING
+        logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
+        self._over(self._progress.executing, f"died: process {self._pid}, {how}")
+        if not self._is_ready:
+            raise ProcessorNotStartedError(
+                f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
+            )
+        self.stop_now()
+
+    def _over(self, executing: int, reason: str) -> None:
+        """Tell the slot, after all that the process has written."""
+        if self._is_over:
+            return
+        self._is_over = True
+        with contextlib.suppress(ChannelClosedError, ProtocolError):
+            while messages := self._channel.receive():
+                self._take(messages)
+        if self._is_ready:
+            self._slot.send(ProcessorDown(self.number, executing, reason))
+        else:
+            self._slot.send(ProcessorNotComing(self.number))
+
+    def on_stop(self) -> None:
+        self._starter.send(KillProcess(self.number))
+        self._over(0, "was ended")  # by us: no task is to blame
+        self._shell.unwatch(self._channel.descriptor)
+        self._channel.close()
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()
+
+
+def how_it_ended(exit_code: int) -> str:
+    """Return the exit code, or the signal by its name, as a part of a sentence."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"signal {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"signal {-exit_code}"

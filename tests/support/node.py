@@ -1,0 +1,113 @@
+"""The slots and processors of a node, real ones, between recorders: without an agent, a link and a scheduler."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import psutil
+
+from scaler.actors.kit import ActorRef
+from scaler.config import ClusterConfig
+from scaler.ids import IdSource, ObjectId, TaskId, content_id
+from scaler.process.shell import Shell
+from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult, RunResults, RunTask, RunTasks
+from scaler.worker.crew import Work
+from scaler.worker.messages import NeedObject, ObjectFound, StoredObject
+from scaler.worker.processor_pool import Pool
+from scaler.worker.slot import Slot
+from tests.support.processes import alive
+from tests.support.recorder import Recorder
+
+NEST_ID = b"n" * 16
+
+
+class Node:
+    """Slots and their processors in this process's own shell, between recorders; it is its own `Edge`."""
+
+    def __init__(self, n_workers: int = 1) -> None:
+        self.shell = Shell("builtin")
+        self.link, self.objects = Recorder(), Recorder()
+        dispatcher = self.shell.dispatcher
+        link, objects = dispatcher.spawn(self.link), dispatcher.spawn(self.objects)
+        names = tuple(f"w{index}" for index in range(n_workers))
+        self.asked_for = Recorder()
+        asked = dispatcher.spawn(self.asked_for)
+        self.slots: tuple[ActorRef, ...] = tuple(
+            dispatcher.spawn(Slot(name, index, link, objects, asked)) for index, name in enumerate(names)
+        )
+        config = ClusterConfig("tcp://127.0.0.1:1", n_workers)
+        self.pool = dispatcher.spawn(Pool(self.shell, config, names, self.slots, NEST_ID))
+        self.stored: dict[ObjectId, StoredObject] = {}
+        self.results: list[RunResult] = []
+        self._condition: Callable[[], Any] = lambda: True
+        self._deadline = 0.0
+        self._new_id = IdSource()
+
+    def receive(self) -> bool:
+        for need in self.objects.take(NeedObject):
+            need.slot.send(ObjectFound(self.stored[need.object_id]))
+        for results in self.link.take(RunResults):
+            self.results += results
+        if self._condition() or time.monotonic() > self._deadline:
+            self.shell.loop.stop()
+        return False
+
+    def flush(self) -> bool:
+        return False
+
+    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> None:
+        """Run the shell until `condition`."""
+        self._condition, self._deadline = condition, time.monotonic() + seconds
+        self.shell._edge = self
+        ticker = self.shell.loop.call_later(0, self._tick)
+        self.shell.loop.run_forever()
+        ticker.cancel()
+        assert condition(), f"not within {seconds} s; results: {self.results}"
+
+    def _tick(self) -> None:
+        """Conditions about processes change without a message."""
+        self.shell.turn()
+        if self.shell.loop.is_running():
+            self.shell.loop.call_later(0.02, self._tick)
+
+    def task(self, function: Callable[..., Any], worker: int = 0) -> RunTask:
+        frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)]
+        function_id = content_id(frames)
+        self.stored[function_id] = StoredObject(function_id, frames, None)
+        return RunTask(TaskId(self._new_id()), worker, 1, function_id, b"", b"")
+
+    def run(self, *tasks: RunTask) -> None:
+        for task in tasks:
+            self.slots[task.worker].send(RunTasks([task]))
+
+    def slot(self, worker: int = 0) -> Slot:
+        return cast("Slot", self.slots[worker]._actor)
+
+    def active(self) -> Work | None:
+        """The processor of the first worker that gets its tasks."""
+        return self.slot()._crew.active
+
+    def until_executing(self) -> Work:
+        """Run until the first worker's processor executes the first task that it got."""
+        self.until(lambda: (work := self.active()) is not None and work.progress.executing == 1)
+        work = self.active()
+        assert work is not None
+        return work
+
+    def statuses(self) -> list[TaskStatus]:
+        return [TaskStatus(result.status) for result in self.results]
+
+    def processes(self) -> list[int]:
+        """The processors, without their nursery."""
+        return [each.pid for child in psutil.Process().children() for each in child.children() if alive(each.pid)]
+
+    def close(self) -> None:
+        started = [each.pid for each in psutil.Process().children(recursive=True)]
+        self.shell.dispatcher.end(self.pool)
+        self.shell.dispatcher.close()
+        self.shell.loop.close()
+        assert [pid for pid in started if alive(pid)] == []

@@ -1,0 +1,168 @@
+"""ProcessorProxy, with real processes: their deaths, cancels, and what is handed to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.ids import TaskId, content_id
+from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.shared_memory import SharedBlock
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunCancel, RunCancels, RunTask, RunTasks
+from scaler.worker.messages import StoredObject
+from scaler.worker.processor_proxy import how_it_ended
+from scaler.worker.stopping import GRACE_SECONDS
+from tests.support.node import Node
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    node = Node()
+    yield node
+    node.close()
+
+
+def sleep_for_ever() -> None:
+    while True:
+        time.sleep(100)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def die_by_signal() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@pytest.mark.parametrize(
+    ("die", "how"),
+    [
+        (lambda: os._exit(3), b"exit code 3"),
+        (die_by_signal, b"signal SIGSEGV"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), b"signal SIGKILL"),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), b"signal SIGTERM"),
+        (lambda: os.closerange(3, 256) or time.sleep(100), b"signal SIGKILL"),
+    ],
+    ids=["exit", "segfault", "kill", "terminate", "closes all descriptors"],
+)
+def test_death_is_told_at_once_and_a_new_processor_goes_on(node: Node, die: Callable[[], None], how: bytes) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    pid = node.processes()[0]
+    started = time.monotonic()
+    node.run(node.task(die), node.task(int))
+    node.until(lambda: len(node.results) == 3)
+    assert node.statuses()[1:] == [TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS]
+    text = node.results[1].payload
+    assert how in text
+    assert str(pid).encode() in text
+    assert b"w0" in text
+    assert time.monotonic() - started < 5
+
+
+def test_results_before_the_death_count(node: Node) -> None:
+    quick = [node.task(int) for _ in range(50)]
+    node.run(*quick)
+    node.until(lambda: len(node.results) == 50)
+    last = node.task(lambda: os._exit(1))
+    more = [node.task(int) for _ in range(50)]
+    node.slots[0].send(RunTasks([*more, last, *(node.task(int) for _ in range(3))]))
+    node.until(lambda: len(node.results) == 104)
+    by_id = {result.task_id: result.status for result in node.results}
+    assert len(by_id) == 104
+    assert by_id.pop(last.task_id) == TaskStatus.PROCESSOR_DIED
+    assert set(by_id.values()) == {TaskStatus.SUCCESS}
+
+
+def resist() -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(100)
+
+
+def compute_in_c() -> None:
+    sum(range(10**12))
+
+
+@pytest.mark.parametrize(
+    ("task", "survives"),
+    [(sleep_for_ever, True), (spin, True), (resist, False), (compute_in_c, False)],
+    ids=["sleeps", "spins", "resists", "in C"],
+)
+def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None], survives: bool) -> None:
+    running, waiting = node.task(task), node.task(int)
+    node.run(running, waiting)
+    node.until_executing()
+    processors = node.processes()
+    began = time.monotonic()
+    node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.until(lambda: len(node.results) == 2)
+    assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
+    assert (node.processes() == processors) is survives
+    assert survives or time.monotonic() - began >= GRACE_SECONDS
+
+
+def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
+    running, waiting = node.task(resist), node.task(int)
+    node.run(running, waiting)
+    work = node.until_executing()
+    [pid] = node.processes()
+    node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.until(lambda: work.interrupted and not work.progress.is_interrupt_due)
+    os.kill(pid, signal.SIGKILL)
+    node.until(lambda: len(node.results) == 2)
+    assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
+
+
+def test_a_long_task_gives_back_those_behind_it(node: Node, tmp_path: Path) -> None:
+    """They can be cancelled, though the processor had them already: the long one had looked as short as they."""
+    gate = tmp_path / "gate"
+
+    def wait_for_gate() -> None:
+        while gate.exists():
+            time.sleep(0.001)
+
+    def task() -> RunTask:
+        return node.task(wait_for_gate)
+
+    node.run(task())
+    node.until(lambda: node.results)
+    gate.touch()
+    behind = task()
+    node.slots[0].send(RunTasks([task(), behind, task()]))
+    node.until(lambda: len(list(node.slot()._queue)) == 2)
+    node.slots[0].send(RunCancels([RunCancel(behind.task_id, 0, 1)]))
+    node.until(lambda: len(node.results) == 2)
+    assert node.results[-1].task_id == behind.task_id
+    gate.unlink()
+    node.until(lambda: len(node.results) == 4)
+    assert node.statuses() == [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.SUCCESS, TaskStatus.SUCCESS]
+
+
+def test_large_objects_are_shared(node: Node) -> None:
+    function = function_to_frames(DefaultSerializer(), len)
+    block = SharedBlock.of(function)
+    function_id = content_id(function)
+    node.stored[function_id] = StoredObject(function_id, (), block)
+    node.run(RunTask(TaskId(b"t" * 16), 0, 1, function_id, b"", b""))
+    node.until(lambda: node.results)
+    assert node.statuses() == [TaskStatus.FAILED]  # len() without an argument: it arrived and was called
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "text"),
+    [(0, "exit code 0"), (7, "exit code 7"), (-9, "signal SIGKILL"), (-99, "signal 99")],
+)
+def test_exit_codes_are_named(exit_code: int, text: str) -> None:
+    assert how_it_ended(exit_code) == text

@@ -41,7 +41,6 @@ class ObjectCache(Actor):
         self._slots = slots
         self._stored: dict[ObjectId, StoredObject] = {}
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
-        self.unexpected_responses = 0
 
     @handles(NeedObject)
     def _need(self, need: NeedObject) -> None:
@@ -61,8 +60,8 @@ class ObjectCache(Actor):
         for response in responses:
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
-                self.unexpected_responses += 1
-            elif response.found and response.location:
+                continue  # nobody waits for it any more
+            if response.found and response.location:
                 self._look_there(response, waiting)
             elif response.found and response.frames:
                 self._found(_store(response.object_id, response.frames), waiting)

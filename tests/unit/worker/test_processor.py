@@ -96,6 +96,16 @@ class Driver:
         self.progress.interrupt(number)
         self.process.send_signal(INTERRUPT_SIGNAL)
 
+    def interrupt_until_over(self, number: int) -> None:
+        """Ask again and again until the task is not executed any more, as the agent does."""
+
+        def is_over() -> bool:
+            if self.progress.executing == number:
+                self.interrupt(number)
+            return self.progress.executing != number
+
+        wait_until(is_over, "the task has ended")
+
     def send(self, *items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
             self.channel.send(header, frames)
@@ -387,16 +397,19 @@ def test_finished_result_does_not_wait_for_a_running_task(driver: Driver, blocke
     assert second - first > 0.3
 
 
-def test_withheld_tasks_are_answered_but_not_started(driver: Driver) -> None:
+def wait_for_file(path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(0.001)
+
+
+def test_withheld_tasks_are_answered_but_not_started(driver: Driver, tmp_path: Path) -> None:
     driver.call(lambda: 0)
-    started = driver.function(lambda: time.sleep(0.2))
-    marker = driver.log.with_name("marker")
-    never = driver.function(marker.touch)
-    driver.send(driver.task(started), driver.task(never), driver.task(never))
-    while not driver.progress.executing:
-        pass
-    executing = driver.progress.executing
+    gate, marker = tmp_path / "gate", tmp_path / "marker"
+    started, never = driver.function(wait_for_file), driver.function(marker.touch)
+    driver.send(driver.task(started, str(gate)), driver.task(never), driver.task(never))
+    executing = wait_until(lambda: driver.progress.executing, "the first one is executed")
     driver.progress.withhold(executing, executing + 2)
+    gate.touch()
     results = driver.results(3)
     assert [result.status for result in results] == [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.CANCELED]
     assert not marker.exists()
@@ -434,9 +447,7 @@ def run_a_coroutine() -> None:
 def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver, function: Any) -> None:
     number = driver.start(time.sleep, 60) if function == "sleep" else driver.start(function)
     began = time.monotonic()
-    while driver.progress.executing == number:
-        driver.interrupt(number)
-        time.sleep(0.01)
+    driver.interrupt_until_over(number)
     [result] = driver.results(1)
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
     assert time.monotonic() - began < 20
@@ -550,9 +561,7 @@ def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Pa
         time.sleep(60)
 
     number = driver.start(import_it, str(tmp_path))
-    while driver.progress.executing == number:
-        driver.interrupt(number)
-        time.sleep(0.01)
+    driver.interrupt_until_over(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert value_of(driver.call(lambda: "slow_module" in sys.modules))
 
@@ -577,9 +586,7 @@ def test_a_client_that_is_being_made_is_finished_before_the_interrupt(driver: Dr
 
     number = driver.start(make_one, str(mark))
     wait_until(mark.exists, "its thread is about to start")
-    while driver.progress.executing == number:
-        driver.interrupt(number)
-        time.sleep(0.01)
+    driver.interrupt_until_over(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert value_of(driver.call(lambda: sys.made.identity == Client().identity))  # type: ignore[attr-defined]
 
@@ -603,17 +610,17 @@ def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_pat
     driver.close()
 
 
-def test_progress_says_which_task_is_executed(driver: Driver) -> None:
+def test_progress_says_which_task_is_executed(driver: Driver, tmp_path: Path) -> None:
     driver.call(lambda: 0)
-    driver.send(*(driver.task(driver.function(lambda: time.sleep(0.05))) for _ in range(3)))
-    seen = set()
-    while driver.progress.executing == 0:
-        pass
-    while (now := driver.progress.executing) != 0:
-        seen.add(now)
+    gates = [tmp_path / name for name in "abc"]
+    function = driver.function(wait_for_file)
+    driver.send(*(driver.task(function, str(gate)) for gate in gates))
+    first = wait_until(lambda: driver.progress.executing, "the first one is executed")
+    for number, gate in enumerate(gates, first):
+        wait_until(lambda number=number: driver.progress.executing == number, "the next one is executed")
+        gate.touch()
     driver.results(3)
-    assert len(seen) == 3
-    assert max(seen) - min(seen) == 2
+    wait_until(lambda: not driver.progress.executing, "none is executed")
 
 
 def test_progress_says_when_a_task_began_if_there_is_a_limit(tmp_path: Path, driver: Driver) -> None:
@@ -646,7 +653,7 @@ def test_profile_is_measured_when_it_is_asked_for_and_only_then(driver: Driver) 
     assert 45_000_000 < peak_bytes < 60_000_000
 
 
-def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver) -> None:
+def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_path: Path) -> None:
     def fail() -> None:
         raise ValueError
 
@@ -654,15 +661,22 @@ def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver) -> None
     [failed] = driver.results(1)
     assert "scaler/worker" not in failure_of(failed).traceback
     assert profile_of(failed)[0] < 1_000_000
-    driver.send(dataclasses.replace(driver.task(driver.function(time.sleep), 60), profiling=1))
-    number = wait_until(lambda: driver.progress.executing, "the task is executed")
-    time.sleep(0.1)
-    while driver.progress.executing == number:
-        driver.interrupt(number)
-        time.sleep(0.01)
+    mark = tmp_path / "mark"
+
+    def rest() -> None:
+        time.sleep(0.05)
+        mark.touch()
+        time.sleep(60)
+
+    driver.send(dataclasses.replace(driver.task(driver.function(rest)), profiling=1))
+    wait_until(mark.exists, "the task has run for some time")
+    number = driver.progress.executing
+    driver.interrupt_until_over(number)
     [interrupted] = driver.results(1)
     assert interrupted.status == TaskStatus.CANCELED
-    assert interrupted.payload == b""  # no frame of the task's
+    where = interrupted.payload.decode()
+    assert "in rest" in where
+    assert "scaler/worker" not in where
     assert 50_000 < profile_of(interrupted)[0] < 30_000_000
 
 

@@ -77,8 +77,14 @@ def large_children(client: Client, count: int) -> int:
     return sum(map(len, values.values())) + len(client.submit(bytes, 1_000_000).result())
 
 
-def wait_with_timeout(client: Client, pid_path: str, path: str) -> tuple[str, float]:
-    future = client.submit(wait_for_file, path)
+def begin_and_wait_for_file(begun_path: str, path: str) -> str:
+    Path(begun_path).touch()
+    return wait_for_file(path)
+
+
+def wait_with_timeout(client: Client, pid_path: str, begun_path: str, path: str) -> tuple[str, float]:
+    future = client.submit(begin_and_wait_for_file, begun_path, path)
+    wait_for_file(begun_path)  # at another worker, then: behind this task there is no place before it waits
     Path(pid_path).write_text(str(os.getpid()))
     start = time.monotonic()
     try:
@@ -160,11 +166,12 @@ def test_every_way_to_wait(client: Client, function: Callable[..., int], count: 
 def test_a_wait_that_times_out_does_so_in_time(tmp_path: Path) -> None:
     path = tmp_path / "go"
     with (
-        SchedulerClusterCombo(n_workers=2, hard_processor_suspend=True, logging_level="WARNING") as combo,
+        SchedulerClusterCombo(
+            n_workers=2, per_worker_queue_size=1, hard_processor_suspend=True, logging_level="WARNING"
+        ) as combo,
         Client(combo.get_address()) as client,
     ):
-        client.submit(increment, 1).result(SECONDS)
-        future = client.submit(wait_with_timeout, client, str(tmp_path / "pid"), str(path))
+        future = client.submit(wait_with_timeout, client, str(tmp_path / "pid"), str(tmp_path / "begun"), str(path))
         wait_until_stopped(tmp_path / "pid")
         how, seconds = future.result(SECONDS)
         assert how == "timed out"

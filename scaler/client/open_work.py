@@ -103,8 +103,6 @@ class OpenWork:
         """large results that stayed with the scheduler"""
         self._tries: dict[bytes, int] = {}
         """what was open when an answer could not be read, and how often that was so"""
-        self.late_count = 0
-        """results that nobody waited for any more"""
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
@@ -235,7 +233,7 @@ class OpenWork:
             touched.notify()
 
     def _on_late(self, result: TaskResult) -> None:
-        self.late_count += 1
+        """Nobody waits for it any more."""
         object_id = ObjectId(result.task_id)
         if result.size and object_id not in self._results:
             self._delete([object_id])  # or it would stay there for as long as this client lives

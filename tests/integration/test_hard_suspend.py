@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import time
@@ -89,7 +90,7 @@ def wait_with_timeout(client: Client, pid_path: str, begun_path: str, path: str)
     start = time.monotonic()
     try:
         future.result(timeout=1.5)
-    except TimeoutError:
+    except concurrent.futures.TimeoutError:  # the builtin one since Python 3.11
         return "timed out", time.monotonic() - start
     return "arrived", time.monotonic() - start
 

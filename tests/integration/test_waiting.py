@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 import threading
@@ -102,7 +103,7 @@ def wait_a_little(client: Client) -> str:
     future = client.submit(nap, 2.0)
     try:
         future.result(timeout=0.2)
-    except TimeoutError:
+    except concurrent.futures.TimeoutError:  # the builtin one since Python 3.11
         return "timed out"
     return "arrived"
 

@@ -320,9 +320,7 @@ class Slot(Actor):
         if work.waiting is None:
             return
         task, work.waiting = work.waiting, None
-        # Of one that goes on only to end, its end is the next news. With another scheduler it would be worse than
-        # needless: that may have a run that looks the same, and would take it for the one that goes on.
-        if run_of(task) not in work.unwanted:
+        if run_of(task) not in work.unwanted:  # of one that goes on only to end, its end is the next news
             self._link.send(RunsResumed([RunResumed(task.task_id, task.worker, task.attempt)]))
 
     # Whose turn it is

@@ -3,9 +3,10 @@
 Called by threads of tasks, through the clients that they use; says to the agent when the task that is executed begins
 to wait and when it asks to go on. Of several waits at once the first and the last are said.
 
-The main thread asks before it goes on, so that no more tasks run at once than there are workers. Any other thread just
-goes on: whoever waits for that thread cannot be seen from here, and if it had to wait for a place, so would the one
-who holds the place. For the same reason a task is waiting as long as any thread of it is.
+The main thread asks before it goes on, so that no more tasks run at once than there are workers. Not if it gave up
+before what it waits for was there: that may hold the place, for ever. Any other thread just goes on, too: whoever waits
+for that thread cannot be seen from here, and if it had to wait for a place, so would the one who holds the place. For
+the same reason a task is waiting as long as any thread of it is.
 
 With hard suspension the process is stopped while its main thread waits, if nobody else in it does. Its client asks the
 scheduler for that, when it has nothing more to say (`Voice.rest`), and again whenever the process was continued.
@@ -71,7 +72,6 @@ class Waiting(Surroundings):
         """of the task that is executed"""
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
         self._needs: list[Callable[[], bool]] = []
-        self._main_wait = _MainWait(self)
         self._waits = 0
         """how many waits there were in which the process could be stopped"""
         self._rest: _Rest | None = None
@@ -103,10 +103,11 @@ class Waiting(Surroundings):
             return _OtherWait(self)
         if self._is_main_waiting:
             return _IN_A_WAIT_ALREADY
+        rest = None
         if self._is_hard and voice is not None and is_over is not None:
             self._waits += 1
-            return _MainWait(self, _Rest(self._waits, voice, is_over, seconds))
-        return self._main_wait
+            rest = _Rest(self._waits, voice, is_over, seconds)
+        return _MainWait(self, is_over, rest)
 
     def expect(self) -> Callable[[], None]:
         with self._lock:
@@ -168,9 +169,12 @@ class Waiting(Surroundings):
         if not number or self._catch_up() != number:
             return
         self._expecting -= 1
+        self._go_on_unless_waiting()
+
+    def _go_on_unless_waiting(self) -> None:
         if self._is_told and not (self._expecting or self._is_main_waiting or self._is_asking):
             self._is_told = False
-            self._say([TaskResumed(number)])
+            self._say([TaskResumed(self._number)])
 
     def begin_main_wait(self, rest: _Rest | None) -> None:
         with self._lock:
@@ -190,13 +194,16 @@ class Waiting(Surroundings):
         if rest is not None:
             rest.voice.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
 
-    def end_main_wait(self) -> None:
+    def end_main_wait(self, is_given_up: bool) -> None:
         rest, self._rest = self._rest, None
         if rest is not None:
             rest.voice.rest(0, bool)
         with self._lock:
             number = self._catch_up()
             self._is_main_waiting = False
+            if is_given_up:
+                self._go_on_unless_waiting()
+                return
             if not self._is_told or self._expecting:
                 return  # another thread of it waits: it has no place anyway
             self._is_asking = True
@@ -229,15 +236,16 @@ class _Rest(NamedTuple):
 class _MainWait(AbstractContextManager[None]):
     """A wait of the main thread."""
 
-    def __init__(self, waiting: Waiting, rest: _Rest | None = None) -> None:
+    def __init__(self, waiting: Waiting, is_over: Callable[[], bool] | None, rest: _Rest | None) -> None:
         self._waiting = waiting
+        self._is_over = is_over
         self._rest = rest
 
     def __enter__(self) -> None:
         self._waiting.begin_main_wait(self._rest)
 
     def __exit__(self, *_error: object) -> None:
-        self._waiting.end_main_wait()
+        self._waiting.end_main_wait(is_given_up=self._is_over is not None and not self._is_over())
 
 
 class _OtherWait(AbstractContextManager[None]):

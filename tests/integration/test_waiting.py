@@ -195,8 +195,29 @@ def test_exceptions_of_children(client: Client) -> None:
     assert client.submit(exceptions_of_children, client).result(SECONDS) == ["ZeroDivisionError", "NoneType"]
 
 
+def give_up(client: Client) -> int:
+    child = client.submit(nap, 1000)
+    with pytest.raises(concurrent.futures.TimeoutError):  # the builtin one since Python 3.11
+        child.result(timeout=0.5)
+    assert not child.done()
+    child.cancel()
+    return int(client.submit(increment, 1).result())
+
+
 def test_a_wait_that_times_out(client: Client) -> None:
     assert client.submit(wait_a_little, client).result(SECONDS) == "timed out"
+
+
+@pytest.mark.parametrize("is_hard", [False, True], ids=["soft", "hard"])
+def test_a_parent_gives_up_on_a_child_that_has_its_place_and_never_ends(is_hard: bool) -> None:
+    with (
+        SchedulerClusterCombo(
+            n_workers=1, per_worker_queue_size=1, hard_processor_suspend=is_hard, logging_level="WARNING"
+        ) as combo,
+        Client(combo.get_address()) as client,
+    ):
+        assert client.submit(give_up, client).result(SECONDS) == 2
+        assert client.submit(increment, 1).result(SECONDS) == 2
 
 
 def test_a_large_result_of_a_child(client: Client) -> None:

@@ -111,6 +111,23 @@ def test_an_interrupted_wait_asks_too(bench: Bench) -> None:
     assert bench.asked == [1]
 
 
+def test_a_wait_that_is_given_up_does_not_ask_for_the_place_of_what_it_waited_for(bench: Bench) -> None:
+    with bench.waiting.wait(None, lambda: False, 1.0):
+        bench.take()
+    assert bench.take() == [TaskResumed(1)]
+    assert bench.asked == []
+    end = bench.waiting.expect()
+    bench.take()
+    with bench.waiting.wait(None, lambda: False, 1.0):
+        pass
+    assert bench.take() == []  # another thread waits
+    end()
+    assert bench.take() == [TaskResumed(1)]
+    with bench.waiting.wait(None, lambda: True, 1.0):
+        pass
+    assert bench.asked == [1]
+
+
 def test_what_is_left_of_an_older_task_means_nothing(bench: Bench) -> None:
     end = bench.waiting.expect()
     bench.take()

@@ -243,12 +243,14 @@ class Link:
         if not self._closed_because:
             bug = "the link to the scheduler failed, see the log; this is a bug"
             self._closed_because = self._conversation.ended_because or bug
-        self._obey()
-        self._work.give_up(self._ending or self._disconnected, self._disconnected, tell=False)
-        self._work.forget_everything()
-        self._inbox.end()
-        self.callbacks.close()
-        self._conversation.end()
+        try:
+            self._obey()
+        finally:  # whatever that raises, no future is left without an end
+            self._work.give_up(self._ending or self._disconnected, self._disconnected, tell=False)
+            self._work.forget_everything()
+            self._inbox.end()
+            self.callbacks.close()
+            self._conversation.end()
 
     def _listen(self) -> None:
         """Handle what the scheduler has said; if that is nothing, wait until there is something to do."""

@@ -120,6 +120,22 @@ class TestThread:
                 with pytest.raises(DisconnectedError, match="bug"):
                     future.result(10)
 
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_bug_at_the_end_of_the_thread_leaves_nobody_waiting(self, new_client: Callable[..., Client]) -> None:
+        def fail() -> None:
+            raise RuntimeError("a bug")
+
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task, 1)
+            link = client._link
+            with link._turn:  # both are there when the thread looks
+                link._inbox.put(fail)
+                link._inbox.put(fail)
+            with pytest.raises(DisconnectedError, match="bug"):
+                future.result(10)
+
     def test_heartbeats_and_goodbye(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address)

@@ -162,6 +162,16 @@ def size_of(frames: Frames) -> int:
 # A function travels with the serializer that its arguments and its result need.
 
 
+def exception_from_parts(
+    kind: type[BaseException], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> BaseException:
+    """Return an exception without its constructor, which may want other arguments than those it has."""
+    error = kind.__new__(kind, *arguments)
+    BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
+    error.__dict__.update(attributes)
+    return error
+
+
 def function_to_frames(serializer: Serializer, function: Callable[..., Any]) -> list[Buffer]:
     """Serialise `function` and the serializer: the frames of a function object.
 

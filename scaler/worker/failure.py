@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import cloudpickle
 
+from scaler.serialization import exception_from_parts
 from scaler.wire.codec import TaskFailure
 
 T = TypeVar("T")
@@ -86,11 +87,33 @@ def _frames(error: BaseException) -> str:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """Return the pickled exception; empty if it is too large or cannot be read again, which is tried here: an exception
-    with arguments of its own often cannot.
+    """Return the pickled exception; empty if it is too large or cannot be read again, which is tried here.
+
+    One whose constructor takes other arguments than it hands on to `Exception` is put together without it.
     """
     data: bytes = cloudpickle.dumps(error, protocol=5)
-    return data if len(data) <= EXCEPTION_BYTES and type(pickle.loads(data)) is type(error) else b""
+    if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
+        data = cloudpickle.dumps(_Parts(error), protocol=5)
+        if not _can_be_read(data, type(error)):
+            return b""
+    return data if len(data) <= EXCEPTION_BYTES else b""
+
+
+def _can_be_read(data: bytes, kind: type[BaseException]) -> bool:
+    try:
+        return type(pickle.loads(data)) is kind
+    except Exception:  # noqa: BLE001 - it runs the class's code
+        return False
+
+
+class _Parts:
+    """Pickled as an exception: by its class, its arguments and its attributes."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[object, ...]]:
+        return exception_from_parts, (type(self._error), self._error.args, self._error.__dict__)
 
 
 def _user_frames(error: BaseException) -> TracebackType | None:

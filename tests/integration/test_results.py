@@ -159,6 +159,23 @@ def test_results_and_arguments_that_cannot_be_pickled_fail_only_their_task(clien
     assert client.submit(add, 1, 1).result(30) == 2
 
 
+class RefusedError(Exception):
+    def __init__(self, code: int, *, reason: str) -> None:
+        super().__init__(f"{code}: {reason}")
+        self.code = code
+
+
+def refuse(code: int) -> None:
+    raise RefusedError(code, reason="not today")
+
+
+def test_an_exception_with_a_constructor_of_its_own_keeps_its_type_and_attributes(client: Client) -> None:
+    with pytest.raises(RefusedError, match="403: not today") as caught:
+        client.submit(refuse, 403).result(30)
+    assert caught.value.code == 403
+    assert "in refuse" in str(caught.value.__cause__)
+
+
 def test_an_exception_that_cannot_be_pickled_arrives_as_text(client: Client) -> None:
     def fail_badly() -> None:
         class OddError(Exception):

@@ -23,6 +23,7 @@ from scaler.serialization import (
     DefaultSerializer,
     Serializer,
     argument_block,
+    exception_from_parts,
     from_frames,
     function_from_frames,
     function_to_frames,
@@ -329,3 +330,16 @@ class TestPutResults:
             put_results(block, lambda _position: (VALUE, b""))
         except ValueError:
             return
+
+
+class CodeError(OSError):
+    def __init__(self, code: int) -> None:
+        super().__init__(code, "that code", "a file")
+        self.code = code
+
+
+@pytest.mark.parametrize("error", [ValueError("one", 2), KeyError("x"), CodeError(2)], ids=repr)
+def test_an_exception_is_put_together_from_its_parts(error: BaseException) -> None:
+    copy = exception_from_parts(type(error), error.args, error.__dict__)
+    assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
+    assert str(error.args[0]) in str(copy)

@@ -227,6 +227,17 @@ def raise_unpicklable() -> None:
 
 
 def raise_unreadable() -> None:
+    class UnreadableError(Exception):
+        def __new__(cls, one: int, two: int) -> Any:
+            return super().__new__(cls, one, two)
+
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(one + two)
+
+    raise UnreadableError(1, 2)
+
+
+def raise_with_arguments_of_its_own() -> None:
     class NeedsTwoError(Exception):
         def __init__(self, one: int, two: int) -> None:
             super().__init__("needs two")
@@ -285,7 +296,8 @@ def raise_memory_error() -> None:
     ("function", "type_name", "travels"),
     [
         (raise_unpicklable, "UnpicklableError", False),
-        (raise_unreadable, "NeedsTwoError", False),
+        (raise_with_arguments_of_its_own, "NeedsTwoError", True),
+        (raise_unreadable, "UnreadableError", False),
         (raise_with_bad_text, "BadError", True),
         (raise_with_surrogates, "ValueError", True),
         (raise_with_endless_text, "ValueError", False),

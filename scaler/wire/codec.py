@@ -213,9 +213,9 @@ class _ItemCodec:
         write = builder._set  # noqa: SLF001 - see the module's docstring
         write("count", len(items))
         for get, name, _, column, has_frames in self._fields:
-            values = list(map(get, items))
-            if not any(values):
+            if not any(map(get, items)):
                 continue
+            values = list(map(get, items))
             if has_frames:
                 for value in values:
                     frames.extend(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,13 +16,6 @@ from tests.support.node import Node
 from tests.support.processes import alive
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    node = Node()
-    yield node
-    node.close()
 
 
 def sleep_for_ever() -> None:

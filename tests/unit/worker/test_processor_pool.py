@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,13 +14,6 @@ from tests.support.node import Node
 from tests.support.processes import alive
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    node = Node()
-    yield node
-    node.close()
 
 
 def test_tasks_run_in_processes_of_their_own(node: Node) -> None:

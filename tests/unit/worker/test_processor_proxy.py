@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,6 @@ from scaler.worker.stopping import GRACE_SECONDS
 from tests.support.node import Node
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    node = Node()
-    yield node
-    node.close()
 
 
 def sleep_for_ever() -> None:

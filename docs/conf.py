@@ -2,12 +2,13 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
-_VERSION = re.search(r'^__version__ = "(.+)"$', (_ROOT / "scaler" / "__init__.py").read_text(), re.MULTILINE)
+_VERSION = re.search(r'^__version__ = "(.+)"$', (_ROOT / "scaler" / "version.py").read_text(), re.MULTILINE)
 
 project = "Scaler"
 author = "the Scaler authors"
 copyright = author
-release = _VERSION.group(1) if _VERSION else "unknown"
+assert _VERSION is not None, "scaler/version.py has no version"
+release = _VERSION.group(1)
 
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]

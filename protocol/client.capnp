@@ -50,7 +50,7 @@ struct ClientHello {
   pythonVersion @3 :List(Text);        # "3.11.7", or what else it is written in
   cloudpickleVersion @4 :List(Text);   # version of the library that pickles its functions; empty if it does not pickle
   clientId @5 :Data;                   # id column: random and secret; the same on the next connection means the same client
-  nestId @6 :Data;                     # id column: of a client inside a task, the nestId of the agent that runs it; else zero
+  agentToken @6 :Data;                     # id column: of a client inside a task, the agentToken of the agent that runs it; else zero
   processor @7 :Data;                  # UInt32 column: of a client inside a task: the number of its processor; see README.md
 }
 

@@ -30,9 +30,9 @@ struct ProcessorToAgent {
     union {
       processorReady @0 :ProcessorReady;
       runResult @1 :Worker.RunResult;
-      taskSuspended @2 :TaskSuspended;
+      taskBlocked @2 :TaskBlocked;
       resumeRequest @3 :ResumeRequest;
-      taskResumed @4 :TaskResumed;
+      taskUnblocked @4 :TaskUnblocked;
     }
   }
 }
@@ -43,7 +43,7 @@ struct CollectGarbage {
   trimAboveBytes @1 :Data;             # UInt64 column: a processor with no more resident memory than this keeps it
 }
 
-struct TaskSuspended {
+struct TaskBlocked {
   # The task waits for others: the agent may run other tasks of the worker meanwhile, in other processors.
   count @0 :UInt32;          # number of items
   number @1 :Data;           # UInt32 column: of the task, counted from 1 in the order in which they were handed to this processor
@@ -58,7 +58,7 @@ struct ResumeRequest {
   number @1 :Data;           # UInt32 column: of the task
 }
 
-struct TaskResumed {
+struct TaskUnblocked {
   # No thread of the task waits any more, and it has not waited for permission.
   count @0 :UInt32;          # number of items
   number @1 :Data;           # UInt32 column: of the task

@@ -18,9 +18,9 @@ struct AgentToScheduler {
       disconnectRequest @4 :DisconnectRequest;
       objectKept @5 :ObjectKept;
       processorGone @6 :ProcessorGone;
-      balanceResponse @7 :BalanceResponse;
-      runSuspended @8 :RunSuspended;
-      runResumed @9 :RunResumed;
+      recallResponse @7 :RecallResponse;
+      runBlocked @8 :RunBlocked;
+      runUnblocked @9 :RunUnblocked;
     }
   }
 }
@@ -40,7 +40,7 @@ struct SchedulerToAgent {
       resultsReceived @6 :ResultsReceived;
       workerHeartbeatEcho @7 :WorkerHeartbeatEcho;
       disconnectResponse @8 :DisconnectResponse;
-      balanceRequest @9 :BalanceRequest;
+      recallRequest @9 :RecallRequest;
       processorNews @10 :ProcessorNews;
     }
   }
@@ -53,10 +53,10 @@ struct WorkerHello {
   packageVersion @2 :List(Text);       # version of its package
   pythonVersion @3 :List(Text);        # "3.11.7", or what else it is written in
   cloudpickleVersion @4 :List(Text);   # version of the library that pickles functions; empty if it does not pickle
-  nodeId @5 :Data;                     # id column: random and secret; the same on the next connection means the same agent
+  agentId @5 :Data;                     # id column: random and secret; the same on the next connection means the same agent
   workerNames @6 :List(Text);          # names of the workers, separated by commas
   held @7 :List(Data);                 # tasks the agent still has: 16 bytes id, UInt32 attempt, UInt16 worker, little-endian, each
-  nestId @8 :Data;                     # id column: random; clients inside the agent's tasks show it to say where they are
+  agentToken @8 :Data;                     # id column: random; clients inside the agent's tasks show it to say where they are
 }
 
 struct RunTask {
@@ -81,7 +81,7 @@ struct RunCancel {
   attempt @3 :Data;           # UInt32 column: the attempt that is meant
 }
 
-struct BalanceRequest {
+struct RecallRequest {
   # Other workers are idle: give back the task if it waits in the worker's queue. One that was handed to a processor stays.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
@@ -89,7 +89,7 @@ struct BalanceRequest {
   attempt @3 :Data;           # UInt32 column: the attempt that is meant
 }
 
-struct BalanceResponse {
+struct RecallResponse {
   # The task never started and will not: it is the scheduler's again, and has no RunResult. What stays is not answered.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
@@ -116,16 +116,16 @@ struct ObjectKept {
   objectId @1 :Data;   # id column: the objects
 }
 
-struct RunSuspended {
+struct RunBlocked {
   # The task waits for others, its children most likely, and gives up its place at the worker. Said again on a new
-  # connection, as long as it waits. Its end needs no RunResumed.
+  # connection, as long as it waits. Its end needs no RunUnblocked.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks
   worker @2 :Data;            # UInt16 column: the worker
   attempt @3 :Data;           # UInt32 column: as in RunTask
 }
 
-struct RunResumed {
+struct RunUnblocked {
   # The task goes on and takes its place again.
   count @0 :UInt32;           # number of items
   taskId @1 :Data;            # id column: the tasks

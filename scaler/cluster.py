@@ -252,6 +252,7 @@ class Cluster(_ChildProcess):
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        engine: str = "processes",
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")
@@ -320,6 +321,7 @@ class SchedulerClusterCombo:
         logging_level: the least level that is logged.
         logging_config_file: a file in the format of `logging.config.fileConfig`, instead of the two before.
         crash_limit: how often a task may be running when its process dies before it fails.
+        engine: what runs the tasks: the name of an engine that is installed, or `NAME://...`.
 
     Raises:
         ConfigError: if an argument has a bad value.
@@ -351,6 +353,7 @@ class SchedulerClusterCombo:
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         crash_limit: int = 3,
+        engine: str = "processes",
     ) -> None:
         arguments = locals()
         listens_at = "tcp://127.0.0.1:*" if address is None else address

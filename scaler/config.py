@@ -179,6 +179,8 @@ class ClusterConfig(Settings):
     """what a processor did not use for so long is forgotten there"""
     trim_memory_threshold_bytes: int = 1073741824
     """a process with more memory than this gives back what it does not use"""
+    engine: str = "processes"
+    """what runs the tasks: the name of an entry point in the group `scaler.engines`"""
     hard_processor_suspend: bool = False
     """whether the process of a task that waits for others is stopped meanwhile"""
     event_loop: str = "builtin"

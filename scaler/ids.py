@@ -17,7 +17,7 @@ ObjectId = NewType("ObjectId", bytes)
 """An object that is stored: an argument, a function, a large result."""
 GraphId = NewType("GraphId", bytes)
 ClientId = NewType("ClientId", bytes)
-NodeId = NewType("NodeId", bytes)
+AgentId = NewType("AgentId", bytes)
 """A cluster process."""
 SchedulerId = NewType("SchedulerId", bytes)
 """One run of a scheduler; the next one at the same address has another id."""

@@ -26,6 +26,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+INLINE_FRAMES_BYTES = 64 * 1024
+"""The most bytes of frames that go from one process of a node to another through a stream, and not in a block."""
 SHARE_LEAST_BYTES = 1 << 20
 """Below that, sending takes no longer than all that sharing needs."""
 OPEN_BLOCKS_MOST = 128

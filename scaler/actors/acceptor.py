@@ -96,8 +96,8 @@ class Acceptor(Actor):
             return
         session = self._directory.sessions.get(key)
         if session is None or session.is_stopped():
-            agent = self._directory.nests.get(hello.nest_id)
-            if hello.nest_id != NO_ID and (agent is None or agent.is_stopped()):
+            agent = self._directory.agents_by_token.get(hello.agent_token)
+            if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
                 reason = "the agent that runs your task is not connected"
                 self._outbox.put_to_stranger(arrived.connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
                 return
@@ -128,7 +128,7 @@ class Acceptor(Actor):
     @handles(AgentArrived)
     def _agent_arrived(self, arrived: AgentArrived) -> None:
         hello = arrived.hello
-        key = ("cluster", hello.node_id)
+        key = ("cluster", hello.agent_id)
         if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, key):
             return
         names = tuple(hello.worker_names.split(","))
@@ -156,8 +156,8 @@ class Acceptor(Actor):
             self._reply(arrived.connection)
             session.send(Resumed(arrived.connection, held))
         self._bind(arrived.connection, key, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
-        if hello.nest_id != NO_ID:
-            self._directory.nests[hello.nest_id] = session
+        if hello.agent_token != NO_ID:
+            self._directory.agents_by_token[hello.agent_token] = session
 
     def _services(self) -> Services:
         return Services(self.actor_ref, self._balancer, self._object_store, self._outbox)
@@ -233,8 +233,10 @@ class Acceptor(Actor):
         for key in [key for key, known in directory.sessions.items() if known is session]:
             del directory.sessions[key]
             directory.pythons.pop(key, None)
-        for nest_id in [nest_id for nest_id, known in directory.nests.items() if known is session]:
-            del directory.nests[nest_id]
+        for agent_token in [
+            agent_token for agent_token, known in directory.agents_by_token.items() if known is session
+        ]:
+            del directory.agents_by_token[agent_token]
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:

@@ -19,8 +19,8 @@ from scaler.actors.messages import (
     DeleteCopy,
     EndNested,
     FetchObject,
+    HostLeft,
     NestedArrived,
-    NodeLeft,
     Resumed,
     StopAgent,
     StopWorker,
@@ -32,15 +32,15 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequests, ObjectsKept
 from scaler.wire.messages.worker import (
     HELD_RUN,
-    BalanceResponses,
     DisconnectRequests,
     DisconnectResponse,
     ProcessorsGone,
     ProcessorsNews,
+    RecallResponses,
     RunCancel,
     RunResults,
-    RunsResumed,
-    RunsSuspended,
+    RunsBlocked,
+    RunsUnblocked,
     WorkerHeartbeatEcho,
     WorkerHeartbeats,
 )
@@ -91,7 +91,7 @@ class AgentSession(Session):
                     outbox=self._outbox,
                     balancer=self._services.balancer,
                     queue_size=self._queue_size,
-                    node=self.actor_ref,
+                    host=self.actor_ref,
                 )
             )
             for index, name in enumerate(self._worker_names)
@@ -99,7 +99,7 @@ class AgentSession(Session):
 
     # From the agent
 
-    @handles(RunResults, BalanceResponses, RunsSuspended, RunsResumed)
+    @handles(RunResults, RecallResponses, RunsBlocked, RunsUnblocked)
     def _news_of_runs(self, news: Batch[Any]) -> None:
         by_worker: dict[int, Batch[Any]] = {}
         for item in news:
@@ -196,7 +196,7 @@ class AgentSession(Session):
 
     def _leave(self) -> None:
         self._stop_workers(was_lost=False)
-        self._services.object_store.send(NodeLeft(self.actor_ref))
+        self._services.object_store.send(HostLeft(self.actor_ref))
         for sessions in self._nested.values():
             for session in sessions:
                 session.send(EndNested())

@@ -30,11 +30,11 @@ from scaler.actors.messages import (
     PlaceReadyTasks,
     PlacesFreed,
     PlacesTaken,
-    ReturnTasks,
+    RecallTasks,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
-    TasksReturned,
+    TasksRecalled,
     TaskWithdrawn,
     WithdrawTask,
     WorkerFailed,
@@ -100,7 +100,7 @@ class Balancer(Actor):
     def _worker_joined(self, joined: WorkerJoined) -> None:
         if joined.worker in self._places:
             return  # it joined while it was asked: what is on its way to it is counted here, and not in its own load
-        self._places.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us, joined.node)
+        self._places.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us, joined.host)
         self._place_soon()
 
     @handles(WorkerLeft)
@@ -126,8 +126,8 @@ class Balancer(Actor):
         elif not self._is_watching and self._places.is_uneven():
             self._watch()
 
-    @handles(TasksReturned)
-    def _tasks_returned(self, returned: TasksReturned) -> None:
+    @handles(TasksRecalled)
+    def _tasks_recalled(self, returned: TasksRecalled) -> None:
         for function_id in returned.function_ids:
             self._durations.doubt(function_id)
         self._places.give_back(returned.worker, returned.count, returned.expected_us)
@@ -222,7 +222,7 @@ class Balancer(Actor):
 
     def _ask(self, counts: dict[ActorRef, int]) -> None:
         for worker, count in counts.items():
-            worker.send(ReturnTasks(count))
+            worker.send(RecallTasks(count))
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

@@ -1,4 +1,4 @@
-"""Copies: what nodes have of the objects, and how long they keep the functions that nobody needs any more.
+"""Copies: what hosts have of the objects, and how long they keep the functions that nobody needs any more.
 
 Two tables of the object store, which alone writes to them. Must never: know why an object is needed.
 """
@@ -12,7 +12,7 @@ from scaler.actors.kit import ActorRef
 from scaler.ids import ObjectId
 
 RETAINED_BYTES_MOST = 1024 * 1024 * 1024
-"""The most that nodes keep of functions that nobody needs: half a minute of new closures may be more than they have."""
+"""The most that hosts keep of functions that nobody needs: half a minute of new closures may be more than they have."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -27,33 +27,33 @@ def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
 
 
 class Copies:
-    """Which nodes have a copy of what, by object and by node. A node is known by its agent's session."""
+    """Which hosts have a copy of what, by object and by host. A host is known by its agent's session."""
 
     def __init__(self) -> None:
-        self.nodes: dict[ObjectId, dict[ActorRef, None]] = {}
+        self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}
         """a set, in the order in which they got it: the same seed shall give the same messages"""
         self.objects: dict[ActorRef, set[ObjectId]] = {}
 
-    def add(self, object_id: ObjectId, node: ActorRef) -> None:
-        self.nodes.setdefault(object_id, {})[node] = None
-        self.objects.setdefault(node, set()).add(object_id)
+    def add(self, object_id: ObjectId, host: ActorRef) -> None:
+        self.hosts.setdefault(object_id, {})[host] = None
+        self.objects.setdefault(host, set()).add(object_id)
 
     def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
-        """Forget all copies of an object. Returns the nodes that have one."""
-        nodes = self.nodes.pop(object_id, {})
-        for node in nodes:
-            discard(self.objects, node, object_id)
-        return nodes
+        """Forget all copies of an object. Returns the hosts that have one."""
+        hosts = self.hosts.pop(object_id, {})
+        for host in hosts:
+            discard(self.objects, host, object_id)
+        return hosts
 
-    def remove_node(self, node: ActorRef) -> set[ObjectId]:
-        """Forget all copies of a node. Returns the objects of which there is no other copy."""
-        objects = self.objects.pop(node, set())
+    def remove_host(self, host: ActorRef) -> set[ObjectId]:
+        """Forget all copies of a host. Returns the objects of which there is no other copy."""
+        objects = self.objects.pop(host, set())
         for object_id in objects:
-            nodes = self.nodes[object_id]
-            nodes.pop(node, None)
-            if not nodes:
-                del self.nodes[object_id]
-        return objects - self.nodes.keys()
+            hosts = self.hosts[object_id]
+            hosts.pop(host, None)
+            if not hosts:
+                del self.hosts[object_id]
+        return objects - self.hosts.keys()
 
 
 class Retained:

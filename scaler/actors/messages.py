@@ -19,7 +19,7 @@ from scaler.wire.messages.worker import WorkerHello
 @message
 class TaskReady:
     """task -> balancer: I can run. `again`: a worker had me and could not finish me, or I continue a graph: I go first.
-    `near`: the worker on whose node much of what I need is.
+    `near`: the worker on whose host much of what I need is.
     """
 
     task: ActorRef
@@ -92,7 +92,7 @@ class RunLost:
 
 
 @message
-class RunReturned:
+class RunRecalled:
     """worker proxy -> task: my worker gave this attempt back before it started."""
 
     attempt: int
@@ -130,7 +130,7 @@ class GraphNodeDone:
 
 @message
 class KeepResult:
-    """graph -> worker proxy: other nodes need this large result of yours, have your node keep it."""
+    """graph -> worker proxy: other nodes need this large result of yours, have your host keep it."""
 
     object_id: ObjectId
 
@@ -153,7 +153,7 @@ class PlaceReadyTasks:
 
 @message
 class WorkerJoined:
-    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `node`: the
+    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `host`: the
     session of my agent, the same for all workers beside me.
     """
 
@@ -161,7 +161,7 @@ class WorkerJoined:
     queue_size: int
     tasks: int
     expected_us: int
-    node: ActorRef
+    host: ActorRef
 
 
 @message
@@ -206,14 +206,14 @@ class LookForStuck:
 
 
 @message
-class ReturnTasks:
+class RecallTasks:
     """balancer -> worker proxy: have so many tasks given back, as far as they have not started."""
 
     count: int
 
 
 @message
-class TasksReturned:
+class TasksRecalled:
     """worker proxy -> balancer: so many of my tasks were given back, of so much work as you counted, and of these
     functions.
     """
@@ -244,7 +244,7 @@ class BalancerRestarted:
 @message
 class StoreObject:
     """client session or graph -> object store: keep this. `held` by its client until deleted, else as long as tasks use
-    it; what a graph stores has no owner. `is_function`: its id says what it is, so it may come again, and nodes keep
+    it; what a graph stores has no owner. `is_function`: its id says what it is, so it may come again, and hosts keep
     their copies for a while.
     """
 
@@ -291,13 +291,13 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this to my peer. `node`: the session of an agent, which keeps the copy until it is
+    """session -> object store: send this to my peer. `host`: the session of an agent, which keeps the copy until it is
     told to delete it.
     """
 
     object_id: ObjectId
     connection: Connection
-    node: ActorRef | None
+    host: ActorRef | None
     by_value: bool = False
     """the bytes and not their location"""
 
@@ -307,7 +307,7 @@ class CopyKept:
     """agent session -> object store: my agent has a copy of this; it is back on a new connection."""
 
     object_id: ObjectId
-    node: ActorRef
+    host: ActorRef
 
 
 @message
@@ -318,10 +318,10 @@ class DeleteCopy:
 
 
 @message
-class NodeLeft:
+class HostLeft:
     """agent session -> object store: my agent is gone, and its copies are not mine any more."""
 
-    node: ActorRef
+    host: ActorRef
 
 
 @message

@@ -5,10 +5,10 @@ release) and agent sessions (fetch, what their agent has, the agent left). What 
 sessions are told which copies their agents shall delete.
 
 An object is kept while a client holds it or a task uses it. Then its bytes are forgotten here at once, and deleted on
-the nodes that fetched a copy; only copies of functions stay there for the retention time, because a function has the
+the hosts that fetched a copy; only copies of functions stay there for the retention time, because a function has the
 same id whenever and by whomever it is sent again. (docs/objects.md has it from the user's side.)
 
-Of a large object of a client on this machine only the location may be here: nodes that can look there take it
+Of a large object of a client on this machine only the location may be here: hosts that can look there take it
 themselves, and only for others the client's session is asked to have the bytes sent.
 
 The table outlives the actor: the supervisor holds it. Must never: look into a frame.
@@ -23,7 +23,7 @@ from scaler.actors.messages import (
     DeleteCopy,
     DeleteObject,
     FetchObject,
-    NodeLeft,
+    HostLeft,
     OwnerLeft,
     ReleaseObjects,
     RetentionEnded,
@@ -77,7 +77,7 @@ class ObjectTable:
         self.retained = Retained()
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: objects, bytes, owners, functions that only nodes have."""
+        """Return counts: objects, bytes, owners, functions that only hosts have."""
         return {
             "objects": len(self.objects),
             "object_bytes": sum(stored.size_bytes for stored in self.objects.values()),
@@ -90,7 +90,7 @@ class ObjectStore(Actor):
     """The one object store of the scheduler.
 
     Args:
-        retention_seconds: how long nodes keep copies of functions that nobody needs any more.
+        retention_seconds: how long hosts keep copies of functions that nobody needs any more.
     """
 
     def __init__(self, table: ObjectTable, outbox: Outbox, retention_seconds: float) -> None:
@@ -183,8 +183,8 @@ class ObjectStore(Actor):
         if stored is None:
             self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 0, ()))
         else:
-            if fetch.node is not None:
-                self._copies.add(fetch.object_id, fetch.node)
+            if fetch.host is not None:
+                self._copies.add(fetch.object_id, fetch.host)
             if stored.location and fetch.by_value:
                 stored.waiting.append(fetch.connection)
                 if len(stored.waiting) == 1:
@@ -199,7 +199,7 @@ class ObjectStore(Actor):
             discard(self._table.owned, owner, object_id)
         for connection in stored.waiting:
             self._outbox.put(connection, ObjectResponse(object_id, 0, ()))
-        if stored.is_function and self._retention_seconds and object_id in self._copies.nodes:
+        if stored.is_function and self._retention_seconds and object_id in self._copies.hosts:
             self._retain(object_id, stored.size_bytes)
         else:
             self._delete_copies(object_id)
@@ -209,13 +209,13 @@ class ObjectStore(Actor):
     @handles(CopyKept)
     def _copy_kept(self, kept: CopyKept) -> None:
         if kept.object_id in self._objects or kept.object_id in self._retained:
-            self._copies.add(kept.object_id, kept.node)
+            self._copies.add(kept.object_id, kept.host)
         else:
-            kept.node.send(DeleteCopy(kept.object_id))
+            kept.host.send(DeleteCopy(kept.object_id))
 
-    @handles(NodeLeft)
-    def _node_left(self, left: NodeLeft) -> None:
-        for object_id in self._copies.remove_node(left.node):
+    @handles(HostLeft)
+    def _host_left(self, left: HostLeft) -> None:
+        for object_id in self._copies.remove_host(left.host):
             self._retained.remove(object_id)
 
     def _retain(self, object_id: ObjectId, size_bytes: int) -> None:
@@ -238,5 +238,5 @@ class ObjectStore(Actor):
             self.schedule(max(0.0, first - self.now()), RetentionEnded())
 
     def _delete_copies(self, object_id: ObjectId) -> None:
-        for node in self._copies.remove_object(object_id):
-            node.send(DeleteCopy(object_id))
+        for host in self._copies.remove_object(object_id):
+            host.send(DeleteCopy(object_id))

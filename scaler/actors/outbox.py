@@ -43,7 +43,7 @@ class Directory:
     def __init__(self) -> None:
         self.peers: dict[Connection, Peer] = {}
         self.sessions: dict[PeerKey, ActorRef] = {}
-        self.nests: dict[bytes, ActorRef] = {}
+        self.agents_by_token: dict[bytes, ActorRef] = {}
         """what the clients inside an agent's tasks show -> session of the agent"""
         self.pythons: dict[PeerKey, str] = {}
         """the Python of those peers whose functions and results are pickled, such as 3.11"""

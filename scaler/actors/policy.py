@@ -72,7 +72,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
     return mean + weight * (batch_mean - mean)
 
 
-def tasks_to_return(loads: Sequence[tuple[int, bool]]) -> list[int]:
+def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     """Return how many tasks each worker should give back when some worker is idle; none, when none is.
 
     The work is leveled: of two workers, none keeps two tasks more than the other gets. A worker that seems to be stuck
@@ -127,10 +127,10 @@ class Durations:
 
 
 class _Load:
-    __slots__ = ("ended", "is_held", "node", "queue_size", "tasks", "work_us")
+    __slots__ = ("ended", "host", "is_held", "queue_size", "tasks", "work_us")
 
-    def __init__(self, queue_size: int, tasks: int, work_us: int, node: object) -> None:
-        self.node = node
+    def __init__(self, queue_size: int, tasks: int, work_us: int, host: object) -> None:
+        self.host = host
         self.ended = 0
         self.is_held = False
         self.queue_size = queue_size
@@ -148,8 +148,8 @@ class Places(Generic[W]):
 
     def __init__(self) -> None:
         self._workers: dict[W, _Load] = {}
-        self._nodes: dict[object, set[W]] = {}
-        """the workers of each node"""
+        self._hosts: dict[object, set[W]] = {}
+        """the workers of each host"""
         self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
         """no level below has a worker"""
@@ -164,11 +164,11 @@ class Places(Generic[W]):
     def __contains__(self, worker: W) -> bool:
         return worker in self._workers
 
-    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, node: object = None) -> None:
-        """Add a worker of a node, or set it anew."""
+    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, host: object = None) -> None:
+        """Add a worker of a host, or set it anew."""
         self.leave(worker)
-        load = self._workers[worker] = _Load(queue_size, tasks, work_us, node)
-        self._nodes.setdefault(node, set()).add(worker)
+        load = self._workers[worker] = _Load(queue_size, tasks, work_us, host)
+        self._hosts.setdefault(host, set()).add(worker)
         self._tasks += tasks
         self._put(worker, load)
 
@@ -178,10 +178,10 @@ class Places(Generic[W]):
         if load is not None:
             self._tasks -= load.tasks
             self._take_out(worker, load)
-            beside = self._nodes[load.node]
+            beside = self._hosts[load.host]
             beside.remove(worker)
             if not beside:
-                del self._nodes[load.node]
+                del self._hosts[load.host]
 
     def free(self, worker: W, tasks: int, work_us: int) -> None:
         """Tasks of a worker have ended, which counted as so much work when they were taken."""
@@ -230,9 +230,9 @@ class Places(Generic[W]):
         return worker
 
     def take_near(self, near: W, work_us: int) -> W | None:
-        """The same, but a worker of the node of `near` comes first, if one has room; looks at all workers there."""
+        """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
         known, levels = self._workers.get(near), self._levels
-        beside = self._nodes[known.node] if known is not None else ()
+        beside = self._hosts[known.host] if known is not None else ()
         free = [w for w in beside if (n := self._workers[w].tasks) < len(levels) and w in levels[n]]
         if not free:
             return self.take(work_us)
@@ -268,7 +268,7 @@ class Places(Generic[W]):
             ended: what `ended` returned some time ago; a worker where nothing has ended since is stuck.
         """
         loads = [(load.tasks, ended.get(worker) == load.ended) for worker, load in self._workers.items()]
-        return self._hold(dict(zip(self._workers, tasks_to_return(loads), strict=True)))
+        return self._hold(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[W, int]) -> dict[W, int]:
         """Return how many tasks the stuck workers shall give back: all that wait there. The rest is as in `level`."""

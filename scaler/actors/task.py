@@ -16,7 +16,7 @@ from scaler.actors.messages import (
     CancelTask,
     ReleaseObjects,
     RunLost,
-    RunReturned,
+    RunRecalled,
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
@@ -41,8 +41,8 @@ from scaler.actors.task_states import (
     LOST_TOO_OFTEN,
     NOT_WAITING,
     READY,
+    RECALLED,
     REFUSED,
-    RETURNED,
     RUNNING,
     SUCCEEDED,
     WITHDRAWING,
@@ -80,7 +80,7 @@ class TaskActor(Actor):
     """One task."""
 
     _near: ActorRef | None = None
-    """the worker on whose node much of what the task needs is; nearly no task has one"""
+    """the worker on whose host much of what the task needs is; nearly no task has one"""
 
     _goes_first = False
     """whether it goes before those that wait: it continues a graph that came before them"""
@@ -140,11 +140,11 @@ class TaskActor(Actor):
         status = TaskStatus.WORKER_DIED
         self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()))
 
-    @handles(RunReturned)
-    def _returned(self, returned: RunReturned) -> None:
+    @handles(RunRecalled)
+    def _recalled(self, returned: RunRecalled) -> None:
         if returned.attempt == self._attempt and self._worker is not None:
             self._worker = None
-            self._move(RETURNED)
+            self._move(RECALLED)
 
     @handles(CancelTask)
     def _cancel(self, _cancel: CancelTask) -> None:

@@ -31,7 +31,7 @@ LOST = Event("lost")  # its worker is gone
 LOST_TOO_OFTEN = Event("lost too often")
 REFUSED = Event("refused")  # too many wait already, and no worker has a free place
 STOPPED = Event("stopped")  # the worker dropped it
-RETURNED = Event("returned")  # the worker gave it back before it started, because others are idle
+RECALLED = Event("returned")  # the worker gave it back before it started, because others are idle
 UNKNOWN = Event("unknown")  # the worker does not have it
 CANCEL = Event("cancel")
 WITHDRAWN = Event("withdrawn")
@@ -53,7 +53,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         LOST: READY,
         LOST_TOO_OFTEN: FAILED,
         STOPPED: READY,
-        RETURNED: READY,
+        RECALLED: READY,
         UNKNOWN: READY,
         CANCEL: CANCELING,
     },
@@ -72,7 +72,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         LOST: CANCELED,
         LOST_TOO_OFTEN: CANCELED,
         STOPPED: CANCELED,
-        RETURNED: CANCELED,
+        RECALLED: CANCELED,
         UNKNOWN: CANCELED,
     },
 }

@@ -15,13 +15,13 @@ from scaler.actors.messages import (
     KeepResult,
     PlacesFreed,
     PlacesTaken,
+    RecallTasks,
     Resumed,
-    ReturnTasks,
     RunLost,
-    RunReturned,
+    RunRecalled,
     StopWorker,
     TaskAssigned,
-    TasksReturned,
+    TasksRecalled,
     WorkerFailed,
     WorkerForgotten,
     WorkerJoined,
@@ -33,15 +33,15 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
-    BalanceRequest,
-    BalanceResponses,
+    RecallRequest,
+    RecallResponses,
+    RunBlocked,
     RunCancel,
     RunResults,
-    RunResumed,
-    RunsResumed,
-    RunsSuspended,
-    RunSuspended,
+    RunsBlocked,
+    RunsUnblocked,
     RunTask,
+    RunUnblocked,
 )
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
@@ -50,7 +50,7 @@ _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 Measured = dict[ObjectId, tuple[int, int]]
 
 
-class Run:
+class RunRecord:
     """One attempt of a task at this worker."""
 
     __slots__ = ("attempt", "canceled", "expected_us", "lent_places", "lent_us", "places", "spec", "task")
@@ -82,23 +82,23 @@ class WorkerProxy(Actor):
         outbox: Outbox,
         balancer: ActorRef,
         queue_size: int,
-        node: ActorRef,
+        host: ActorRef,
     ) -> None:
         self.name = name
-        self._node = node
+        self._host = host
         self._index = index
         self._connection = connection
         self._outbox = outbox
         self._balancer = balancer
         self._queue_size = queue_size
-        self._runs: dict[TaskId, Run] = {}
+        self._runs: dict[TaskId, RunRecord] = {}
         self._leaving = False
 
     def on_start(self) -> None:
         self._join()
 
     def _join(self) -> None:
-        self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._node))
+        self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._host))
 
     @property
     def load(self) -> tuple[int, int]:
@@ -118,7 +118,7 @@ class WorkerProxy(Actor):
         if self._leaving or task_id in self._runs or assign.task.is_stopped():
             self._refuse(assign)
             return
-        self._runs[task_id] = Run(assign.task, spec, attempt, assign.expected_us)
+        self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us)
         self._outbox.put(self._connection, self._order(spec, attempt))
         assign.task.send(TaskAssigned(self._actor_ref, attempt))
 
@@ -177,16 +177,16 @@ class WorkerProxy(Actor):
             _add(measured, function_id, duration_us, ended)
             self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
 
-    @handles(ReturnTasks)
-    def _return_tasks(self, wish: ReturnTasks) -> None:
+    @handles(RecallTasks)
+    def _return_tasks(self, wish: RecallTasks) -> None:
         """Ask for those that the worker would take last. They are mine until it gives them back."""
         behind = [run for run in self._runs.values() if not (run.canceled or run.lent_places)][1:]
         behind.sort(key=lambda run: run.spec.priority, reverse=True)
         for run in behind[-wish.count :]:
-            self._outbox.put(self._connection, BalanceRequest(run.spec.task_id, self._index, run.attempt))
+            self._outbox.put(self._connection, RecallRequest(run.spec.task_id, self._index, run.attempt))
 
-    @handles(BalanceResponses)
-    def _returned(self, responses: BalanceResponses) -> None:
+    @handles(RecallResponses)
+    def _recalled(self, responses: RecallResponses) -> None:
         count = expected_us = 0
         function_ids: set[ObjectId] = set()
         for response in responses:
@@ -197,30 +197,30 @@ class WorkerProxy(Actor):
             count += run.places
             expected_us += run.expected_us
             function_ids.add(run.spec.function_id)
-            run.task.send(RunReturned(run.attempt))
+            run.task.send(RunRecalled(run.attempt))
         if count:
-            self._balancer.send(TasksReturned(self.actor_ref, count, expected_us, function_ids))
+            self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
 
-    @handles(RunsSuspended)
-    def _suspended(self, batch: RunsSuspended) -> None:
+    @handles(RunsBlocked)
+    def _suspended(self, batch: RunsBlocked) -> None:
         for suspended in batch:
             run = self._run_of(suspended)
             if run is not None and not run.lent_places:
                 run.lent_places, run.lent_us = run.places, run.expected_us
                 self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
 
-    @handles(RunsResumed)
-    def _goes_on(self, batch: RunsResumed) -> None:
+    @handles(RunsUnblocked)
+    def _goes_on(self, batch: RunsUnblocked) -> None:
         for resumed in batch:
             run = self._run_of(resumed)
             if run is not None:
                 self._take_back(run)
 
-    def _run_of(self, news: RunSuspended | RunResumed) -> Run | None:
+    def _run_of(self, news: RunBlocked | RunUnblocked) -> RunRecord | None:
         run = self._runs.get(news.task_id)
         return run if run is not None and run.attempt == news.attempt else None
 
-    def _take_back(self, run: Run) -> None:
+    def _take_back(self, run: RunRecord) -> None:
         if run.lent_places:
             self._balancer.send(PlacesTaken(self.actor_ref, run.lent_places, run.lent_us))
             run.lent_places = run.lent_us = 0

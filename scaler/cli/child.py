@@ -54,7 +54,7 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
 
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:
-    from scaler.worker.agent import run_agent  # noqa: PLC0415 - a child loads only what it is
+    from scaler.agent.agent import run_agent  # noqa: PLC0415 - a child loads only what it is
 
     config = ClusterConfig.from_json(_settings())
     set_up_logging(config.logging)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from scaler.agent.agent import run_agent
 from scaler.cli.options import (
     HelpFormatter,
     Option,
@@ -17,7 +18,6 @@ from scaler.cli.options import (
 from scaler.cluster import usable_cores
 from scaler.config import ClusterConfig, ConfigError
 from scaler.process.logs import set_up_logging
-from scaler.worker.agent import run_agent
 
 EXAMPLES = """\
 examples:
@@ -91,6 +91,12 @@ def make_parser() -> argparse.ArgumentParser:
         dest="hard_processor_suspend",
         action="store_true",
         help="stop the process of a task that waits for others (SIGSTOP) until what it waits for is there",
+    )
+    add(
+        "--engine",
+        default="processes",
+        metavar="NAME",
+        help="what runs the tasks: an engine that is installed here, as NAME or NAME://...",
     )
     add_event_loop_option(parser, "-el", "--event-loop")
     add_logging_options(parser, ("--logging-config-file",))

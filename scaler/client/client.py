@@ -16,18 +16,24 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from scaler import surroundings
+from scaler import task_context
 from scaler.client import lifetime
-from scaler.client.arguments import ArgumentPacker
-from scaler.client.freezing import freeze_for
-from scaler.client.functions import Functions
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.client_pickling import (
+    ADDRESS_VARIABLE,
+    ClientSettings,
+    address_to_take,
+    in_a_task_for,
+    pickled,
+)
+from scaler.client.calls.functions import Functions
+from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.snapshot import freeze_for
 from scaler.client.future import ScalerFuture
-from scaler.client.graph import pack_graph
 from scaler.client.lifetime import Seconds
-from scaler.client.link import Link
+from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
-from scaler.client.travel import ADDRESS_VARIABLE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.config import ConfigError, check_number
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import DefaultSerializer, Serializer, size_of, to_frames
@@ -79,7 +85,7 @@ class Client:
         if serializer is not None and not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         serializer = serializer or DefaultSerializer()
-        here = surroundings.current.address
+        here = task_context.current.address
         if here is not None and address in (None, here):
             self._share(
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
@@ -96,7 +102,9 @@ class Client:
         self._become(link, seconds, serializer, profiling, False)
         self._finalizer = lifetime.ends_with(self, link, cluster)
 
-    def _become(self, link: Link, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool) -> None:
+    def _become(
+        self, link: LinkThread, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool
+    ) -> None:
         self._link = link
         self._profiling = profiling
         self._seconds = seconds
@@ -175,7 +183,7 @@ class Client:
         instruction = function.instruction
         task_id = TaskId(self._new_id())
         future = ScalerFuture(task_id, self._link, self._serializer, self, name or instruction.name)
-        priority = surroundings.current.child_priority
+        priority = task_context.current.child_priority
         task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority, name, int(profiling))
         self._link.submit((task, future, instruction, packed.objects, packed.references))
         return future
@@ -252,7 +260,7 @@ class Client:
                 self._link.submit_graph(open_graph)
             if not block:
                 return futures
-            with surroundings.current.wait(self._link, partial(_all_done, futures)):
+            with task_context.current.wait(self._link, partial(_all_done, futures)):
                 return {key: future.result() for key, future in futures.items()}
         except (KeyboardInterrupt, SystemExit):  # nobody could ask for the results any more
             for future in futures.values():
@@ -338,7 +346,7 @@ def _connect() -> None:
     Client()
 
 
-surroundings.connect = _connect
+task_context.connect = _connect
 
 
 def _arrive(*settings: Any) -> Client:
@@ -348,6 +356,6 @@ def _arrive(*settings: Any) -> Client:
     return client
 
 
-def _release(link: Link, stored_ids: set[ObjectId], object_id: ObjectId) -> None:
+def _release(link: LinkThread, stored_ids: set[ObjectId], object_id: ObjectId) -> None:
     stored_ids.discard(object_id)
     link.release(object_id)

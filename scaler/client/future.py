@@ -16,9 +16,9 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from functools import partial
 from typing import Any, Protocol
 
-from scaler import surroundings
-from scaler.client.callbacks import Callbacks
-from scaler.client.open_work import MakeError, Receiver
+from scaler import task_context
+from scaler.client.link.callbacks import Callbacks
+from scaler.client.link.open_work import MakeError, Receiver
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
@@ -67,7 +67,7 @@ class _Waiters(list[Any]):
 
     def append(self, waiter: Any) -> None:
         super().append(waiter)
-        self._ends[id(waiter)] = surroundings.current.expect()
+        self._ends[id(waiter)] = task_context.current.expect()
 
     def remove(self, waiter: Any) -> None:
         super().remove(waiter)
@@ -95,7 +95,7 @@ class ScalerFuture(Future[Any]):
         self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
     ) -> None:
         super().__init__()
-        if surroundings.current.task:
+        if task_context.current.task:
             self._waiters = _Waiters()  # a list of the standard library's own
         self.task_id = task_id
         self.name = name
@@ -183,9 +183,9 @@ class ScalerFuture(Future[Any]):
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is, else in a thread for callbacks."""
         self._is_wanted = True
-        if surroundings.current.task and not self.done():
+        if task_context.current.task and not self.done():
             # Nobody can see who waits for the callback: an event loop, or a queue that it fills.
-            end_of_wait = surroundings.current.expect()
+            end_of_wait = task_context.current.expect()
             super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))
 
@@ -264,7 +264,7 @@ class ScalerFuture(Future[Any]):
     def _wait(self, timeout: float | None) -> None:
         """Wait for the end. Raises as `concurrent.futures.Future.exception`."""
         self._link.check_process()
-        here = surroundings.current
+        here = task_context.current
         if here.task and not self.done():
             with here.wait(self._link, self.done, timeout):
                 super().exception(timeout)
@@ -305,7 +305,7 @@ class ScalerFuture(Future[Any]):
                 self._link.fetch(ObjectId(self.task_id), arrival)
         try:
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
-            with surroundings.current.wait(self._link, arrival.done, seconds):
+            with task_context.current.wait(self._link, arrival.done, seconds):
                 frames = arrival.result(seconds)
         finally:
             if arrival.done() and arrival.exception() is not None:

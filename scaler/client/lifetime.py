@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from scaler.client.link import Link
-from scaler.client.travel import ADDRESS_VARIABLE
+from scaler.client.calls.client_pickling import ADDRESS_VARIABLE
+from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address
 from scaler.ids import ClientId, random_id
 
@@ -35,7 +35,7 @@ class LocalCluster(Protocol):
 start_local_cluster: Callable[[], LocalCluster] | None = None
 """Starts the cluster of a client without an address. Set by the package: a client knows no scheduler and no worker."""
 
-_shared_links: dict[tuple[str, Seconds], Link] = {}
+_shared_links: dict[tuple[str, Seconds], LinkThread] = {}
 """the links of the clients that travelled here: those that differ in the serializer only have the same"""
 
 
@@ -50,16 +50,16 @@ def start_cluster() -> LocalCluster:
     return start_local_cluster()
 
 
-def new_link(address: str, seconds: Seconds) -> Link:
+def new_link(address: str, seconds: Seconds) -> LinkThread:
     """Return a link to the scheduler at `address`.
 
     Raises:
         ConfigError: if that is no address.
     """
-    return Link(check_address(address), ClientId(random_id()), *seconds)
+    return LinkThread(check_address(address), ClientId(random_id()), *seconds)
 
 
-def shared_link(address: str, seconds: Seconds) -> Link:
+def shared_link(address: str, seconds: Seconds) -> LinkThread:
     """Return the link of this process to the scheduler at `address`. Asked by one thread at a time."""
     link = _shared_links.get((address, seconds))
     if link is None or link.is_closed:
@@ -68,12 +68,12 @@ def shared_link(address: str, seconds: Seconds) -> Link:
     return link
 
 
-def ends_with(owner: Any, link: Link, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
+def ends_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
     """Have `link` and `cluster` end when `owner` was collected, or the program ends, or what this returns is called."""
     return weakref.finalize(owner, _end, link, cluster, os.getpid())
 
 
-def _end(link: Link, cluster: LocalCluster | None, owner_pid: int) -> None:
+def _end(link: LinkThread, cluster: LocalCluster | None, owner_pid: int) -> None:
     if os.getpid() != owner_pid:  # a fork
         return
     if cluster is None:

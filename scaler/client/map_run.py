@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
-from scaler import surroundings
-from scaler.client.arguments import ArgumentPacker
-from scaler.client.functions import Function
-from scaler.client.link import Link
-from scaler.client.open_work import MakeError
+from scaler import task_context
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.functions import Function
+from scaler.client.link.open_work import MakeError
+from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value
-from scaler.client.progress import REDRAW_SECONDS, Progress
+from scaler.client.progress_bar import REDRAW_SECONDS, Progress
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.serialization import Frames, Serializer, plain_block
 from scaler.wire.messages.client import Task, TaskResult
@@ -51,7 +51,7 @@ class MapRun:
         function: Function,
         packer: ArgumentPacker,
         serializer: Serializer,
-        link: Link,
+        link: LinkThread,
         timeout: float | None = None,
         profiling: bool = False,
     ) -> None:
@@ -60,7 +60,7 @@ class MapRun:
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
-        self._priority = surroundings.current.child_priority
+        self._priority = task_context.current.child_priority
         self._profiling = int(profiling)
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -162,7 +162,7 @@ class MapRun:
         seconds = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
         if self._progress is not None:
             seconds = REDRAW_SECONDS if seconds is None else min(seconds, REDRAW_SECONDS)
-        with surroundings.current.wait(self._link, self._is_ready, seconds):
+        with task_context.current.wait(self._link, self._is_ready, seconds):
             self._wake.wait(seconds)
 
     def _is_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""Profiling: what a task took, as users see it. It is measured where the task ran (`meter.py`, in `worker/`).
+"""Profiling: what a task took, as users see it. It is measured where the task ran (`processor/meter.py`).
 
 Read by futures. Must never measure anything here.
 """

@@ -1,1 +1,1 @@
-"""The cluster process of a node: an agent, its worker slots and their processors."""
+"""The executor of local processes: slots, and the processors of this machine."""

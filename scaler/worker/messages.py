@@ -1,9 +1,9 @@
-"""What the actors of an agent tell each other. What crosses a process boundary is in `scaler.wire.messages`.
+"""What the actors of the executor of local processes tell each other. What they and the agent say, is in
+`scaler.agent.messages`; what crosses a process boundary, in `scaler.wire.messages`.
 
-Link <--> Slot <--> ProcessorProxy <--> ProcessStarter
-  ^       ^  |
-  |       |  +--> Pool
-  +-> ObjectCache
+Slot <--> ProcessorProxy <--> ForkServerProxy
+ |
+ +--> Pool
 """
 
 from __future__ import annotations
@@ -17,107 +17,12 @@ from scaler.message import message
 
 if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
-    from scaler.serialization import Frames
-    from scaler.shared_memory import SharedBlock
+    from scaler.agent.messages import StoredObject
+    from scaler.processor.progress_page import Progress
     from scaler.wire.messages.worker import RunResults, RunTask
-    from scaler.worker.progress import Progress
 
-
-# To and from the link.
-
-
-@message
-class LinkCut:
-    """The connection to the scheduler is lost."""
-
-    reason: str
-
-
-@message
-class Leave:
-    """The agent shall end: say goodbye."""
-
-    reason: str
-
-
-@message
-class FetchObject:
-    """Somebody on this node needs an object."""
-
-    object_id: ObjectId
-    by_value: bool = False
-    """its location was no use"""
-
-
-# To and from the object cache.
-
-
-@message
-class NeedObject:
-    object_id: ObjectId
-    slot: ActorRef
-
-
-@message
-class StoredObject:
-    """An object of the node's cache: its frames, or the memory that all processors share."""
-
-    object_id: ObjectId
-    frames: Sequence[bytes]
-    block: SharedBlock | None
-
-
-@message
-class ObjectFound:
-    stored: StoredObject
-
-
-@message
-class ObjectLost:
-    """The scheduler does not have it either."""
-
-    object_id: ObjectId
-
-
-@message
-class ForgetObjects:
-    """They are deleted: the cache forgot them, and processors must too."""
-
-    object_ids: Sequence[ObjectId]
-
-
-@message
-class SayWhatIsKept:
-    """The same scheduler is there again, on a new connection: what does the node have?"""
-
-
-@message
-class KeepObject:
-    """The link to the cache: tasks will need this result, which is still here."""
-
-    object_id: ObjectId
-    frames: Frames
-
-
-@message
-class ObjectsHere:
-    """The objects of which the node has a copy."""
-
-    object_ids: Sequence[ObjectId]
-
-
-@message
-class ForgetEverything:
-    """Another scheduler took over, which knows nothing of what is stored here."""
-
-
-@message
-class CollectionDue:
-    """An interval is over: what nobody used in it can be forgotten."""
-
-
-# Between slot, pool, processor proxy and process starter. A new processor has the address of the one before, so all
-# these carry the number of the one that is meant, which is never used again.
+# Between slot, pool, processor proxy and proxy of the fork server. A new processor has the address of the one before,
+# so all these carry the number of the one that is meant, which is never used again.
 
 
 @message
@@ -147,7 +52,7 @@ class ProcessorUp:
     """A new processor waits for work."""
 
     number: int
-    processor: ActorRef
+    proxy: ActorRef
     progress: Progress
     is_extra: bool
     """a slot has asked for it: when it ends, no other one is started"""
@@ -178,7 +83,7 @@ class TasksFinished:
 
 
 @message
-class TaskWaits:
+class TaskBlocks:
     """A task waits for others."""
 
     number: int
@@ -201,7 +106,7 @@ class TaskAsks:
 
 
 @message
-class TaskGoesOn:
+class TaskUnblocks:
     """No thread of the task waits any more."""
 
     number: int
@@ -256,11 +161,11 @@ class InterruptProcessor:
 
 
 @message
-class PauseProcessor:
+class SuspendProcessor:
     """Stop the whole process, or have it go on."""
 
     number: int
-    is_stopped: bool
+    is_suspended: bool
 
 
 @message
@@ -274,7 +179,7 @@ class StartProcess:
     """Start a processor process; its channel and progress page are handed over and closed here."""
 
     number: int
-    processor: ActorRef
+    proxy: ActorRef
     channel: int
     progress: int
     is_extra: bool
@@ -286,9 +191,9 @@ class InterruptProcess:
 
 
 @message
-class PauseProcess:
+class SuspendProcess:
     number: int
-    is_stopped: bool
+    is_suspended: bool
 
 
 @message

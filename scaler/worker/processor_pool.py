@@ -1,7 +1,7 @@
 """The processors of a node as supervised children: for each worker slot one that is always there.
 
     Pool (rest for one)
-      ProcessStarter                   the nursery process, which forks; when it is lost, so are all processors
+      ForkServerProxy                   the fork server, which forks; when it is lost, so are all processors
       processors (one for one)
         ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
         extra ones                     the same, for slots that asked for more: no new one starts
@@ -21,8 +21,8 @@ from itertools import count
 from scaler.actors.kit import ActorRef, ChildSpec, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.config import ClusterConfig
 from scaler.process.shell import Shell
+from scaler.worker.fork_server_proxy import ForkServerProxy
 from scaler.worker.messages import AddProcessor
-from scaler.worker.process_starter import ProcessStarter
 from scaler.worker.processor_proxy import ProcessorProxy
 
 
@@ -32,22 +32,27 @@ class Pool(Supervisor):
     Args:
         names: of the workers; each has a processor that is always there.
         slots: of the workers.
-        nest_id: what the clients inside the processors show the scheduler.
+        agent_token: what the clients inside the processors show the scheduler.
     """
 
     def __init__(
-        self, shell: Shell, config: ClusterConfig, names: tuple[str, ...], slots: tuple[ActorRef, ...], nest_id: bytes
+        self,
+        shell: Shell,
+        config: ClusterConfig,
+        names: tuple[str, ...],
+        slots: tuple[ActorRef, ...],
+        agent_token: bytes,
     ) -> None:
-        def new_processor(starter: ActorRef, slot: int, is_extra: bool) -> ProcessorProxy:
-            return ProcessorProxy(shell, starter, slots[slot], names[slot], config, is_extra)
+        def new_processor(fork_server: ActorRef, slot: int, is_extra: bool) -> ProcessorProxy:
+            return ProcessorProxy(shell, fork_server, slots[slot], names[slot], config, is_extra)
 
         super().__init__(
             (
-                ChildSpec("starter", ProcessStarter, lambda _peers: ProcessStarter(shell, config, nest_id)),
+                ChildSpec("fork server", ForkServerProxy, lambda _peers: ForkServerProxy(shell, config, agent_token)),
                 ChildSpec(
                     "processors",
                     _Processors,
-                    lambda peers: _Processors(partial(new_processor, peers["starter"]), names),
+                    lambda peers: _Processors(partial(new_processor, peers["fork server"]), names),
                 ),
             ),
             Strategy.REST_FOR_ONE,

@@ -1,8 +1,8 @@
 """ProcessorProxy: the agent's end of one processor process and of the channel to it.
 
-Its slot writes to it (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`, `PauseProcessor`,
-`InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It sends its slot what
-became of it all, and the process starter what is to become of the process.
+Its slot writes to it (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
+`SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It
+sends its slot what became of it all, and the proxy of the fork server what is to become of the process.
 
     coming --ProcessorsReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
@@ -29,6 +29,8 @@ from scaler.config import ClusterConfig
 from scaler.errors import ProtocolError
 from scaler.message import message
 from scaler.process.shell import Shell
+from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
@@ -38,11 +40,10 @@ from scaler.wire.messages.processor import (
     ProcessorsReady,
     ResumeRequests,
     ResumeTask,
-    TasksResumed,
-    TasksSuspended,
+    TasksBlocked,
+    TasksUnblocked,
 )
 from scaler.wire.messages.worker import RunResults
-from scaler.worker.channel import Channel, ChannelClosedError, ChannelMessage
 from scaler.worker.messages import (
     CleanProcessor,
     DismissProcessor,
@@ -53,8 +54,6 @@ from scaler.worker.messages import (
     InterruptProcessor,
     KillProcess,
     KillProcessor,
-    PauseProcess,
-    PauseProcessor,
     ProcessEnded,
     ProcessorComing,
     ProcessorDown,
@@ -64,12 +63,13 @@ from scaler.worker.messages import (
     ProcessStarted,
     ResumeProcessor,
     StartProcess,
+    SuspendProcess,
+    SuspendProcessor,
     TaskAsks,
-    TaskGoesOn,
+    TaskBlocks,
     TasksFinished,
-    TaskWaits,
+    TaskUnblocks,
 )
-from scaler.worker.progress import Progress, new_progress_page
 
 logger = logging.getLogger(__name__)
 
@@ -114,11 +114,11 @@ class ProcessorProxy(Actor):
     """Owns one processor process and the channel to it."""
 
     def __init__(
-        self, shell: Shell, starter: ActorRef, slot: ActorRef, name: str, config: ClusterConfig, is_extra: bool
+        self, shell: Shell, fork_server: ActorRef, slot: ActorRef, name: str, config: ClusterConfig, is_extra: bool
     ) -> None:
         self.number = next(_numbers)
         self._shell = shell
-        self._starter = starter
+        self._fork_server = fork_server
         self._slot = slot
         self._name = name
         self._is_extra = is_extra
@@ -136,7 +136,7 @@ class ProcessorProxy(Actor):
 
     def on_start(self) -> None:
         self._shell.watch(self._channel.descriptor, self._read)
-        self._starter.send(
+        self._fork_server.send(
             StartProcess(self.number, self.actor_ref, self._their_channel.detach(), self._progress_page, self._is_extra)
         )
         self._slot.send(ProcessorComing(self.number, self._is_extra))
@@ -151,7 +151,7 @@ class ProcessorProxy(Actor):
             # It is dying, or of no use any more. That it died is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
-            self._starter.send(KillProcess(self.number))
+            self._fork_server.send(KillProcess(self.number))
 
     def _take(self, messages: Iterable[ChannelMessage]) -> None:
         for header, frames in messages:
@@ -170,25 +170,25 @@ class ProcessorProxy(Actor):
             self._is_dismissed = False
             self._slot.send(ProcessorStays(self.number))
 
-    def _suspended(self, batch: TasksSuspended) -> None:
+    def _suspended(self, batch: TasksBlocked) -> None:
         for item in batch:
             timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
-            self._slot.send(TaskWaits(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
+            self._slot.send(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
 
     def _asks(self, batch: ResumeRequests) -> None:
         for item in batch:
             self._slot.send(TaskAsks(self.number, item.number))
 
-    def _goes_on(self, batch: TasksResumed) -> None:
+    def _goes_on(self, batch: TasksUnblocked) -> None:
         for item in batch:
-            self._slot.send(TaskGoesOn(self.number, item.number))
+            self._slot.send(TaskUnblocks(self.number, item.number))
 
     _readers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         RunResults: _finished,
         ProcessorsReady: _ready,
-        TasksSuspended: _suspended,
+        TasksBlocked: _suspended,
         ResumeRequests: _asks,
-        TasksResumed: _goes_on,
+        TasksUnblocked: _goes_on,
     }
 
     # From the slot
@@ -226,16 +226,16 @@ class ProcessorProxy(Actor):
 
     @_handles_own(InterruptProcessor)
     def _interrupt(self, _interrupt: InterruptProcessor) -> None:
-        self._starter.send(InterruptProcess(self.number))
+        self._fork_server.send(InterruptProcess(self.number))
 
-    @_handles_own(PauseProcessor)
-    def _pause(self, pause: PauseProcessor) -> None:
-        self._starter.send(PauseProcess(self.number, pause.is_stopped))
+    @_handles_own(SuspendProcessor)
+    def _suspend(self, suspend: SuspendProcessor) -> None:
+        self._fork_server.send(SuspendProcess(self.number, suspend.is_suspended))
 
     @_handles_own(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:
         logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
-        self._starter.send(KillProcess(self.number))
+        self._fork_server.send(KillProcess(self.number))
 
     def _send(self, items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
@@ -296,7 +296,7 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number))
 
     def on_stop(self) -> None:
-        self._starter.send(KillProcess(self.number))
+        self._fork_server.send(KillProcess(self.number))
         self._over(0, "was ended")  # by us: no task is to blame
         self._shell.unwatch(self._channel.descriptor)
         self._channel.close()

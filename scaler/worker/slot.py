@@ -8,13 +8,14 @@ cache for what tasks need and the pool for more processors.
                          ^                          |
                          +---- taken back ----------+
 
-A processor gets a few milliseconds of work at a time (`portions.py`), and only tasks whose objects it has
+A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
 (`supplies.py`). When that was too much, because a task takes longer than all those before it, the tasks behind it are
-taken back (`taking_back.py`). How a task ends that a processor holds and that is cancelled, is in `stopping.py`; one
+taken back (`recall.py`). How a task ends that a processor holds and that is cancelled, is in `cancellation.py`; one
 that runs for longer than it may (`time_limit.py`) ends so too.
 
-A worker runs one task at a time. One whose task waits for other tasks has further processors (`crew.py`, `reserve.py`),
-and the scheduler is told, which may send other tasks meanwhile. When its process is stopped, is in `suspension.py`.
+A worker runs one task at a time. One whose task waits for other tasks has further processors (`processors.py`,
+`reserve.py`), and the scheduler is told, which may send other tasks meanwhile. When its process is stopped, is in
+`suspension.py`.
 
 These rooms know of one processor at a time. Here is what concerns several: the queue, whose turn it is, the answers.
 
@@ -27,32 +28,28 @@ import logging
 from math import inf
 
 from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.agent.messages import CollectionDue, ExecutorProcessGone, ForgetObjects, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
-    BalanceRequests,
-    BalanceResponse,
-    BalanceResponses,
     ProcessorsNews,
+    RecallRequests,
+    RecallResponse,
+    RecallResponses,
+    RunBlocked,
     RunCancels,
     RunResult,
     RunResults,
-    RunResumed,
-    RunsResumed,
-    RunsSuspended,
-    RunSuspended,
+    RunsBlocked,
+    RunsUnblocked,
     RunTask,
     RunTasks,
+    RunUnblocked,
 )
-from scaler.worker.crew import Crew, End, Work
+from scaler.worker.cancellation import STOPPED, StopDue, Stopping
 from scaler.worker.messages import (
     AddProcessor,
-    CollectionDue,
-    ForgetObjects,
     HandTasks,
-    NeedObject,
-    ObjectFound,
-    ObjectLost,
     ProcessorComing,
     ProcessorDown,
     ProcessorNotComing,
@@ -60,17 +57,17 @@ from scaler.worker.messages import (
     ProcessorUp,
     ResumeProcessor,
     TaskAsks,
-    TaskGoesOn,
+    TaskBlocks,
     TasksFinished,
-    TaskWaits,
+    TaskUnblocks,
 )
-from scaler.worker.portions import Portions
+from scaler.worker.prefetch import Prefetch
+from scaler.worker.processors import End, Processors, ProcessorState
+from scaler.worker.recall import Recall, RecallDue, StuckCheck
 from scaler.worker.reserve import Reserve, SpareCheck
-from scaler.worker.stopping import STOPPED, StopDue, Stopping
 from scaler.worker.supplies import Supplies
 from scaler.worker.suspension import BreathDue, Suspension
-from scaler.worker.taking_back import StuckCheck, TakeBackDue, TakingBack
-from scaler.worker.task_queue import Run, TaskQueue, run_of
+from scaler.worker.task_queue import RunKey, TaskQueue, run_of
 from scaler.worker.time_limit import LimitDue, TimeLimit
 
 logger = logging.getLogger(__name__)
@@ -90,13 +87,13 @@ class Slot(Actor):
         self._link = link
         self._objects = objects
         self._pool = pool
-        self._crew = Crew()
+        self._processors = Processors()
         self._queue = TaskQueue()
         self._supplies = Supplies(self._ask_for_object)
-        self._portions = Portions(self._queue, self._supplies)
-        self._reserve = Reserve(self._crew, self._ask_for_processor, self.schedule)
-        self._taking_back = TakingBack(self.schedule)
-        self._stopping = Stopping(self.now, self.schedule, self._taking_back.withhold)
+        self._prefetch = Prefetch(self._queue, self._supplies)
+        self._reserve = Reserve(self._processors, self._ask_for_processor, self.schedule)
+        self._recall = Recall(self.schedule)
+        self._stopping = Stopping(self.now, self.schedule, self._recall.withhold)
         self._time_limit = TimeLimit(limit_seconds, name, self.now, self.schedule)
         self._suspension = Suspension(self.now, self.schedule)
 
@@ -111,25 +108,23 @@ class Slot(Actor):
     def _cancel(self, cancels: RunCancels) -> None:
         wanted = set(map(run_of, cancels))
         self._end(self._queue.take_out(wanted), _CANCELED)
-        for work in list(self._crew):
-            held = work.runs() & wanted
+        for processor in list(self._processors):
+            held = processor.runs() & wanted
             if held:
-                self._do_without(work, dict.fromkeys(held, _CANCELED))
+                self._do_without(processor, dict.fromkeys(held, _CANCELED))
 
-    @handles(BalanceRequests)
-    def _give_back(self, requests: BalanceRequests) -> None:
+    @handles(RecallRequests)
+    def _give_back(self, requests: RecallRequests) -> None:
         """Part with the tasks that only wait here; what the processor has stays."""
         taken = self._queue.take_out(set(map(run_of, requests)))
         if taken:
-            self._link.send(
-                BalanceResponses(BalanceResponse(task.task_id, task.worker, task.attempt) for task in taken)
-            )
+            self._link.send(RecallResponses(RecallResponse(task.task_id, task.worker, task.attempt) for task in taken))
 
     # From the object cache
 
     @handles(ObjectFound)
     def _object_found(self, found: ObjectFound) -> None:
-        self._supplies.found(found.stored, self._crew.active)
+        self._supplies.found(found.stored, self._processors.active)
         self._queue.bring_back()
         self._hand_out()
 
@@ -143,14 +138,14 @@ class Slot(Actor):
 
     @handles(ForgetObjects)
     def _forget_objects(self, forget: ForgetObjects) -> None:
-        self._portions.forget(forget.object_ids)
-        for work in self._crew:
-            self._supplies.drop(work, forget.object_ids)
+        self._prefetch.forget(forget.object_ids)
+        for processor in self._processors:
+            self._supplies.drop(processor, forget.object_ids)
 
     @handles(CollectionDue)
     def _collection_due(self, _due: CollectionDue) -> None:
-        for work in self._crew:
-            self._supplies.clean(work)
+        for processor in self._processors:
+            self._supplies.clean(processor)
 
     def _ask_for_object(self, object_id: ObjectId) -> None:
         self._objects.send(NeedObject(object_id, self.actor_ref))
@@ -159,20 +154,20 @@ class Slot(Actor):
 
     @handles(ProcessorComing)
     def _processor_coming(self, coming: ProcessorComing) -> None:
-        self._crew.asked = max(0, self._crew.asked - 1) if coming.is_extra else 0
-        self._crew.coming.add(coming.number)
+        self._processors.asked = max(0, self._processors.asked - 1) if coming.is_extra else 0
+        self._processors.coming.add(coming.number)
 
     @handles(ProcessorNotComing)
     def _processor_not_coming(self, not_coming: ProcessorNotComing) -> None:
-        self._crew.coming.discard(not_coming.number)
+        self._processors.coming.discard(not_coming.number)
         self._hand_out()
 
     @handles(ProcessorUp)
     def _processor_up(self, up: ProcessorUp) -> None:
-        work = Work(up.number, up.processor, up.progress, up.is_extra)
-        self._crew.join(work)
-        if self._crew.active is None:
-            self._crew.activate(work)
+        processor = ProcessorState(up.number, up.proxy, up.progress, up.is_extra)
+        self._processors.join(processor)
+        if self._processors.active is None:
+            self._processors.activate(processor)
         self._supplies.start_again()
         self._queue.bring_back()
         self._hand_out()
@@ -180,42 +175,42 @@ class Slot(Actor):
     @handles(ProcessorStays)
     def _processor_stays(self, stays: ProcessorStays) -> None:
         """It was to end, and cannot: a client in it has open tasks."""
-        work = self._crew.get(stays.number)
-        if work is not None:
-            self._crew.put_back(work)
+        processor = self._processors.get(stays.number)
+        if processor is not None:
+            self._processors.put_back(processor)
             self._hand_out()
 
     @handles(TasksFinished)
     def _tasks_finished(self, news: TasksFinished) -> None:
-        work = self._crew.get(news.number)
-        if work is None:
+        processor = self._processors.get(news.number)
+        if processor is None:
             return
         results = news.results
-        if len(results) > len(work.held):  # a task has written to the channel itself
-            self._stopping.kill(work, "it gave more results than it had tasks")
+        if len(results) > len(processor.held):  # a task has written to the channel itself
+            self._stopping.kill(processor, "it gave more results than it had tasks")
             return
-        finished, unstarted = self._take_results(work, results)
-        if not work.held:
-            work.held_us = 0.0  # sums of floats drift
-            self._crew.put_back(work)
+        finished, unstarted = self._take_results(processor, results)
+        if not processor.held:
+            processor.held_us = 0.0  # sums of floats drift
+            self._processors.put_back(processor)
             self._reserve.watch()
         self._queue.put_back(unstarted)
         if finished:
             self._link.send(finished)
         self._hand_out()
 
-    def _take_results(self, work: Work, results: RunResults) -> tuple[RunResults, list[RunTask]]:
+    def _take_results(self, processor: ProcessorState, results: RunResults) -> tuple[RunResults, list[RunTask]]:
         """Return the results that go to the scheduler, and the tasks that were not started and shall be."""
-        learn = self._portions.learn
+        learn = self._prefetch.learn
         finished = RunResults()
         unstarted: list[RunTask] = []
-        work.results_seen += len(results)
+        processor.results_seen += len(results)
         for result in results:
-            entry = work.held.popleft()
+            entry = processor.held.popleft()
             if entry is None:
                 continue  # taken back long ago
-            work.held_us -= entry.expected_us
-            end = work.unwanted.pop(run_of(entry.task), None) if work.unwanted else None
+            processor.held_us -= entry.expected_us
+            end = processor.unwanted.pop(run_of(entry.task), None) if processor.unwanted else None
             if result.status == STOPPED and end is not None:
                 self._end([entry.task], end, result.payload, result.profile)
             elif result.status == STOPPED:
@@ -227,16 +222,16 @@ class Slot(Actor):
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
-        self._link.send(down)
-        work = self._crew.leave(down.number)
-        if work is None:
+        self._link.send(ExecutorProcessGone(down.number))
+        processor = self._processors.leave(down.number)
+        if processor is None:
             return
-        if not work.is_extra:
-            self._crew.asked += 1  # the pool starts the next one by itself
-        executed = None if work.is_doomed else work.task_at(down.executing)
+        if not processor.is_extra:
+            self._processors.asked += 1  # the pool starts the next one by itself
+        executed = None if processor.is_doomed else processor.task_at(down.executing)
         again: list[RunTask] = []
-        for task in (entry.task for entry in work.held if entry is not None):
-            end = work.unwanted.get(run_of(task))
+        for task in (entry.task for entry in processor.held if entry is not None):
+            end = processor.unwanted.get(run_of(task))
             if end is not None:
                 self._end([task], end)
             elif task is executed:
@@ -249,97 +244,105 @@ class Slot(Actor):
 
     # Tasks that wait for others
 
-    @handles(TaskWaits)
-    def _task_waits(self, waits: TaskWaits) -> None:
-        work = self._crew.get(waits.number)
-        task = work.executed_task(waits.task) if work is not None else None
-        if work is None or task is None or work.is_doomed:
+    @handles(TaskBlocks)
+    def _task_waits(self, waits: TaskBlocks) -> None:
+        processor = self._processors.get(waits.number)
+        task = processor.executed_task(waits.task) if processor is not None else None
+        if processor is None or task is None or processor.is_doomed:
             return
-        self._crew.suspend(work, task)
-        self._suspension.begin(work, waits.wait, waits.timeout_seconds)
-        self._link.send(RunsSuspended([RunSuspended(task.task_id, task.worker, task.attempt)]))
-        if len(work.held) > 1:
-            self._taking_back.withhold(work, waits.task)
+        self._processors.suspend(processor, task)
+        self._suspension.begin(processor, waits.wait, waits.timeout_seconds)
+        self._link.send(RunsBlocked([RunBlocked(task.task_id, task.worker, task.attempt)]))
+        if len(processor.held) > 1:
+            self._recall.withhold(processor, waits.task)
             if waits.is_stuck:  # it starts nothing else before it may go on
-                self._take_back(TakeBackDue(work.number, waits.task, work.results_seen))
-        work.held_us = inf
+                self._recall_due(RecallDue(processor.number, waits.task, processor.results_seen))
+        processor.held_us = inf
         self._hand_out()
         self._reserve.fill()
 
     @handles(TaskAsks)
     def _task_asks(self, asks: TaskAsks) -> None:
-        work = self._crew.get(asks.number)
-        if work is None or work.waiting is None or work.executed_task(asks.task) is not work.waiting:
+        processor = self._processors.get(asks.number)
+        if (
+            processor is None
+            or processor.waiting is None
+            or processor.executed_task(asks.task) is not processor.waiting
+        ):
             return
-        self._suspension.end(work)
-        if work.unwanted:
-            self._let_loose(work)  # it goes on only to end
+        self._suspension.end(processor)
+        if processor.unwanted:
+            self._let_loose(processor)  # it goes on only to end
         else:
-            self._crew.ask(work)
+            self._processors.ask(processor)
             self._hand_out()
 
-    @handles(TaskGoesOn)
-    def _task_goes_on(self, goes_on: TaskGoesOn) -> None:
-        work = self._crew.get(goes_on.number)
-        if work is None or work.waiting is None or work.executed_task(goes_on.task) is not work.waiting:
+    @handles(TaskUnblocks)
+    def _task_goes_on(self, goes_on: TaskUnblocks) -> None:
+        processor = self._processors.get(goes_on.number)
+        if (
+            processor is None
+            or processor.waiting is None
+            or processor.executed_task(goes_on.task) is not processor.waiting
+        ):
             return
-        self._say_resumed(work)
-        active = self._crew.active
+        self._say_resumed(processor)
+        active = self._processors.active
         if active is None or not active.held:
-            self._crew.activate(work)
+            self._processors.activate(processor)
         else:
-            self._crew.let_loose(work)
+            self._processors.let_loose(processor)
 
-    def _permit(self, work: Work) -> None:
+    def _permit(self, processor: ProcessorState) -> None:
         """Let a task go on that asked for it: nobody else runs."""
-        self._say_resumed(work)
-        self._crew.activate(work)
-        work.processor.send(ResumeProcessor(work.number, work.results_seen + 1))
+        self._say_resumed(processor)
+        self._processors.activate(processor)
+        processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
-    def _let_loose(self, work: Work) -> None:
+    def _let_loose(self, processor: ProcessorState) -> None:
         """Let a task go on although others may run, because it shall end."""
-        self._say_resumed(work)
-        self._crew.let_loose(work)
-        work.processor.send(ResumeProcessor(work.number, work.results_seen + 1))
+        self._say_resumed(processor)
+        self._processors.let_loose(processor)
+        processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
     @handles(ProcessorsNews)
     def _processors_news(self, batch: ProcessorsNews) -> None:
         for news in batch:
-            work = self._crew.get(news.processor)
-            if work is not None:
-                self._suspension.hear(work, news)
+            processor = self._processors.get(news.processor)
+            if processor is not None:
+                self._suspension.hear(processor, news)
 
     @handles(BreathDue)
     def _breath_due(self, due: BreathDue) -> None:
-        work = self._crew.get(due.number)
-        if work is not None:
-            self._suspension.breathe(work, due)
+        processor = self._processors.get(due.number)
+        if processor is not None:
+            self._suspension.breathe(processor, due)
 
-    def _say_resumed(self, work: Work) -> None:
-        self._suspension.end(work)
-        if work.waiting is None:
+    def _say_resumed(self, processor: ProcessorState) -> None:
+        self._suspension.end(processor)
+        if processor.waiting is None:
             return
-        task, work.waiting = work.waiting, None
-        if run_of(task) not in work.unwanted:  # of one that goes on only to end, its end is the next news
-            self._link.send(RunsResumed([RunResumed(task.task_id, task.worker, task.attempt)]))
+        task, processor.waiting = processor.waiting, None
+        if run_of(task) not in processor.unwanted:  # of one that goes on only to end, its end is the next news
+            self._link.send(RunsUnblocked([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     # Whose turn it is
 
-    def _on_turn(self) -> Work | None:
+    def _on_turn(self) -> ProcessorState | None:
         """Return the processor that gets the next tasks, if any may. Those that ask to go on are first."""
-        crew = self._crew
-        active = crew.active
-        if crew.loose or (crew.asking and active is not None and active.held):
+        processors = self._processors
+        active = processors.active
+        if processors.loose or (processors.asking and active is not None and active.held):
             return None  # what runs has to end first
-        if crew.asking:
-            self._permit(crew.next_to_go_on())
+        if processors.asking:
+            self._permit(processors.next_to_go_on())
             return None
         if active is None:
-            if crew.spare:
-                crew.activate(crew.spare[-1])
-            if crew.active is not None or self._queue.first_row():
+            if processors.spare:
+                processors.activate(processors.spare[-1])
+            if processors.active is not None or self._queue.first_row():
                 self._reserve.fill()
-        return crew.active
+        return processors.active
 
     def _ask_for_processor(self) -> None:
         self._pool.send(AddProcessor(self._index))
@@ -349,51 +352,51 @@ class Slot(Actor):
         self._reserve.check()
 
     def _hand_out(self) -> None:
-        work = self._on_turn()
-        if work is None or work.is_doomed or work.unwanted:
+        processor = self._on_turn()
+        if processor is None or processor.is_doomed or processor.unwanted:
             return
-        portion = self._portions.take(work)
+        portion = self._prefetch.take(processor)
         if portion:
-            work.processor.send(HandTasks(work.number, portion))
-            self._time_limit.watch(work)
-            self._taking_back.watch(work)
+            processor.proxy.send(HandTasks(processor.number, portion))
+            self._time_limit.watch(processor)
+            self._recall.watch(processor)
 
     # Tasks in a processor that end or come back before they are done
 
-    def _do_without(self, work: Work, runs: dict[Run, End]) -> None:
+    def _do_without(self, processor: ProcessorState, runs: dict[RunKey, End]) -> None:
         """Have these runs end that the processor holds."""
-        self._suspension.end(work)
-        self._stopping.stop(work, runs)
-        if work in self._crew.asking:
-            self._let_loose(work)
+        self._suspension.end(processor)
+        self._stopping.stop(processor, runs)
+        if processor in self._processors.asking:
+            self._let_loose(processor)
 
     @handles(StopDue)
     def _stop_due(self, due: StopDue) -> None:
-        work = self._crew.get(due.number)
-        if work is not None:
-            self._stopping.insist(work, due)
+        processor = self._processors.get(due.number)
+        if processor is not None:
+            self._stopping.insist(processor, due)
 
     @handles(LimitDue)
     def _limit_due(self, due: LimitDue) -> None:
-        work = self._crew.get(due.number)
-        overdue = self._time_limit.check(work, due) if work is not None else None
-        if work is not None and overdue:
-            self._do_without(work, overdue)
+        processor = self._processors.get(due.number)
+        overdue = self._time_limit.check(processor, due) if processor is not None else None
+        if processor is not None and overdue:
+            self._do_without(processor, overdue)
 
     @handles(StuckCheck)
     def _stuck_check(self, check: StuckCheck) -> None:
-        work = self._crew.get(check.number)
-        if work is not None:
-            self._taking_back.check(work, check)
+        processor = self._processors.get(check.number)
+        if processor is not None:
+            self._recall.check(processor, check)
 
-    @handles(TakeBackDue)
-    def _take_back(self, due: TakeBackDue) -> None:
-        work = self._crew.get(due.number)
-        if work is None:
+    @handles(RecallDue)
+    def _recall_due(self, due: RecallDue) -> None:
+        processor = self._processors.get(due.number)
+        if processor is None:
             return
         back: list[RunTask] = []
-        for task in self._taking_back.take_back(work, due):
-            end = work.unwanted.pop(run_of(task), None)
+        for task in self._recall.recall(processor, due):
+            end = processor.unwanted.pop(run_of(task), None)
             if end is None:
                 back.append(task)
             else:

@@ -2,7 +2,7 @@
 
 Used by the slot, with its processors; sends to these. Only with hard suspension, since otherwise no wait has a number.
 
-    client in the task --ClientResting--> scheduler --ProcessorNews--> slot --PauseProcessor--> processor, nursery
+    client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 
 A stopped process hears nothing. So the scheduler says when it may be stopped, which is when all that its client has
 said has arrived and nothing is on the way to it; and says when anything is. Both come on one connection, in order.
@@ -21,8 +21,8 @@ from math import inf
 
 from scaler.message import message
 from scaler.wire.messages.worker import ProcessorNews
-from scaler.worker.crew import Work
-from scaler.worker.messages import PauseProcessor
+from scaler.worker.messages import SuspendProcessor
+from scaler.worker.processors import ProcessorState
 
 BREATH_SECONDS = 5.0
 """How long a process is stopped at most; ZeroMQ gives a connection up after 20 s of silence."""
@@ -33,7 +33,7 @@ class BreathDue:
     """It was stopped for as long as it may be."""
 
     number: int
-    stops: int
+    suspensions: int
 
 
 class Suspension:
@@ -48,37 +48,37 @@ class Suspension:
         self._now = now
         self._schedule = schedule
 
-    def begin(self, work: Work, wait: int, timeout_seconds: float) -> None:
+    def begin(self, processor: ProcessorState, wait: int, timeout_seconds: float) -> None:
         """The task of this processor begins to wait."""
-        self.end(work)
-        if not work.unwanted:  # what shall end does not wait for long
-            work.wait = wait
-            work.wait_ends_at = self._now() + timeout_seconds
+        self.end(processor)
+        if not processor.unwanted:  # what shall end does not wait for long
+            processor.wait = wait
+            processor.wait_ends_at = self._now() + timeout_seconds
 
-    def end(self, work: Work) -> None:
+    def end(self, processor: ProcessorState) -> None:
         """It does not wait any more, or shall not."""
-        work.wait, work.wait_ends_at = 0, inf
-        self._continue(work)
+        processor.wait, processor.wait_ends_at = 0, inf
+        self._continue(processor)
 
-    def hear(self, work: Work, news: ProcessorNews) -> None:
+    def hear(self, processor: ProcessorState, news: ProcessorNews) -> None:
         """The scheduler says whether anything is on the way to the process."""
-        if work.waiting is None or not work.wait or news.wait != work.wait:
+        if processor.waiting is None or not processor.wait or news.wait != processor.wait:
             return  # of another wait
         if news.has_news:
-            self._continue(work)
-        elif not work.is_stopped and self._now() < work.wait_ends_at:
-            work.is_stopped = True
-            work.stops += 1
-            work.processor.send(PauseProcessor(work.number, True))
-            seconds = min(BREATH_SECONDS, work.wait_ends_at - self._now())
-            self._schedule(seconds, BreathDue(work.number, work.stops))
+            self._continue(processor)
+        elif not processor.is_suspended and self._now() < processor.wait_ends_at:
+            processor.is_suspended = True
+            processor.suspensions += 1
+            processor.proxy.send(SuspendProcessor(processor.number, True))
+            seconds = min(BREATH_SECONDS, processor.wait_ends_at - self._now())
+            self._schedule(seconds, BreathDue(processor.number, processor.suspensions))
 
-    def breathe(self, work: Work, due: BreathDue) -> None:
+    def breathe(self, processor: ProcessorState, due: BreathDue) -> None:
         """It was stopped for long enough, or its wait ends by itself."""
-        if work.is_stopped and work.stops == due.stops:
-            self._continue(work)
+        if processor.is_suspended and processor.suspensions == due.suspensions:
+            self._continue(processor)
 
-    def _continue(self, work: Work) -> None:
-        if work.is_stopped:
-            work.is_stopped = False
-            work.processor.send(PauseProcessor(work.number, False))
+    def _continue(self, processor: ProcessorState) -> None:
+        if processor.is_suspended:
+            processor.is_suspended = False
+            processor.proxy.send(SuspendProcessor(processor.number, False))

@@ -13,13 +13,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from scaler.ids import TaskId
-from scaler.wire.messages.worker import BalanceRequest, RunCancel, RunTask
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
 
-Run: TypeAlias = tuple[TaskId, int]
+RunKey: TypeAlias = tuple[TaskId, int]
 """Which attempt of which task."""
 
 
-def run_of(item: RunTask | RunCancel | BalanceRequest) -> Run:
+def run_of(item: RunTask | RunCancel | RecallRequest) -> RunKey:
     """Return which run is meant."""
     return (item.task_id, item.attempt)
 
@@ -72,7 +72,7 @@ class TaskQueue:
             aside, self._aside = self._aside, []
             self.put_back(aside)
 
-    def take_out(self, runs: Container[Run]) -> list[RunTask]:
+    def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
         """Remove the tasks of these runs, wherever they wait, and return them."""
         taken = [task for task in self if run_of(task) in runs]
         if taken:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
-from scaler.worker.crew import End, Work
-from scaler.worker.task_queue import Run, run_of
+from scaler.worker.processors import End, ProcessorState
+from scaler.worker.task_queue import RunKey, run_of
 
 
 @message
@@ -43,25 +43,25 @@ class TimeLimit:
         self._now = now
         self._schedule = schedule
 
-    def watch(self, work: Work) -> None:
+    def watch(self, processor: ProcessorState) -> None:
         """It was handed tasks: look at it from now on."""
-        if self._limit_seconds and not work.is_timing:
-            work.is_timing = True
-            self._schedule(self._limit_seconds, LimitDue(work.number))
+        if self._limit_seconds and not processor.is_timing:
+            processor.is_timing = True
+            self._schedule(self._limit_seconds, LimitDue(processor.number))
 
-    def check(self, work: Work, due: LimitDue) -> dict[Run, End]:
+    def check(self, processor: ProcessorState, due: LimitDue) -> dict[RunKey, End]:
         """Return what shall end; look again when the task will have run for too long, or the next one could."""
-        if work.is_doomed:
+        if processor.is_doomed:
             return {}
-        if not work.held:
-            work.is_timing = False
+        if not processor.held:
+            processor.is_timing = False
             return {}
-        overdue: dict[Run, End] = {}
-        executing = work.progress.executing
-        ran_seconds = work.progress.ran_seconds(executing, self._now())
+        overdue: dict[RunKey, End] = {}
+        executing = processor.progress.executing
+        ran_seconds = processor.progress.ran_seconds(executing, self._now())
         if ran_seconds >= self._limit_seconds:
-            task = work.task_at(executing)
-            if task is not None and run_of(task) not in work.unwanted:
+            task = processor.task_at(executing)
+            if task is not None and run_of(task) not in processor.unwanted:
                 overdue[run_of(task)] = self._end_after(ran_seconds)
             ran_seconds = 0.0
         self._schedule(self._limit_seconds - ran_seconds, due)

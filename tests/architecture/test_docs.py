@@ -5,22 +5,36 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import scaler
 
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 PAGES = [*sorted(DOCS.glob("*.md")), CHECKOUT / "protocol" / "README.md"]
 
 
-def test_page_of_the_task_states_is_drawn_from_the_table() -> None:
-    """Else: python docs/draw_task_states.py."""
-    spec = importlib.util.spec_from_file_location("draw_task_states", DOCS / "draw_task_states.py")
+def run(script: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(script).stem, DOCS / script)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert (DOCS / "task-states.md").read_text() == module.page()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("script", "page"), [("draw_task_states.py", "task-states.md"), ("draw_layout.py", "layout.md")]
+)
+def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
+    """Else: python docs/SCRIPT."""
+    assert (DOCS / page).read_text() == run(script).page()
+
+
+def test_the_documentation_has_the_version_of_the_package() -> None:
+    assert run("conf.py").html_title == f"Scaler {scaler.__version__}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -30,15 +44,3 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not (CHECKOUT / name).exists()] == []
     linked = set(re.findall(r"\]\((?!https?:|#)([^)#]+)", text))
     assert [name for name in sorted(linked) if not (page.parent / name).exists()] == []
-
-
-def test_design_names_every_module() -> None:
-    """One line per file: a new room is not finished before it has its line."""
-    text = (DOCS / "design.md").read_text()
-    layout = text[text.index("## Layout") :]
-    modules = [
-        path.relative_to(CHECKOUT / "scaler")
-        for path in sorted((CHECKOUT / "scaler").rglob("*.py"))
-        if path.name != "__init__.py"
-    ]
-    assert [str(path) for path in modules if f"{path.name} " not in layout] == []

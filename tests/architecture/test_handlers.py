@@ -16,11 +16,13 @@ import pytest
 
 import scaler.actors
 import scaler.actors.messages
-import scaler.client.conversation
+import scaler.agent
+import scaler.agent.link
+import scaler.agent.messages
+import scaler.client.link.conversation
+import scaler.processor.processor
 import scaler.worker
-import scaler.worker.link
 import scaler.worker.messages
-import scaler.worker.processor
 import scaler.worker.processor_proxy
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
@@ -92,13 +94,13 @@ def test_edge_handles_the_hellos_that_sessions_do_not() -> None:
 
 
 def test_every_batch_for_an_agent_is_handled_by_its_link() -> None:
-    assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.worker.link.Link.handlers)
+    assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.agent.link.Link.handlers)
 
 
 def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
     tables = [
         node.value
-        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.conversation)))
+        for node in ast.walk(ast.parse(inspect.getsource(scaler.client.link.conversation)))
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "self._handlers"
     ]
     (table,) = tables
@@ -109,7 +111,7 @@ def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
 
 @pytest.mark.parametrize(
     ("direction", "module"),
-    [(AGENT_TO_PROCESSOR, scaler.worker.processor), (PROCESSOR_TO_AGENT, scaler.worker.processor_proxy)],
+    [(AGENT_TO_PROCESSOR, scaler.processor.processor), (PROCESSOR_TO_AGENT, scaler.worker.processor_proxy)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_both_ends_of_a_channel_know_the_batches(direction: Direction, module: ModuleType) -> None:
@@ -124,13 +126,17 @@ def test_every_item_is_said_by_somebody(direction: Direction) -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "package"),
-    [(scaler.actors.messages, scaler.actors), (scaler.worker.messages, scaler.worker)],
-    ids=["scheduler", "agent"],
+    ("messages", "packages"),
+    [
+        (scaler.actors.messages, [scaler.actors]),
+        (scaler.agent.messages, [scaler.agent, scaler.worker]),
+        (scaler.worker.messages, [scaler.worker]),
+    ],
+    ids=["scheduler", "agent", "worker"],
 )
-def test_every_internal_message_is_sent_and_handled(messages: ModuleType, package: ModuleType) -> None:
+def test_every_internal_message_is_sent_and_handled(messages: ModuleType, packages: list[ModuleType]) -> None:
     classes = own_classes(messages)
-    handled = {kind for actor in actors_in(package) for kind in actor.handlers}
+    handled = {kind for package in packages for actor in actors_in(package) for kind in actor.handlers}
     carried = {"StoredObject"}  # inside other messages
     assert {cls.__name__ for cls in classes if cls not in handled} <= carried
     assert {cls.__name__ for cls in classes} <= made_in(SOURCE)
@@ -140,9 +146,10 @@ def test_nothing_is_handled_that_nobody_knows() -> None:
     """A handler's type is an internal message of the same package, a batch or an item of the wire, or of the kit."""
     modules = {
         "scaler.actors": ("scaler.actors.", "scaler.wire.messages", "pykka."),
-        "scaler.worker": ("scaler.worker.", "scaler.wire.messages", "scaler.actors.kit.", "pykka."),
+        "scaler.agent": ("scaler.agent.", "scaler.wire.messages", "scaler.actors.kit.", "pykka."),
+        "scaler.worker": ("scaler.worker.", "scaler.agent.", "scaler.wire.messages", "scaler.actors.kit.", "pykka."),
     }
-    for package in (scaler.actors, scaler.worker):
+    for package in (scaler.actors, scaler.agent, scaler.worker):
         for actor in actors_in(package):
             strangers = [kind for kind in actor.handlers if not kind.__module__.startswith(modules[package.__name__])]
             assert strangers == [], actor

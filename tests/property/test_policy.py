@@ -11,7 +11,7 @@ from scaler.actors.policy import (
     Durations,
     Places,
     moving_mean,
-    tasks_to_return,
+    tasks_to_recall,
 )
 from scaler.ids import ObjectId
 
@@ -40,7 +40,7 @@ def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
     held: set[int] = set()
     for name, worker, works, number in story:
         if name == "join":
-            places.join(worker, number, len(works), sum(works), node=worker % 2)
+            places.join(worker, number, len(works), sum(works), host=worker % 2)
             model[worker] = (number, list(works))
             held.discard(worker)
         elif name == "leave":
@@ -105,7 +105,7 @@ def test_rounds_end_and_never_make_it_worse_even_if_no_task_ever_ends(
 ) -> None:
     """What was given back waits, and goes to idle workers, one task each, as tasks of a doubted function do."""
     waiting = 0
-    while any(given := tasks_to_return(loads)):
+    while any(given := tasks_to_recall(loads)):
         assert any(tasks == 0 for tasks, _ in loads)
         before = [tasks for tasks, _ in loads]
         after = [tasks - number for tasks, number in zip(before, given, strict=True)]
@@ -132,13 +132,13 @@ def behind(tasks: list[int]) -> int:
 @example(LOADS_OF_A_LOOP)
 def test_one_round_levels_workers_that_go_on(loads: list[tuple[int, bool]]) -> None:
     loads = [(tasks, False) for tasks, _ in loads]
-    given = tasks_to_return(loads)
+    given = tasks_to_recall(loads)
     after = [tasks - number for (tasks, _), number in zip(loads, given, strict=True)]
     for _ in range(sum(given)):
         after[after.index(min(after))] += 1
     if any(tasks == 0 for tasks, _ in loads):
         assert max(after) - min(after) <= 1
-    assert not any(tasks_to_return([(tasks, False) for tasks in after]))
+    assert not any(tasks_to_recall([(tasks, False) for tasks in after]))
 
 
 @given(st.floats(0, 1e10) | st.none(), st.integers(0, 2**40), st.integers(1, 10_000))

@@ -14,7 +14,7 @@ from scaler.actors.messages import (
     BalancerRestarted,
     CancelTask,
     RunLost,
-    RunReturned,
+    RunRecalled,
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
@@ -85,7 +85,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 "cancel": CancelTask(),
                 "withdrawn": TaskWithdrawn(),
                 "not waiting": TaskNotWaiting(),
-                "returned": RunReturned(attempt),
+                "returned": RunRecalled(attempt),
                 "refused": TaskRefused(attempt, "too many wait"),
                 "restarted": BalancerRestarted(),
             }

@@ -209,7 +209,7 @@ def start_agent(config: ClusterConfig, lifeline: int | None = None, **options: A
     """Start an agent in a process of its own; it logs to stdout."""
     program = (
         "import sys; from scaler.config import ClusterConfig; from scaler.process.logs import set_up_logging; "
-        "from scaler.worker.agent import run_agent; config = ClusterConfig.from_json(sys.argv[1]); "
+        "from scaler.agent.agent import run_agent; config = ClusterConfig.from_json(sys.argv[1]); "
         "set_up_logging(config.logging); "
         f"sys.exit(run_agent(config, lifeline={lifeline}))"
     )

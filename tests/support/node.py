@@ -9,20 +9,20 @@ from typing import Any, cast
 import psutil
 
 from scaler.actors.kit import ActorRef
+from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.process.shell import Shell
 from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunResults, RunTask, RunTasks
-from scaler.worker.crew import Work
-from scaler.worker.messages import NeedObject, ObjectFound, StoredObject
 from scaler.worker.processor_pool import Pool
+from scaler.worker.processors import ProcessorState
 from scaler.worker.slot import Slot
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
 
-NEST_ID = b"n" * 16
+AGENT_TOKEN = b"n" * 16
 
 
 class Node:
@@ -40,7 +40,7 @@ class Node:
             dispatcher.spawn(Slot(name, index, link, objects, asked)) for index, name in enumerate(names)
         )
         config = ClusterConfig("tcp://127.0.0.1:1", n_workers)
-        self.pool = dispatcher.spawn(Pool(self.shell, config, names, self.slots, NEST_ID))
+        self.pool = dispatcher.spawn(Pool(self.shell, config, names, self.slots, AGENT_TOKEN))
         self.stored: dict[ObjectId, StoredObject] = {}
         self.results: list[RunResult] = []
         self._condition: Callable[[], Any] = lambda: True
@@ -49,7 +49,7 @@ class Node:
 
     def receive(self) -> bool:
         for need in self.objects.take(NeedObject):
-            need.slot.send(ObjectFound(self.stored[need.object_id]))
+            need.worker.send(ObjectFound(self.stored[need.object_id]))
         for results in self.link.take(RunResults):
             self.results += results
         if self._condition() or time.monotonic() > self._deadline:
@@ -87,22 +87,22 @@ class Node:
     def slot(self, worker: int = 0) -> Slot:
         return cast("Slot", self.slots[worker]._actor)
 
-    def active(self) -> Work | None:
+    def active(self) -> ProcessorState | None:
         """The processor of the first worker that gets its tasks."""
-        return self.slot()._crew.active
+        return self.slot()._processors.active
 
-    def until_executing(self) -> Work:
+    def until_executing(self) -> ProcessorState:
         """Run until the first worker's processor executes the first task that it got."""
-        self.until(lambda: (work := self.active()) is not None and work.progress.executing == 1)
-        work = self.active()
-        assert work is not None
-        return work
+        self.until(lambda: (processor := self.active()) is not None and processor.progress.executing == 1)
+        processor = self.active()
+        assert processor is not None
+        return processor
 
     def statuses(self) -> list[TaskStatus]:
         return [TaskStatus(result.status) for result in self.results]
 
     def processes(self) -> list[int]:
-        """The processors, without their nursery."""
+        """The processors, without their fork server."""
         return [each.pid for child in psutil.Process().children() for each in child.children() if alive(each.pid)]
 
     def close(self) -> None:

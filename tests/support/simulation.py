@@ -29,7 +29,7 @@ from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.actors.worker_proxy import WorkerProxy
-from scaler.ids import NO_ID, ClientId, Connection, GraphId, NodeId, ObjectId, SchedulerId, TaskId, split_ids
+from scaler.ids import NO_ID, AgentId, ClientId, Connection, GraphId, ObjectId, SchedulerId, TaskId, split_ids
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.serialization import OBJECT, argument_block, result_argument
 from scaler.wire.codec import decode, encode
@@ -68,17 +68,17 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import (
     HELD_RUN,
-    BalanceRequest,
-    BalanceResponse,
     DisconnectRequest,
     DisconnectResponse,
     ProcessorNews,
+    RecallRequest,
+    RecallResponse,
     ResultsReceived,
+    RunBlocked,
     RunCancel,
     RunResult,
-    RunResumed,
-    RunSuspended,
     RunTask,
+    RunUnblocked,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
@@ -188,7 +188,7 @@ class Simulation:
         """Return a client inside a task of `agent`, that has said hello, again if asked for it."""
         client = SimulatedClient(self, ClientId(self.new_id(b"client")))
         client.comes_back = comes_back
-        client.nest_id, client.processor = agent.nest_id, processor
+        client.agent_token, client.processor = agent.agent_token, processor
         self.peers.append(client)
         client.connect()
         self.run()
@@ -196,7 +196,7 @@ class Simulation:
 
     def agent(self, workers: int = 1, execute: Execute = succeed) -> SimulatedAgent:
         """Return an agent that has said hello."""
-        agent = SimulatedAgent(self, NodeId(self.new_id(b"node")), workers, execute)
+        agent = SimulatedAgent(self, AgentId(self.new_id(b"node")), workers, execute)
         self.peers.append(agent)
         agent.connect()
         self.run()
@@ -429,11 +429,11 @@ class Simulation:
             users[used] = users.get(used, 0) + 1
         nodes = {session.actor_ref for session in self.sessions(AgentSession)}
         assert table.copies.objects.keys() <= nodes, "an agent that left is taken to have copies"
-        for object_id, having in table.copies.nodes.items():
+        for object_id, having in table.copies.hosts.items():
             assert all(object_id in table.copies.objects[node] for node in having)
             assert object_id in table.objects or object_id in table.retained, f"nobody needs copies of {object_id!r}"
         for object_id in table.retained.ends:
-            assert object_id in table.copies.nodes, f"no copy of {object_id!r} is left to be deleted"
+            assert object_id in table.copies.hosts, f"no copy of {object_id!r} is left to be deleted"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
 
@@ -458,7 +458,7 @@ class Simulation:
         assert [proxy.load for proxy in self.proxies() if proxy.load != (0, 0)] == []
         table = self.tree.objects
         assert (table.objects, table.owned, table.users) == ({}, {}, {})
-        assert table.copies.nodes.keys() == table.retained.ends.keys()
+        assert table.copies.hosts.keys() == table.retained.ends.keys()
 
 
 class _Nonsense:
@@ -583,7 +583,7 @@ class SimulatedClient(SimulatedPeer):
     def __init__(self, simulation: Simulation, client_id: ClientId, function_id: ObjectId = FUNCTION_ID) -> None:
         super().__init__(simulation)
         self.client_id = client_id
-        self.nest_id, self.processor = NO_ID, 0
+        self.agent_token, self.processor = NO_ID, 0
         """of a client inside a task: its agent's, and the number of its processor there"""
         self.function_id = function_id
         self.profiling = 0
@@ -603,7 +603,7 @@ class SimulatedClient(SimulatedPeer):
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
-        return ClientHello(*own, self.nest_id, self.processor)
+        return ClientHello(*own, self.agent_token, self.processor)
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
@@ -762,10 +762,10 @@ class SimulatedAgent(SimulatedPeer):
 
     incoming, outgoing = SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER
 
-    def __init__(self, simulation: Simulation, node_id: NodeId, workers: int, execute: Execute) -> None:
+    def __init__(self, simulation: Simulation, agent_id: AgentId, workers: int, execute: Execute) -> None:
         super().__init__(simulation)
-        self.node_id = node_id
-        self.nest_id = b"nest" + node_id[4:]
+        self.agent_id = agent_id
+        self.agent_token = b"tok-" + agent_id[4:]
         self.execute = execute
         self.slots = [_Slot() for _ in range(workers)]
         self.started: list[RunTask] = []
@@ -785,9 +785,9 @@ class SimulatedAgent(SimulatedPeer):
         return [run.task_id for slot in self.slots for run in slot.queue]
 
     def hello(self) -> WorkerHello:
-        names = ",".join(f"{self.node_id[-1]}-{index}" for index in range(len(self.slots)))
-        own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.node_id, names, self._held())
-        return WorkerHello(*own, self.nest_id)
+        names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
+        own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
+        return WorkerHello(*own, self.agent_token)
 
     def _held(self) -> bytes:
         runs = [*(run for slot in self.slots for run in slot.queue), *self.suspended.values()]
@@ -803,7 +803,7 @@ class SimulatedAgent(SimulatedPeer):
             self._order(item)
         elif kind is RunCancel:
             self._cancel(item)
-        elif kind is BalanceRequest:
+        elif kind is RecallRequest:
             self._give_back(item)
         elif kind is ResultsReceived:
             del self._kept[: item.total - self._acknowledged]
@@ -844,14 +844,14 @@ class SimulatedAgent(SimulatedPeer):
                 run = slot.queue.popleft()
                 slot.outcome = None
                 self.suspended[task_id] = run
-                self.say(RunSuspended(run.task_id, worker, run.attempt))
+                self.say(RunBlocked(run.task_id, worker, run.attempt))
                 self._start_next(worker)
 
     def resume(self, task_id: TaskId) -> None:
         """Have a task that waited go on: it ends at once."""
         run = self.suspended.pop(task_id)
         self._simulation.goes_on = True
-        self.say(RunResumed(run.task_id, run.worker, run.attempt))
+        self.say(RunUnblocked(run.task_id, run.worker, run.attempt))
         self._finish(run, self.execute(run), seconds=0.0)
 
     def _cancel(self, cancel: RunCancel) -> None:
@@ -873,13 +873,13 @@ class SimulatedAgent(SimulatedPeer):
             unknown = RunTask(cancel.task_id, cancel.worker, cancel.attempt, ObjectId(NO_ID), b"", b"")
             self._finish(unknown, Outcome(TaskStatus.NOT_FOUND, b""), seconds=0.0)
 
-    def _give_back(self, request: BalanceRequest) -> None:
+    def _give_back(self, request: RecallRequest) -> None:
         queue = self.slots[request.worker].queue
         for position, run in enumerate(queue):
             if position > 0 and (run.task_id, run.attempt) == (request.task_id, request.attempt):
                 del queue[position]
                 self.given_back.append(run)
-                self.say(BalanceResponse(run.task_id, run.worker, run.attempt))
+                self.say(RecallResponse(run.task_id, run.worker, run.attempt))
                 return
 
     def _start_next(self, worker: int) -> None:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
-    BalanceRequest,
-    BalanceRequests,
-    BalanceResponses,
+    RecallRequest,
+    RecallRequests,
+    RecallResponses,
     RunCancel,
     RunCancels,
     RunResult,
     RunResults,
-    RunsResumed,
-    RunsSuspended,
+    RunsBlocked,
+    RunsUnblocked,
     RunTask,
     RunTasks,
 )
 from scaler.worker.messages import (
     HandTasks,
-    NeedObject,
-    ObjectFound,
     ProcessorComing,
     ProcessorDown,
     ProcessorUp,
     ResumeProcessor,
-    StoredObject,
     TaskAsks,
+    TaskBlocks,
     TasksFinished,
-    TaskWaits,
 )
-from scaler.worker.progress import Progress, new_progress_page
 from scaler.worker.slot import Slot
 from tests.support.recorder import Recorder
 
@@ -113,8 +111,8 @@ class SlotBench:
 
     def ask_back(self, *tasks: RunTask) -> list[bytes]:
         """Return the ids of the tasks that were given back."""
-        self.tell(BalanceRequests(BalanceRequest(t.task_id, 0, t.attempt) for t in tasks))
-        return [response.task_id for batch in self.link.take(BalanceResponses) for response in batch]
+        self.tell(RecallRequests(RecallRequest(t.task_id, 0, t.attempt) for t in tasks))
+        return [response.task_id for batch in self.link.take(RecallResponses) for response in batch]
 
     def die(self, executing: int) -> None:
         self.tell(ProcessorDown(self.number, executing, "died: signal SIGKILL"))
@@ -160,7 +158,7 @@ class WaitingBench(SlotBench):
         """The task that this processor executes begins to wait."""
         task = self.results_of[number] + 1
         self.pages[number].words[0] = task
-        self.tell(TaskWaits(number, task, is_stuck))
+        self.tell(TaskBlocks(number, task, is_stuck))
 
     def ask(self, number: int) -> None:
         self.tell(TaskAsks(number, self.results_of[number] + 1))
@@ -173,7 +171,7 @@ class WaitingBench(SlotBench):
         return [resume.number for resume in self.processor.take(ResumeProcessor)]
 
     def suspended(self) -> list[bytes]:
-        return [run.task_id for batch in self.link.take(RunsSuspended) for run in batch]
+        return [run.task_id for batch in self.link.take(RunsBlocked) for run in batch]
 
     def resumed(self) -> list[bytes]:
-        return [run.task_id for batch in self.link.take(RunsResumed) for run in batch]
+        return [run.task_id for batch in self.link.take(RunsUnblocked) for run in batch]

@@ -46,7 +46,7 @@ class ClientHello:
     cloudpickle_version: Text
     client_id: Id
     """random, known to the client and the scheduler only: with it a client takes up its session on a new connection"""
-    nest_id: Id = NO_ID
+    agent_token: Id = NO_ID
     """of a client inside a task: that of the agent's hello, as a proof of where it is; it ends with its processor"""
     processor: U32 = 0
     """of a client inside a task: its processor's number, never used again by the agent"""

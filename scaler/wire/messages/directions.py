@@ -42,21 +42,21 @@ from scaler.wire.messages.processor import (
     ProcessorsReady,
     ResumeRequests,
     ResumeTasks,
-    TasksResumed,
-    TasksSuspended,
+    TasksBlocked,
+    TasksUnblocked,
 )
 from scaler.wire.messages.worker import (
-    BalanceRequests,
-    BalanceResponses,
     DisconnectRequests,
     DisconnectResponses,
     ProcessorsGone,
     ProcessorsNews,
+    RecallRequests,
+    RecallResponses,
     ResultsReceivedBatch,
     RunCancels,
     RunResults,
-    RunsResumed,
-    RunsSuspended,
+    RunsBlocked,
+    RunsUnblocked,
     RunTasks,
     WorkerHeartbeatEchos,
     WorkerHeartbeats,
@@ -119,9 +119,9 @@ AGENT_TO_SCHEDULER = Direction(
         DisconnectRequests,
         ObjectsKept,
         ProcessorsGone,
-        BalanceResponses,
-        RunsSuspended,
-        RunsResumed,
+        RecallResponses,
+        RunsBlocked,
+        RunsUnblocked,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -138,7 +138,7 @@ SCHEDULER_TO_AGENT = Direction(
         ResultsReceivedBatch,
         WorkerHeartbeatEchos,
         DisconnectResponses,
-        BalanceRequests,
+        RecallRequests,
         ProcessorsNews,
     ),
 )
@@ -149,7 +149,7 @@ AGENT_TO_PROCESSOR = Direction(
     (RunTasks, ObjectResponses, ObjectInstructions, CollectGarbageBatch, ResumeTasks, EndProcessors),
 )
 PROCESSOR_TO_AGENT = Direction(
-    "ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults, TasksSuspended, ResumeRequests, TasksResumed)
+    "ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults, TasksBlocked, ResumeRequests, TasksUnblocked)
 )
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,

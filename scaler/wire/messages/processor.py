@@ -30,7 +30,7 @@ class ProcessorsReady(Batch[ProcessorReady], item=ProcessorReady):
 
 
 @message
-class TaskSuspended:
+class TaskBlocked:
     """The task waits for others: the agent may run other tasks in its place."""
 
     number: U32
@@ -43,7 +43,7 @@ class TaskSuspended:
     """after so long the wait ends in any case; 0: it does not"""
 
 
-class TasksSuspended(Batch[TaskSuspended], item=TaskSuspended):
+class TasksBlocked(Batch[TaskBlocked], item=TaskBlocked):
     pass
 
 
@@ -59,13 +59,13 @@ class ResumeRequests(Batch[ResumeRequest], item=ResumeRequest):
 
 
 @message
-class TaskResumed:
+class TaskUnblocked:
     """No thread of the task waits any more; it did not ask."""
 
     number: U32
 
 
-class TasksResumed(Batch[TaskResumed], item=TaskResumed):
+class TasksUnblocked(Batch[TaskUnblocked], item=TaskUnblocked):
     pass
 
 

@@ -33,13 +33,13 @@ class WorkerHello:
     package_version: Text
     python_version: Text
     cloudpickle_version: Text
-    node_id: Id
+    agent_id: Id
     """random, known to the agent and the scheduler only: with it an agent takes up its workers on a new connection"""
     worker_names: Text
     """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
     held: Bytes
     """the tasks that the agent still has, unacknowledged results included: `HELD_RUN` records, one after the other"""
-    nest_id: Id = NO_ID
+    agent_token: Id = NO_ID
     """random, known to the agent, its processors and the scheduler: the clients inside its tasks show it"""
 
 
@@ -84,7 +84,7 @@ class RunCancels(Batch[RunCancel], item=RunCancel):
 
 
 @message
-class BalanceRequest:
+class RecallRequest:
     """Others are idle: give the task back, unless its processor has it. Whatever is not given back stays."""
 
     task_id: TaskIdColumn
@@ -92,12 +92,12 @@ class BalanceRequest:
     attempt: U32
 
 
-class BalanceRequests(Batch[BalanceRequest], item=BalanceRequest):
+class RecallRequests(Batch[RecallRequest], item=RecallRequest):
     pass
 
 
 @message
-class BalanceResponse:
+class RecallResponse:
     """The task did not start here, and is the scheduler's again."""
 
     task_id: TaskIdColumn
@@ -105,7 +105,7 @@ class BalanceResponse:
     attempt: U32
 
 
-class BalanceResponses(Batch[BalanceResponse], item=BalanceResponse):
+class RecallResponses(Batch[RecallResponse], item=RecallResponse):
     pass
 
 
@@ -131,7 +131,7 @@ class RunResults(Batch[RunResult], item=RunResult):
 
 
 @message
-class RunSuspended:
+class RunBlocked:
     """The task waits for others and gives up its place. Said again on a new connection, while it waits."""
 
     task_id: TaskIdColumn
@@ -139,12 +139,12 @@ class RunSuspended:
     attempt: U32
 
 
-class RunsSuspended(Batch[RunSuspended], item=RunSuspended):
+class RunsBlocked(Batch[RunBlocked], item=RunBlocked):
     pass
 
 
 @message
-class RunResumed:
+class RunUnblocked:
     """The task does not wait any more and takes its place again."""
 
     task_id: TaskIdColumn
@@ -152,7 +152,7 @@ class RunResumed:
     attempt: U32
 
 
-class RunsResumed(Batch[RunResumed], item=RunResumed):
+class RunsUnblocked(Batch[RunUnblocked], item=RunUnblocked):
     pass
 
 

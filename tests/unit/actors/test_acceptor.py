@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
-from scaler.ids import NodeId
+from scaler.ids import AgentId
 from scaler.wire.messages.client import ClientShutdownResponse, GoodbyeKind
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.worker import DisconnectResponse
@@ -133,7 +133,7 @@ def test_another_python_is_refused_while_peers_with_this_one_are_there(simulatio
 
 def test_a_client_and_an_agent_with_the_same_id_are_two_peers(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
-    agent.node_id = NodeId(client.client_id)
+    agent.agent_id = AgentId(client.client_id)
     agent.connect()
     simulation.run()
     assert len(simulation.sessions(ClientSession)) == 1

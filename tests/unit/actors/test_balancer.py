@@ -11,11 +11,11 @@ from scaler.actors.messages import (
     AssignTask,
     BalancerRestarted,
     PlacesFreed,
-    ReturnTasks,
+    RecallTasks,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
-    TasksReturned,
+    TasksRecalled,
     TaskWithdrawn,
     WithdrawTask,
     WorkerFailed,
@@ -43,7 +43,7 @@ class Scene:
         self.acceptor, acceptor_ref = bench.recorder()
         self.task, self.task_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
-        _, self.node = bench.recorder()
+        _, self.host = bench.recorder()
         self.actor = Balancer(acceptor_ref, rules, first_attempt=1)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -64,7 +64,7 @@ class Scene:
         self.bench.run()
 
     def join(self, queue_size: int = 1, tasks: int = 0, expected_us: int = 0) -> None:
-        self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us, self.node))
+        self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us, self.host))
 
     def free(self, count: int, expected_us: int, measured: dict[ObjectId, tuple[int, int]] | None = None) -> None:
         self.bench.tell(self.balancer, PlacesFreed(self.worker_ref, count, expected_us, measured or {}))
@@ -138,7 +138,7 @@ def test_a_task_tried_again_that_is_asked_waits_once(scene: Scene) -> None:
 def test_tasks_are_spread_over_the_workers(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
     scene.join(queue_size=3)
-    bench.tell(scene.balancer, WorkerJoined(other_ref, 3, 0, 0, scene.node))
+    bench.tell(scene.balancer, WorkerJoined(other_ref, 3, 0, 0, scene.host))
     scene.ready(1, 2, 3, 4)
     assert (len(scene.placed()), len(scene.placed(other))) == (2, 2)
 
@@ -210,14 +210,14 @@ class Uneven(Scene):
         self.ready(*range(1, 9))
         assert self.placed() == [*range(1, 9)]
         self.other, self.other_ref = bench.recorder()
-        bench.tell(self.balancer, WorkerJoined(self.other_ref, 1000, 0, 0, self.node))
+        bench.tell(self.balancer, WorkerJoined(self.other_ref, 1000, 0, 0, self.host))
 
     def asked(self) -> list[int]:
         """Return how many tasks the first worker was asked to give back."""
-        return [mail.count for mail in self.worker.take() if type(mail) is ReturnTasks]
+        return [mail.count for mail in self.worker.take() if type(mail) is RecallTasks]
 
     def give_back(self, *numbers: int) -> None:
-        self.bench.tell(self.balancer, TasksReturned(self.worker_ref, len(numbers), 2 * len(numbers), {SHORT}))
+        self.bench.tell(self.balancer, TasksRecalled(self.worker_ref, len(numbers), 2 * len(numbers), {SHORT}))
         self.ready(*numbers, attempt=2, again=True)
 
 
@@ -292,13 +292,13 @@ def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_i
     scene.learn(OTHER, WORK_AHEAD_US // 2)
     other, other_ref = bench.recorder()
     scene.join(queue_size=1000)
-    bench.tell(scene.balancer, WorkerJoined(other_ref, 1000, 0, 0, scene.node))
+    bench.tell(scene.balancer, WorkerJoined(other_ref, 1000, 0, 0, scene.host))
     scene.ready(*range(1, 9), function_id=OTHER)
     ours = scene.placed()
     assert (len(ours), len(scene.placed(other))) == (2, 2)
     bench.tell(scene.balancer, PlacesFreed(other_ref, 1, WORK_AHEAD_US // 2, {}))
     bench.advance(RULES.round_seconds)
-    assert [mail.count for mail in scene.worker.take() if type(mail) is ReturnTasks] == [1]
+    assert [mail.count for mail in scene.worker.take() if type(mail) is RecallTasks] == [1]
     assert [type(mail) for mail in other.take()] == [AssignTask]
 
 

@@ -14,29 +14,29 @@ ONE, TWO, THREE = (ObjectId(bytes([number]) * 16) for number in (1, 2, 3))
 
 
 @pytest.fixture
-def nodes(bench: Bench) -> list[ActorRef]:
+def hosts(bench: Bench) -> list[ActorRef]:
     return [bench.recorder()[1] for _ in range(2)]
 
 
-def test_an_object_is_at_the_nodes_that_got_it_in_that_order(nodes: list[ActorRef]) -> None:
+def test_an_object_is_at_the_nodes_that_got_it_in_that_order(hosts: list[ActorRef]) -> None:
     copies = Copies()
-    for node in (*reversed(nodes), nodes[1]):
-        copies.add(ONE, node)
-    copies.add(TWO, nodes[0])
-    assert list(copies.remove_object(ONE)) == [nodes[1], nodes[0]]
+    for host in (*reversed(hosts), hosts[1]):
+        copies.add(ONE, host)
+    copies.add(TWO, hosts[0])
+    assert list(copies.remove_object(ONE)) == [hosts[1], hosts[0]]
     assert list(copies.remove_object(ONE)) == []
-    assert copies.objects == {nodes[0]: {TWO}}
+    assert copies.objects == {hosts[0]: {TWO}}
 
 
-def test_a_node_that_is_gone_has_nothing(nodes: list[ActorRef]) -> None:
+def test_a_node_that_is_gone_has_nothing(hosts: list[ActorRef]) -> None:
     copies = Copies()
-    copies.add(ONE, nodes[0])
-    copies.add(TWO, nodes[0])
-    copies.add(TWO, nodes[1])
-    assert copies.remove_node(nodes[0]) == {ONE}
-    assert copies.remove_node(nodes[0]) == set()
-    assert copies.remove_node(nodes[1]) == {TWO}
-    assert (copies.nodes, copies.objects) == ({}, {})
+    copies.add(ONE, hosts[0])
+    copies.add(TWO, hosts[0])
+    copies.add(TWO, hosts[1])
+    assert copies.remove_host(hosts[0]) == {ONE}
+    assert copies.remove_host(hosts[0]) == set()
+    assert copies.remove_host(hosts[1]) == {TWO}
+    assert (copies.hosts, copies.objects) == ({}, {})
 
 
 def test_what_is_retained_goes_when_its_time_has_come() -> None:

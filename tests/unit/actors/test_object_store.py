@@ -12,7 +12,7 @@ from scaler.actors.messages import (
     DeleteCopy,
     DeleteObject,
     FetchObject,
-    NodeLeft,
+    HostLeft,
     OwnerLeft,
     ReleaseObjects,
     StoreObject,
@@ -37,7 +37,7 @@ class Scene:
         self.outbox = RecordingOutbox()
         self.table = ObjectTable()
         self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox, RETENTION_SECONDS))
-        self.node, self.node_ref = bench.recorder()
+        self.host, self.node_ref = bench.recorder()
 
     def tell(self, *messages: Any) -> None:
         self.bench.tell(self.store, *messages)
@@ -54,7 +54,7 @@ class Scene:
     def is_empty(self) -> bool:
         table = self.table
         return not any(
-            (table.objects, table.owned, table.users, table.copies.nodes, table.copies.objects, table.retained.ends)
+            (table.objects, table.owned, table.users, table.copies.hosts, table.copies.objects, table.retained.ends)
         )
 
 
@@ -151,7 +151,7 @@ def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene:
     scene.tell(FetchObject(ONE, CLIENT, None))
     scene.outbox.said_to(CLIENT)
     scene.tell(DeleteObject(ONE, ANN))
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
     assert scene.outbox.said_to(CLIENT) == []
     assert scene.is_empty()
 
@@ -173,9 +173,9 @@ def test_a_function_that_nobody_needs_is_forgotten_at_once_and_its_copies_after_
     assert scene.table.objects == {}
     assert scene.table.statistics()["retained_objects"] == 1
     bench.advance(RETENTION_SECONDS - 1)
-    assert scene.node.take() == []
+    assert scene.host.take() == []
     bench.advance(1)
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
     assert scene.is_empty()
 
 
@@ -196,9 +196,9 @@ def test_a_function_that_comes_again_keeps_its_copies_until_it_is_not_needed_for
     bench.advance(RETENTION_SECONDS)
     scene.tell(DeleteObject(ONE, BOB))
     bench.advance(RETENTION_SECONDS - 1)
-    assert scene.node.take() == []
+    assert scene.host.take() == []
     bench.advance(1)
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
 
 
 def test_each_function_is_retained_for_its_own_time(bench: Bench, scene: Scene) -> None:
@@ -209,9 +209,9 @@ def test_each_function_is_retained_for_its_own_time(bench: Bench, scene: Scene) 
     bench.advance(10)
     scene.tell(DeleteObject(OTHER, ANN))
     bench.advance(RETENTION_SECONDS - 10)
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
     bench.advance(10)
-    assert scene.node.take() == [DeleteCopy(OTHER)]
+    assert scene.host.take() == [DeleteCopy(OTHER)]
 
 
 def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
@@ -220,7 +220,7 @@ def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
     scene.keep(is_function=True)
     scene.fetch()
     scene.tell(OwnerLeft(ANN))
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
     assert scene.is_empty()
 
 
@@ -233,7 +233,7 @@ def test_a_store_that_is_restarted_goes_on_with_the_retention(bench: Bench, scen
     bench.run()
     bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, RETENTION_SECONDS))
     bench.advance(RETENTION_SECONDS - 20)
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
 
 
 def test_a_node_that_left_has_no_copies(bench: Bench, scene: Scene) -> None:
@@ -242,25 +242,25 @@ def test_a_node_that_left_has_no_copies(bench: Bench, scene: Scene) -> None:
     scene.keep(OTHER, is_function=True)
     for object_id in (ONE, OTHER):
         scene.fetch(object_id)
-    scene.tell(FetchObject(ONE, NODE, other_ref), OwnerLeft(BOB), NodeLeft(scene.node_ref), OwnerLeft(ANN))
+    scene.tell(FetchObject(ONE, NODE, other_ref), OwnerLeft(BOB), HostLeft(scene.node_ref), OwnerLeft(ANN))
     assert other.take() == [DeleteCopy(ONE)]
-    assert scene.node.take() == []
+    assert scene.host.take() == []
     assert scene.is_empty()
 
 
 def test_the_last_node_with_a_retained_function_may_leave(scene: Scene) -> None:
     scene.keep(is_function=True)
     scene.fetch()
-    scene.tell(OwnerLeft(ANN), NodeLeft(scene.node_ref))
+    scene.tell(OwnerLeft(ANN), HostLeft(scene.node_ref))
     assert scene.is_empty()
 
 
 def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: Scene) -> None:
     scene.keep()
     scene.tell(CopyKept(ONE, scene.node_ref), CopyKept(OTHER, scene.node_ref))
-    assert scene.node.take() == [DeleteCopy(OTHER)]
+    assert scene.host.take() == [DeleteCopy(OTHER)]
     scene.tell(DeleteObject(ONE, ANN))
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
 
 
 # Objects whose bytes are at their client
@@ -322,7 +322,7 @@ def test_no_more_is_retained_than_nodes_can_be_expected_to_have(scene: Scene, mo
         scene.keep(object_id, is_function=True)
         scene.fetch(object_id)
     scene.tell(DeleteObject(ONE, ANN))
-    assert scene.node.take() == []
+    assert scene.host.take() == []
     scene.tell(DeleteObject(OTHER, ANN))
-    assert scene.node.take() == [DeleteCopy(ONE)]
+    assert scene.host.take() == [DeleteCopy(ONE)]
     assert scene.table.retained.size_bytes == 5

@@ -11,7 +11,7 @@ from scaler.actors.policy import (
     Places,
     Rules,
     moving_mean,
-    tasks_to_return,
+    tasks_to_recall,
 )
 from scaler.ids import ObjectId
 
@@ -185,17 +185,17 @@ def moving(*tasks: int) -> list[tuple[int, bool]]:
     ],
 )
 def test_busy_workers_give_back_what_levels_the_work(tasks: tuple[int, ...], given_back: tuple[int, ...]) -> None:
-    assert sorted(tasks_to_return(moving(*tasks))) == sorted(given_back)
+    assert sorted(tasks_to_recall(moving(*tasks))) == sorted(given_back)
 
 
 def test_one_idle_worker_among_many_busy_ones_moves_few_tasks() -> None:
-    assert sum(tasks_to_return(moving(0, *[10] * 4999))) == 9
+    assert sum(tasks_to_recall(moving(0, *[10] * 4999))) == 9
 
 
 def test_a_stuck_worker_keeps_the_task_that_it_runs() -> None:
-    assert tasks_to_return([(0, False), (900, True), (3, False)]) == [0, 899, 0]
-    assert tasks_to_return([(0, False), (5, True), (5, True)]) == [0, 4, 4]
-    assert tasks_to_return([(0, True), (2, True)]) == [0, 1]
+    assert tasks_to_recall([(0, False), (900, True), (3, False)]) == [0, 899, 0]
+    assert tasks_to_recall([(0, False), (5, True), (5, True)]) == [0, 4, 4]
+    assert tasks_to_recall([(0, True), (2, True)]) == [0, 1]
 
 
 def test_a_doubted_function_is_unknown_until_one_of_its_tasks_ends() -> None:
@@ -251,8 +251,8 @@ def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
 class TestNear:
     def places(self) -> Places[str]:
         places: Places[str] = Places()
-        for worker, node in (("a0", "a"), ("a1", "a"), ("b0", "b")):
-            places.join(worker, 2, node=node)
+        for worker, host in (("a0", "a"), ("a1", "a"), ("b0", "b")):
+            places.join(worker, 2, host=host)
         return places
 
     def test_the_worker_itself_comes_first_then_those_beside_it_then_anybody(self) -> None:

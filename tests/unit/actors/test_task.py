@@ -12,7 +12,7 @@ from scaler.actors.messages import (
     CancelTask,
     ReleaseObjects,
     RunLost,
-    RunReturned,
+    RunRecalled,
     TaskAssigned,
     TaskDone,
     TaskNotWaiting,
@@ -114,14 +114,14 @@ def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
 def test_a_task_that_is_given_back_is_ready_again_without_a_mark(scene: Scene) -> None:
     for attempt in range(1, 9):
         scene.balancer.take()
-        scene.run_and(attempt, RunReturned(attempt))
+        scene.run_and(attempt, RunRecalled(attempt))
         assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, attempt + 1, again=True)]
-    scene.run_and(9, RunReturned(8), result(9))
+    scene.run_and(9, RunRecalled(8), result(9))
     assert scene.end().status == TaskStatus.SUCCESS
 
 
 def test_a_task_that_is_given_back_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
-    scene.run_and(1, CancelTask(), RunReturned(1))
+    scene.run_and(1, CancelTask(), RunRecalled(1))
     assert scene.end().status == TaskStatus.CANCELED
 
 

@@ -18,8 +18,8 @@ from scaler.actors.task_states import (
     IGNORED,
     LOST,
     READY,
+    RECALLED,
     REFUSED,
-    RETURNED,
     RUNNING,
     STOPPED,
     SUCCEEDED,
@@ -37,7 +37,7 @@ def test_a_task_is_assigned_and_finishes() -> None:
     assert next_state(RUNNING, FINISHED) is SUCCEEDED
 
 
-@pytest.mark.parametrize("event", [CRASHED, LOST, STOPPED, RETURNED])
+@pytest.mark.parametrize("event", [CRASHED, LOST, STOPPED, RECALLED])
 def test_a_task_that_its_worker_did_not_finish_is_ready_again_unless_it_is_cancelled(event: str) -> None:
     assert next_state(RUNNING, event) is READY
     assert next_state(CANCELING, event) is CANCELED

@@ -13,13 +13,13 @@ from scaler.actors.messages import (
     CancelRun,
     PlacesFreed,
     PlacesTaken,
+    RecallTasks,
     Resumed,
-    ReturnTasks,
     RunLost,
-    RunReturned,
+    RunRecalled,
     StopWorker,
     TaskAssigned,
-    TasksReturned,
+    TasksRecalled,
     WorkerFailed,
     WorkerForgotten,
     WorkerJoined,
@@ -31,17 +31,17 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
-    BalanceRequest,
-    BalanceResponse,
-    BalanceResponses,
+    RecallRequest,
+    RecallResponse,
+    RecallResponses,
+    RunBlocked,
     RunCancel,
     RunResult,
     RunResults,
-    RunResumed,
-    RunsResumed,
-    RunsSuspended,
-    RunSuspended,
+    RunsBlocked,
+    RunsUnblocked,
     RunTask,
+    RunUnblocked,
 )
 from tests.support.bench import Bench, Recorder, RecordingOutbox
 
@@ -71,9 +71,9 @@ class Scene:
             recorder, ref = bench.recorder()
             self.tasks.append(recorder)
             self.refs.append(ref)
-        _, self.node = bench.recorder()
+        _, self.host = bench.recorder()
         self.actor = WorkerProxy(
-            "alpha", INDEX, LINK, outbox=self.outbox, balancer=balancer_ref, queue_size=100, node=self.node
+            "alpha", INDEX, LINK, outbox=self.outbox, balancer=balancer_ref, queue_size=100, host=self.host
         )
         self.proxy = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -95,10 +95,10 @@ class Scene:
         self.tell(RunResults(results))
 
     def suspend(self, number: int, attempt: int = 1) -> None:
-        self.tell(RunsSuspended([RunSuspended(task_id(number), INDEX, attempt)]))
+        self.tell(RunsBlocked([RunBlocked(task_id(number), INDEX, attempt)]))
 
     def resume(self, number: int, attempt: int = 1) -> None:
-        self.tell(RunsResumed([RunResumed(task_id(number), INDEX, attempt)]))
+        self.tell(RunsUnblocked([RunUnblocked(task_id(number), INDEX, attempt)]))
 
     def forget(self) -> None:
         """Drop what was said until now."""
@@ -114,7 +114,7 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.node)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.host)]
 
 
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
@@ -241,7 +241,7 @@ def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_w
     scene.assign(0, 1)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.node)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host)]
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
     scene.tell(BalancerRestarted())
@@ -281,15 +281,15 @@ def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the
 
 
 def asked(scene: Scene) -> list[int]:
-    return [item.task_id[0] for item in scene.outbox.said_to(LINK) if type(item) is BalanceRequest]
+    return [item.task_id[0] for item in scene.outbox.said_to(LINK) if type(item) is RecallRequest]
 
 
 def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.forget()
-    scene.tell(ReturnTasks(1))
-    assert scene.outbox.said_to(LINK) == [BalanceRequest(task_id(2), INDEX, 1)]
-    scene.tell(ReturnTasks(9))
+    scene.tell(RecallTasks(1))
+    assert scene.outbox.said_to(LINK) == [RecallRequest(task_id(2), INDEX, 1)]
+    scene.tell(RecallTasks(9))
     assert asked(scene) == [1, 2]
 
 
@@ -298,30 +298,30 @@ def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) 
     scene.assign(1)
     scene.assign(2, priority=1)
     scene.forget()
-    scene.tell(ReturnTasks(1))
+    scene.tell(RecallTasks(1))
     assert asked(scene) == [1]
     scene.tell(CancelRun(task_id(1), 1))
     scene.forget()
-    scene.tell(ReturnTasks(2))
+    scene.tell(RecallTasks(2))
     assert asked(scene) == [2]
 
 
 def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
     scene.assign(0, 1)
-    scene.tell(ReturnTasks(1))
+    scene.tell(RecallTasks(1))
     scene.forget()
     assert scene.actor.load == (2, 14)
-    scene.tell(BalanceResponses([BalanceResponse(task_id(1), INDEX, 1)]))
+    scene.tell(RecallResponses([RecallResponse(task_id(1), INDEX, 1)]))
     assert scene.actor.load == (1, 7)
-    assert scene.tasks[1].take() == [RunReturned(1)]
-    assert scene.balancer.take() == [TasksReturned(scene.proxy, 1, 7, {SHORT})]
+    assert scene.tasks[1].take() == [RunRecalled(1)]
+    assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
     scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
     assert scene.outbox.said_to(NEW_LINK) == []
 
 
 def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: Scene) -> None:
     scene.assign(0, 1)
-    scene.tell(ReturnTasks(1))
+    scene.tell(RecallTasks(1))
     scene.forget()
     scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
     assert scene.outbox.said_to(NEW_LINK) == [order(1)]
@@ -330,7 +330,7 @@ def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: 
 def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.forget()
-    scene.tell(BalanceResponses([BalanceResponse(task_id(0), INDEX, 1), BalanceResponse(task_id(2), INDEX, 1)]))
+    scene.tell(RecallResponses([RecallResponse(task_id(0), INDEX, 1), RecallResponse(task_id(2), INDEX, 1)]))
     assert scene.balancer.take() == []
     assert scene.actor.statistics() == {"tasks": 1}
 
@@ -338,7 +338,7 @@ def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(s
 def test_nothing_is_asked_of_a_worker_with_one_task(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
-    scene.tell(ReturnTasks(3))
+    scene.tell(RecallTasks(3))
     assert scene.outbox.said_to(LINK) == []
 
 
@@ -403,7 +403,7 @@ def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) 
     scene.suspend(0)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.node)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host)]
 
 
 def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:

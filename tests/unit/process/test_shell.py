@@ -37,7 +37,7 @@ class Echo(Actor):
         self.said = said
 
     @handles(Line)
-    def _line(self, line: Line) -> None:
+    def _uplink(self, line: Line) -> None:
         self.said.append(line)
 
     @handles(Later)

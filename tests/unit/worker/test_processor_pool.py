@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from scaler.wire.messages.common import TaskStatus
-from scaler.worker import process_starter
+from scaler.worker import fork_server_proxy
 from scaler.worker.messages import AddProcessor, ProcessorUp
 from tests.support.node import Node
 from tests.support.processes import alive
@@ -28,12 +28,12 @@ def test_an_extra_processor_is_there_until_it_ends(node: Node) -> None:
     node.until(lambda: node.results)
     [first] = node.processes()
     node.pool.send(AddProcessor(0))
-    node.until(lambda: len(list(node.slot()._crew)) == 2)
+    node.until(lambda: len(list(node.slot()._processors)) == 2)
     [extra] = set(node.processes()) - {first}
     os.kill(extra, signal.SIGKILL)
-    node.until(lambda: len(list(node.slot()._crew)) == 1)
+    node.until(lambda: len(list(node.slot()._processors)) == 1)
     os.kill(first, signal.SIGKILL)
-    node.until(lambda: not alive(first) and len(list(node.slot()._crew)) == 1 and len(node.processes()) == 1)
+    node.until(lambda: not alive(first) and len(list(node.slot()._processors)) == 1 and len(node.processes()) == 1)
     assert {first, extra}.isdisjoint(node.processes())
 
 
@@ -47,7 +47,7 @@ def test_deaths_after_the_start_cost_no_budget(node: Node) -> None:
 
 def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        process_starter, "PROGRAM", process_starter.PROGRAM.replace("nursery.main", "import_fails_here.main")
+        fork_server_proxy, "PROGRAM", fork_server_proxy.PROGRAM.replace("fork_server.main", "import_fails_here.main")
     )
     node = Node()
     try:

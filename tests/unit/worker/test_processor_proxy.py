@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from scaler.agent.messages import StoredObject
 from scaler.ids import TaskId, content_id
 from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel, RunCancels, RunTask, RunTasks
-from scaler.worker.messages import StoredObject
+from scaler.worker.cancellation import GRACE_SECONDS
 from scaler.worker.processor_proxy import how_it_ended
-from scaler.worker.stopping import GRACE_SECONDS
 from tests.support.node import Node
 
 pytestmark = pytest.mark.processes
@@ -109,10 +109,10 @@ def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None], survi
 def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
     running, waiting = node.task(resist), node.task(int)
     node.run(running, waiting)
-    work = node.until_executing()
+    processor = node.until_executing()
     [pid] = node.processes()
     node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
-    node.until(lambda: work.interrupted and not work.progress.is_interrupt_due)
+    node.until(lambda: processor.interrupted and not processor.progress.is_interrupt_due)
     os.kill(pid, signal.SIGKILL)
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]

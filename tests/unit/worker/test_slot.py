@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
     RunTask,
 )
-from scaler.worker.messages import (
-    KillProcessor,
-    NeedObject,
-    ObjectFound,
-    ProcessorDown,
-    StoredObject,
-)
+from scaler.worker.messages import KillProcessor, ProcessorDown
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 

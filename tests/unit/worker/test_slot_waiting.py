@@ -6,19 +6,12 @@ import pytest
 
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
-    RunResumed,
-    RunsResumed,
-    RunsSuspended,
-    RunSuspended,
+    RunBlocked,
+    RunsBlocked,
+    RunsUnblocked,
+    RunUnblocked,
 )
-from scaler.worker.messages import (
-    AddProcessor,
-    InterruptProcessor,
-    ProcessorDown,
-    TaskAsks,
-    TaskGoesOn,
-    TaskWaits,
-)
+from scaler.worker.messages import AddProcessor, InterruptProcessor, ProcessorDown, TaskAsks, TaskBlocks, TaskUnblocks
 from scaler.worker.reserve import SPARE_KEPT
 from tests.support.slot_bench import WaitingBench
 
@@ -100,7 +93,7 @@ def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> No
     bench.up()
     bench.run(child, other)
     bench.handed_to()
-    bench.tell(TaskGoesOn(1, 1))
+    bench.tell(TaskUnblocks(1, 1))
     assert bench.resumed() == [parent.task_id]
     bench.end(2, child)
     assert bench.handed_to() == []  # the place is taken
@@ -161,7 +154,7 @@ def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> 
 def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBench) -> None:
     task = bench.task()
     bench.run(task)
-    for news in (TaskWaits(1, 2, True), TaskWaits(9, 1, True), TaskAsks(1, 1), TaskGoesOn(1, 1)):
+    for news in (TaskBlocks(1, 2, True), TaskBlocks(9, 1, True), TaskAsks(1, 1), TaskUnblocks(1, 1)):
         bench.tell(news)
     assert (bench.suspended(), bench.resumed(), bench.permitted()) == ([], [], [])
 
@@ -170,6 +163,6 @@ def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:
     parent = bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
-    assert bench.link.take(RunsSuspended) == [RunsSuspended([RunSuspended(parent.task_id, 0, 1)])]
+    assert bench.link.take(RunsBlocked) == [RunsBlocked([RunBlocked(parent.task_id, 0, 1)])]
     bench.ask(1)
-    assert bench.link.take(RunsResumed) == [RunsResumed([RunResumed(parent.task_id, 0, 1)])]
+    assert bench.link.take(RunsUnblocked) == [RunsUnblocked([RunUnblocked(parent.task_id, 0, 1)])]

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
-from scaler.worker.messages import (
-    CleanProcessor,
-    CollectionDue,
-    DropObjects,
-    ForgetObjects,
-    HandObject,
-    HandTasks,
-    NeedObject,
-    ObjectFound,
-    ObjectLost,
-    StoredObject,
-)
+from scaler.worker.messages import CleanProcessor, DropObjects, HandObject, HandTasks
 from scaler.worker.supplies import AWAITED_OBJECTS
 from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
 

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from scaler.wire.messages.worker import ProcessorNews, ProcessorsNews
-from scaler.worker.messages import PauseProcessor, TaskGoesOn, TaskWaits
+from scaler.worker.messages import SuspendProcessor, TaskBlocks, TaskUnblocks
 from scaler.worker.suspension import BREATH_SECONDS
 from tests.support.slot_bench import WaitingBench
 
@@ -27,7 +27,7 @@ class PausingBench(WaitingBench):
 
     def wait_for_others_hard(self, wait: int = WAIT, timeout_seconds: float = inf) -> None:
         self.pages[1].words[0] = 1
-        self.tell(TaskWaits(1, 1, True, wait, timeout_seconds))
+        self.tell(TaskBlocks(1, 1, True, wait, timeout_seconds))
 
     def hear(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
         """The scheduler says this. Returns what became of the process: true, it was stopped; false, it goes on."""
@@ -35,7 +35,7 @@ class PausingBench(WaitingBench):
         return self.pauses()
 
     def pauses(self) -> list[bool]:
-        return [pause.is_stopped for pause in self.processor.take(PauseProcessor)]
+        return [pause.is_suspended for pause in self.processor.take(SuspendProcessor)]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
     bench.run(bench.task())
     bench.wait_for_others(1)
     bench.tell(ProcessorsNews([ProcessorNews(1, 0, 0)]))
-    assert bench.processor.take(PauseProcessor) == []
+    assert bench.processor.take(SuspendProcessor) == []
 
 
 def test_one_that_asks_to_go_on_is_not_stopped_any_more(bench: PausingBench) -> None:
@@ -87,7 +87,7 @@ def test_one_that_asks_although_it_was_just_stopped_goes_on(bench: PausingBench)
 
 def test_one_that_goes_on_unasked_is_not_stopped(bench: PausingBench) -> None:
     bench.hear(has_news=False)
-    bench.tell(TaskGoesOn(1, 1))
+    bench.tell(TaskUnblocks(1, 1))
     assert bench.pauses() == [False]
     assert bench.hear(has_news=False) == []
 

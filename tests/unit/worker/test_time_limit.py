@@ -8,12 +8,8 @@ from scaler.wire.messages.worker import (
     RunResults,
     RunTask,
 )
-from scaler.worker.messages import (
-    InterruptProcessor,
-    KillProcessor,
-    TasksFinished,
-)
-from scaler.worker.stopping import GRACE_SECONDS, INSIST_SECONDS, STOPPED
+from scaler.worker.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED
+from scaler.worker.messages import InterruptProcessor, KillProcessor, TasksFinished
 from tests.support.slot_bench import SlotBench
 
 

@@ -1,0 +1,54 @@
+"""Write layout.md from the first sentence of each module: python docs/draw_layout.py."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("layout.md")
+PACKAGE = Path(__file__).parents[1] / "scaler"
+
+TEXT = """\
+# Layout
+
+<!-- Written by docs/draw_layout.py; a test compares the two. -->
+
+Each folder and file of the package, with the first sentence of its docstring. A module imports only from the layers
+below its own: `pyproject.toml` has that as import contracts, and a test checks that each contract would notice a
+trespass.
+
+```text
+{tree}
+```
+"""
+
+
+def sentence(module: Path) -> str:
+    """Return the first paragraph of the docstring of a module, without its name in front."""
+    text = ast.get_docstring(ast.parse(module.read_text())) or ""
+    words = " ".join(text.split("\n\n")[0].split())
+    name, colon, rest = words.partition(": ")
+    same = {part.casefold().replace("_", "") for part in (module.stem, module.parent.name)}
+    is_name = name.casefold().replace(" ", "").removeprefix("the") in same
+    return rest if colon and is_name else words
+
+
+def lines(folder: Path, indent: str = "") -> Iterator[str]:
+    """Go through a folder: what it is, its folders, its files."""
+    yield f"{indent}{folder.name}/".ljust(30) + sentence(folder / "__init__.py")
+    for child in sorted(folder.iterdir()):
+        if (child / "__init__.py").exists():
+            yield from lines(child, indent + "  ")
+    for child in sorted(folder.glob("*.py")):
+        if child.name != "__init__.py":
+            yield f"{indent}  {child.name}".ljust(30) + sentence(child)
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    return TEXT.format(tree="\n".join(lines(PACKAGE)))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,160 @@
+"""The agent: one process for each node of a cluster. Here it is put together, lives, and ends.
+
+    edge <--> Link <--> worker 0..n-1 of an executor <-- GarbageCollector
+                ^          ^
+                +-> ObjectCache
+
+The agent never runs user code and never unpickles, so that heartbeats, cancels and the death of a processor are dealt
+with at once, whatever a task does. What runs tasks is an executor (`executor.py`). A failure of one of the actors ends
+the agent, loudly: the scheduler gives its tasks to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import threading
+from collections.abc import Callable
+
+from scaler.actors.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
+from scaler.agent.edge import Edge
+from scaler.agent.executor import LINK, OBJECTS, Executor, Node, load_executor, worker_child
+from scaler.agent.garbage_collector import GarbageCollector
+from scaler.agent.link import Link
+from scaler.agent.messages import Leave
+from scaler.agent.object_cache import ObjectCache
+from scaler.config import ClusterConfig
+from scaler.ids import random_id
+from scaler.process.shell import Shell
+
+logger = logging.getLogger(__name__)
+
+MANY_FILES = 65_536
+
+
+def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
+    """Run the agent of a cluster until it shall end; nothing that it started is left then.
+
+    It ends on SIGTERM and SIGINT, when the scheduler sends it away, and when there is no scheduler for too long.
+
+    Args:
+        lifeline: a descriptor that the parent process holds open: its end is the parent's, and the agent ends at
+            once. With one, SIGINT is ignored, because Ctrl-C reaches the parent too.
+        on_started: called when the agent runs, before it has an answer of the scheduler.
+
+    Returns:
+        the exit code for the process: 0; 1 when the scheduler refused the cluster; 70 after a failure that a restart
+        does not mend.
+
+    Raises:
+        ConfigError: if there is no such engine.
+    """
+    executor = load_executor(config.engine)
+    _allow_many_files()
+    shell = Shell(config.event_loop)
+    edge = Edge(shell, config.address, config.io_threads)
+    names = config.worker_names or _default_names(config.n_workers)
+    logger.info(
+        "cluster of %d workers (%s) for the scheduler at %s, event loop %s",
+        config.n_workers,
+        ", ".join(names),
+        config.address,
+        config.event_loop,
+    )
+    tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor)
+    root = shell.dispatcher.spawn(tree)
+    _obey_signals(shell, tree.children[LINK], is_child=lifeline is not None)
+    if lifeline is not None:
+        shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline))
+    if on_started is not None:
+        shell.loop.call_soon(on_started)
+    try:
+        exit_code = shell.run(edge)
+        if exit_code == 70:
+            logger.critical("the cluster ends because of a failure that a restart does not mend; see above")
+        return exit_code
+    finally:
+        shell.dispatcher.end(root)
+        edge.close()
+        logger.info("cluster ended")
+
+
+def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor) -> Supervisor:
+    """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
+    config, names = node.config, node.names
+
+    def workers(peers: Peers) -> tuple[ActorRef, ...]:
+        return tuple(peers[worker_child(index)] for index in range(len(names)))
+
+    def link(peers: Peers) -> Link:
+        return Link(
+            edge,
+            config=config,
+            names=names,
+            workers=workers(peers),
+            objects=peers[OBJECTS],
+            agent_token=node.agent_token,
+            end=shell.stop,
+        )
+
+    def garbage_collector(peers: Peers) -> GarbageCollector:
+        return GarbageCollector(
+            workers(peers), config.garbage_collect_interval_seconds, config.trim_memory_threshold_bytes
+        )
+
+    return Supervisor(
+        (
+            ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers))),
+            *executor.children(node),
+            ChildSpec("garbage collector", GarbageCollector, garbage_collector),
+            ChildSpec(LINK, Link, link),
+        ),
+        Strategy.ONE_FOR_ALL,
+        RestartBudget(times=0),
+    )
+
+
+def _default_names(n_workers: int) -> tuple[str, ...]:
+    host = socket.gethostname().replace(",", "-") or "worker"
+    return tuple(f"{host}-{os.getpid()}-{index}" for index in range(n_workers))
+
+
+def _obey_signals(shell: Shell, link: ActorRef, is_child: bool) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # signals belong to the main thread
+    is_leaving = False
+
+    def on_signal(name: str) -> None:
+        nonlocal is_leaving
+        if is_leaving:
+            shell.stop()
+        is_leaving = True
+        logger.info("%s: the cluster ends", name)
+        link.send(Leave(name))
+
+    shell.on_signals(on_signal, signal.SIGTERM)
+    if is_child:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    else:
+        shell.on_signals(on_signal, signal.SIGINT)
+
+
+def _read_lifeline(shell: Shell, lifeline: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        if not os.read(lifeline, 4096):
+            logger.info("the parent process is gone: the cluster ends")
+            shell.stop()
+
+
+def _allow_many_files() -> None:
+    """Raise the soft limit of open files, also for processors: each large object of the node takes one."""
+    with contextlib.suppress(ValueError, OSError):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard == resource.RLIM_INFINITY or hard > MANY_FILES:
+            hard = MANY_FILES
+        if soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -1,0 +1,110 @@
+"""Edge: the agent's socket. It belongs to the shell's thread; the link decides when there is a new one.
+
+The shell calls `receive` and `flush`. What arrives goes to the link as batches; what the link says leaves in one
+message for each turn of the shell. After something that is no message, the edge hangs up and tells the link.
+
+Must never: keep state of the protocol, or let bytes from outside raise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+
+from scaler.actors.kit import ActorRef
+from scaler.agent.messages import LinkCut
+from scaler.errors import ProtocolError
+from scaler.process.shell import Shell
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+from scaler.wire.sockets import DealerSocket
+
+logger = logging.getLogger(__name__)
+
+RECEIVED_MOST = 64
+"""The most messages received in one turn, before actors run."""
+
+
+@dataclass
+class _OpenConnection:
+    """What exists only while there is a connection."""
+
+    socket: DealerSocket
+    link: ActorRef
+
+
+class Edge:
+    """The link's `Door` and the shell's `Edge`."""
+
+    def __init__(self, shell: Shell, address: str, io_threads: int) -> None:
+        self._shell = shell
+        self._address = address
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self._open: _OpenConnection | None = None
+        self._outgoing: list[Any] = []
+        self.undecodable = 0
+
+    # For the link
+
+    def connect(self, link: ActorRef) -> None:
+        self.hang_up()
+        socket = DealerSocket(self._context, self._address)
+        self._open = connection = _OpenConnection(socket, link)
+        self._shell.watch(socket.descriptor)
+        self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
+
+    def hang_up(self, linger_seconds: float = 0) -> None:
+        self._outgoing.clear()
+        connection, self._open = self._open, None
+        if connection is None:
+            return
+        self._shell.unwatch(connection.socket.descriptor)
+        self._shell.unwatch(connection.socket.monitor_descriptor)
+        connection.socket.close(linger_seconds)
+
+    def say(self, items: Sequence[Any]) -> None:
+        self._outgoing.extend(items)
+
+    def _look_for_cut(self, connection: _OpenConnection) -> None:
+        if self._open is connection and connection.socket.was_cut():
+            connection.link.send(LinkCut("the connection was cut"))
+
+    # For the shell
+
+    def receive(self) -> bool:
+        connection = self._open
+        if connection is None:
+            return False
+        for _ in range(RECEIVED_MOST):
+            received = connection.socket.receive()
+            if received is None:
+                return False
+            try:
+                batches = decode(SCHEDULER_TO_AGENT, *received)
+            except ProtocolError as error:
+                # Nobody knows which tasks were in it: the next hello says what is here, and the rest comes again.
+                self.undecodable += 1
+                logger.debug("what came is no message of a scheduler: %s", error)
+                self.hang_up()
+                connection.link.send(LinkCut("what came is no message of a scheduler"))
+                return False
+            for batch in batches:
+                connection.link.send(batch)
+        return True
+
+    def flush(self) -> bool:
+        if not self._outgoing or self._open is None:
+            return False
+        items, self._outgoing = self._outgoing, []
+        for header, frames in encode(AGENT_TO_SCHEDULER, items):
+            self._open.socket.send(header, frames)
+        return True
+
+    def close(self) -> None:
+        """Close for good; what was said last has a moment to leave."""
+        self.hang_up(linger_seconds=0.2)
+        self._context.term()

@@ -1,0 +1,121 @@
+"""The executor contract: what runs the tasks of a node, and all that its agent knows of it.
+
+An agent speaks the protocol with the scheduler; it runs nothing. Each worker of its node is one actor of an executor,
+a child of the agent's supervisor named `worker_child(index)`. This page is the whole contract between the two.
+
+    scheduler <--> Link --mail in--> worker 0 .. n-1 --mail out--> Link <--> scheduler
+                                       |        ^
+                            NeedObject v        | ObjectFound, ObjectLost
+                                     ObjectCache
+
+Mail in, for each worker:
+
+- `RunTasks`: run these, at most one at a time, the highest `priority` first and in order within one. A task carries its
+  function, arguments, `name`, `priority` and attempt; the address of the scheduler is in `Node.config`.
+- `RunCancels`: end these runs, whether they wait or run. Each is answered by a `RunResult` with `CANCELED`, or by the
+  result that was quicker. A run that is not here was answered before, or is none of this worker's: nothing is said.
+- `RecallRequests`: give back those of these that have not started. One that has started stays, and nothing is said.
+- `ObjectFound`, `ObjectLost`: the answers to `NeedObject`.
+- `ForgetObjects`: these objects are deleted. Their ids may come again.
+- `CollectionDue`: an interval is over; what was not used in it may be dropped.
+- `ProcessorsNews`: only for an executor with `Part.SUSPENSION`.
+
+Mail out, to the link:
+
+- `RunResults`: exactly one result for each run that was handed here, unless it was given back. A function that raises,
+  or whose arguments or result cannot be read or written, is a result with `FAILED`.
+- `RecallResponses`: these runs were given back and are nobody's.
+- `RunsBlocked`, `RunsUnblocked`: this run waits for other tasks and holds no place; it holds one again.
+- `ExecutorProcessGone`: a process is gone in which clients may have been.
+
+Mail out, to the object cache: `NeedObject`.
+
+Must never: block the agent's thread, or run user code in it. `tests/conformance/` has a test for each sentence here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import entry_points
+from typing import Protocol, cast
+
+from scaler.actors.kit import ChildSpec
+from scaler.config import ClusterConfig, ConfigError
+from scaler.process.shell import Shell
+
+ENTRY_POINTS = "scaler.engines"
+"""The group of entry points in which a package names its executors."""
+
+LINK, OBJECTS = "link", "objects"
+"""The names of the agent's own actors among the peers of an executor's children."""
+
+
+class Part(Enum):
+    """What an executor may do beyond the core of the contract."""
+
+    CRASH = "crash"
+    """a task that ends its process fails with `PROCESSOR_DIED`, and the worker goes on"""
+    INTERRUPT = "interrupt"
+    """a cancelled task that runs is stopped, and does not merely lose its result"""
+    TIME_LIMIT = "time limit"
+    """a task that runs longer than `task_timeout_seconds` ends with `TIMED_OUT`"""
+    SUSPENSION = "suspension"
+    """`hard_processor_suspend`: the process of a blocked task is stopped"""
+    MEMORY = "memory"
+    """memory that is not used is given back to the system"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """What an executor is told of the node for which it runs tasks."""
+
+    shell: Shell
+    """the agent's loop: an executor may watch descriptors with it"""
+    config: ClusterConfig
+    names: tuple[str, ...]
+    """of the workers"""
+    agent_token: bytes
+    """what clients inside the tasks show the scheduler, to say where they are"""
+
+
+class Executor(Protocol):
+    """What runs the tasks of a node."""
+
+    @property
+    def parts(self) -> frozenset[Part]:
+        """What it can do beyond the core."""
+
+    def children(self, node: Node) -> Sequence[ChildSpec]:
+        """Return the actors that it consists of, among them one for each worker, named `worker_child(index)`.
+
+        They find the agent's actors among their peers, as `LINK` and `OBJECTS`. A failure of any ends the agent.
+        """
+
+
+def worker_child(index: int) -> str:
+    """Return the name under which the agent finds the actor of a worker."""
+    return f"worker-{index}"
+
+
+def load_executor(engine: str) -> Executor:
+    """Return the executor that an `--engine` option names.
+
+    Args:
+        engine: `NAME` or `NAME://REST`: the name of an entry point in the group `scaler.engines`, which is called with
+            the whole text.
+
+    Raises:
+        ConfigError: if there is none of that name, or it cannot be loaded; the text says which there are.
+    """
+    name = engine.partition("://")[0]
+    found = entry_points(group=ENTRY_POINTS)
+    if name not in found.names:
+        known = ", ".join(sorted(found.names)) or "none; is scaler installed here?"
+        raise ConfigError(f"there is no engine {name!r}; installed are: {known}")
+    try:
+        make = found[name].load()
+    except ImportError as error:
+        raise ConfigError(f"the engine {name!r} cannot be loaded: {error}") from error
+    return cast("Executor", make(engine))

@@ -1,0 +1,46 @@
+"""GarbageCollector: says now and then that it is time to forget what nobody uses.
+
+It has a timer and nothing else. It tells the workers, which know what their processors used, and looks after the memory
+of the agent itself. A worker whose processor did nothing meanwhile lets it sleep.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.agent.messages import CollectionDue
+from scaler.message import message
+from scaler.process.memory import give_back_memory
+
+logger = logging.getLogger(__name__)
+
+
+@message
+class _IntervalOver:
+    pass
+
+
+class GarbageCollector(Actor):
+    """The one collector of an agent.
+
+    Args:
+        interval_seconds: the time between two collections.
+        trim_above_bytes: an agent with more memory than this gives back what it does not use.
+    """
+
+    def __init__(self, workers: tuple[ActorRef, ...], interval_seconds: float, trim_above_bytes: int) -> None:
+        self._workers = workers
+        self._interval_seconds = interval_seconds
+        self._trim_above_bytes = trim_above_bytes
+
+    def on_start(self) -> None:
+        self.schedule(self._interval_seconds, _IntervalOver())
+
+    @handles(_IntervalOver)
+    def _interval_over(self, _over: _IntervalOver) -> None:
+        self.schedule(self._interval_seconds, _IntervalOver())
+        for worker in self._workers:
+            worker.send(CollectionDue())
+        if give_back_memory(self._trim_above_bytes):
+            logger.debug("the agent gave memory back to the system")

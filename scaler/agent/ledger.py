@@ -1,0 +1,158 @@
+"""Ledger: the tasks that an agent has from its scheduler, and the results that it owes it.
+
+Kept by the link, which writes down here what it hears and says. A task is open until its result is there, or until it
+is given back; a result is kept until the scheduler has said that it arrived.
+
+    RunTask --> open --result--> kept --acknowledged--> gone
+                 |  waits <--> goes on
+                 +--given back--> gone
+
+A task that was taken from its worker may come back under a new attempt while the old one still ends: all that is said
+of a run names its attempt, and only the newest one is open. Must never: send, or forget a result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from scaler.ids import ObjectId, TaskId
+from scaler.serialization import Frames
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunResult,
+    RunsBlocked,
+    RunTask,
+    RunTasks,
+    RunUnblocked,
+)
+
+OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
+
+
+class Ledger:
+    """What is open between an agent and one scheduler."""
+
+    def __init__(self) -> None:
+        self._open: dict[TaskId, RunTask] = {}
+        """tasks at the workers, by id: the newest attempt of each"""
+        self._waiting: dict[TaskId, RunBlocked] = {}
+        """those of them that wait for other tasks"""
+        self._kept: deque[RunResult] = deque()
+        self._acknowledged = 0
+        """how many results have arrived on this connection"""
+
+    # For a hello and a welcome
+
+    def held(self) -> bytes:
+        """Return all runs that are not over for the scheduler, as a hello names them. Acknowledging begins anew."""
+        self._acknowledged = 0
+        runs = [(task.task_id, task.attempt, task.worker) for task in self._open.values()]
+        runs += [(result.task_id, result.attempt, result.worker) for result in self._kept]
+        return b"".join(HELD_RUN.pack(*run) for run in runs)
+
+    def results(self) -> list[RunResult]:
+        """Return the results that may not have arrived, in their order."""
+        return list(self._kept)
+
+    def waiting(self) -> RunsBlocked:
+        """Return the tasks that wait for others."""
+        return RunsBlocked(self._waiting.values())
+
+    def clear(self) -> list[RunTask]:
+        """Forget everything. Returns the tasks that were open."""
+        tasks = list(self._open.values())
+        self._open, self._waiting = {}, {}
+        self._kept.clear()
+        return tasks
+
+    # Tasks
+
+    def add(self, tasks: Sequence[RunTask]) -> dict[int, RunTasks]:
+        """Open tasks. Returns those that are new, by worker."""
+        known = self._open
+        by_worker: dict[int, RunTasks] = {}
+        for task in tasks:
+            task_id, worker = task.task_id, task.worker
+            before = known.get(task_id)
+            if before is not None and before.attempt >= task.attempt:
+                continue
+            known[task_id] = task
+            new = by_worker.get(worker)
+            if new is None:
+                new = by_worker[worker] = RunTasks()
+            new.append(task)
+        return by_worker
+
+    def find(self, task_id: TaskId, attempt: int) -> RunTask | None:
+        """Return the task if just this attempt at it is open."""
+        task = self._open.get(task_id)
+        return task if task is not None and task.attempt == attempt else None
+
+    def by_worker(self, items: Iterable[OfRun]) -> tuple[dict[int, list[OfRun]], list[OfRun]]:
+        """Return what is said of open runs, by worker, and what is said of others."""
+        of_open: dict[int, list[OfRun]] = {}
+        of_others: list[OfRun] = []
+        for item in items:
+            task = self.find(item.task_id, item.attempt)
+            if task is None:
+                of_others.append(item)
+            else:
+                of_open.setdefault(task.worker, []).append(item)
+        return of_open, of_others
+
+    def give_back(self, response: RecallResponse) -> None:
+        """An open task has not begun, and goes back to the scheduler."""
+        del self._open[response.task_id]
+
+    def suspend(self, runs: Iterable[RunBlocked]) -> RunsBlocked:
+        """Some tasks wait for others now. Returns those that are open."""
+        waiting = RunsBlocked(run for run in runs if self.find(run.task_id, run.attempt) is not None)
+        self._waiting.update((run.task_id, run) for run in waiting)
+        return waiting
+
+    def resume(self, run: RunUnblocked | RunResult) -> None:
+        """A task waits no more."""
+        waiting = self._waiting.get(run.task_id)
+        if waiting is not None and waiting.attempt == run.attempt:
+            del self._waiting[run.task_id]
+
+    # Results
+
+    def finish(self, results: Sequence[RunResult]) -> None:
+        """Some runs have ended, open ones or others; the results are kept."""
+        known = self._open
+        for result in results:
+            if self._waiting:
+                self.resume(result)
+            task = known.pop(result.task_id, None)
+            if task is not None and task.attempt != result.attempt:
+                known[result.task_id] = task  # a newer attempt is still here
+        self._kept.extend(results)
+
+    def acknowledge(self, total: int) -> bool:
+        """So many results have arrived since the hello. Returns whether that can be."""
+        news = total - self._acknowledged
+        if news > len(self._kept):
+            return False
+        for _ in range(news):
+            self._kept.popleft()
+        self._acknowledged += max(news, 0)
+        return True
+
+    def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
+        """Return those of the cancels to which no kept result is the answer."""
+        kept = {(result.task_id, result.attempt) for result in self._kept}
+        return [cancel for cancel in cancels if (cancel.task_id, cancel.attempt) not in kept]
+
+    def large_result(self, object_id: ObjectId) -> Frames:
+        """Return the frames of the kept result that is this object; none if it is not here."""
+        for result in reversed(self._kept):
+            if result.frames and ObjectId(result.task_id) == object_id:
+                return result.frames
+        return ()

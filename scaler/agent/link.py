@@ -1,0 +1,436 @@
+"""Link: what the agent and the scheduler have to say to each other, whatever becomes of the connection.
+
+The edge writes to it what arrives (batches, `LinkCut`), workers their results, the object cache what it needs. It sends
+tasks and cancels to the workers, objects to the cache, and everything for the scheduler to the edge.
+
+    GREETING --welcome--> UP --cut, silence, "say hello"--> AWAY --back-off--> GREETING
+                           +--leave--> LEAVING --response, time-out--> end
+
+Nothing but the hello is said before the welcome. Results are kept until they are acknowledged, and said first on a new
+connection. While the scheduler is away the tasks go on.
+
+Must never: forget a result, or decode a payload.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+import cloudpickle
+
+from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.agent.ledger import Ledger
+from scaler.agent.messages import (
+    ExecutorProcessGone,
+    FetchObject,
+    ForgetEverything,
+    KeepObject,
+    Leave,
+    LinkCut,
+    ObjectsHere,
+    SayWhatIsKept,
+)
+from scaler.config import ClusterConfig
+from scaler.ids import NO_ID, ObjectId, random_id
+from scaler.message import message
+from scaler.version import __version__
+from scaler.wire.messages.common import (
+    PROTOCOL_VERSION,
+    HelloReplies,
+    HelloRequests,
+    InstructionKind,
+    ObjectInstructions,
+    ObjectKept,
+    ObjectRequest,
+    ObjectResponses,
+    TaskStatus,
+)
+from scaler.wire.messages.worker import (
+    DisconnectRequest,
+    DisconnectResponses,
+    ProcessorGone,
+    ProcessorsNews,
+    RecallRequests,
+    RecallResponses,
+    ResultsReceivedBatch,
+    RunCancel,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunsBlocked,
+    RunsUnblocked,
+    RunTask,
+    RunTasks,
+    WorkerHeartbeat,
+    WorkerHeartbeatEchos,
+    WorkerHello,
+)
+
+logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 5.0
+"""A scheduler that said nothing for so long, and for three heartbeats, is taken for dead."""
+PROCESSORS_REMEMBERED = 1024
+"""The scheduler may have missed the end of so many processors with a lost connection."""
+BACK_OFF_SECONDS = 0.05
+BACK_OFF_MOST_SECONDS = 2.0
+GOODBYE_SECONDS = 1.0
+
+
+class Door(Protocol):
+    """The way out: the edge, or a test's stand-in."""
+
+    def connect(self, link: ActorRef) -> None:
+        """Open a new connection, with an identity that was never used; what arrives goes to `link`."""
+
+    def hang_up(self) -> None:
+        """Close the connection; what was not sent yet is dropped."""
+
+    def say(self, items: Sequence[Any]) -> None:
+        """Send items with the next flush."""
+
+
+class _State(Enum):
+    GREETING = "greeting"
+    UP = "up"
+    AWAY = "away"
+    LEAVING = "leaving"
+
+
+@message
+class _HeartbeatDue:
+    pass
+
+
+@message
+class _ConnectDue:
+    pass
+
+
+@message
+class _DeathDue:
+    pass
+
+
+@message
+class _GoodbyeDue:
+    pass
+
+
+class Link(Actor):
+    """The agent's side of the protocol.
+
+    Args:
+        end: called once with the exit code when the agent shall end.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        config: ClusterConfig,
+        names: tuple[str, ...],
+        workers: tuple[ActorRef, ...],
+        objects: ActorRef,
+        agent_token: bytes,
+        end: Callable[[int], None],
+    ) -> None:
+        self._door = door
+        self._config = config
+        self._names = names
+        self._workers = workers
+        self._objects = objects
+        self._end = end
+        self._agent_id = random_id()
+        self._agent_token = agent_token
+        self._ledger = Ledger()
+        self._gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
+        self._scheduler_id = NO_ID
+        self._state = _State.AWAY
+        self._heard_at = 0.0
+        self._connects = 0
+        self._death: Timer | None = None
+        self._fetched: dict[ObjectId, bool] = {}
+        """objects that were asked for, and whether their location was no use"""
+        self.ignored = 0
+        """messages that made no sense at their time"""
+
+    def on_start(self) -> None:
+        self._start_dying()
+        self._connect()
+        self.schedule(self._config.heartbeat_interval_seconds, _HeartbeatDue())
+
+    # The connection
+
+    def _connect(self) -> None:
+        self._state = _State.GREETING
+        self._heard_at = self.now()
+        self._door.connect(self.actor_ref)
+        self._door.say([self._hello()])
+
+    def _hello(self) -> WorkerHello:
+        return WorkerHello(
+            PROTOCOL_VERSION,
+            __version__,
+            platform.python_version(),
+            cloudpickle.__version__,
+            self._agent_id,
+            ",".join(self._names),
+            self._ledger.held(),
+            self._agent_token,
+        )
+
+    def _lose(self, reason: str) -> None:
+        if self._state is _State.LEAVING:
+            self._end(0)
+            return
+        if self._state is _State.AWAY:
+            return
+        level = logging.WARNING if self._state is _State.UP else logging.DEBUG
+        logger.log(level, "link to %s down: %s", self._config.address, reason)
+        self._start_dying()
+        self._state = _State.AWAY
+        self._door.hang_up()
+        delay_seconds = BACK_OFF_SECONDS * (2 ** min(self._connects, 16) - 1)
+        self._connects += 1
+        self.schedule(min(delay_seconds, BACK_OFF_MOST_SECONDS), _ConnectDue())
+
+    def _start_dying(self) -> None:
+        if self._death is None:
+            self._death = self.schedule(self._config.death_timeout_seconds, _DeathDue())
+
+    @handles(_ConnectDue)
+    def _connect_due(self, _due: _ConnectDue) -> None:
+        if self._state is _State.AWAY:
+            self._connect()
+
+    @handles(_DeathDue)
+    def _death_due(self, _due: _DeathDue) -> None:
+        seconds = self._config.death_timeout_seconds
+        logger.warning("no scheduler at %s for %g s: the cluster ends", self._config.address, seconds)
+        self._end(0)
+
+    @handles(LinkCut)
+    def _cut(self, cut: LinkCut) -> None:
+        self._lose(cut.reason)
+
+    @handles(HelloRequests)
+    def _hello_requested(self, requests: HelloRequests) -> None:
+        self._lose(f"the scheduler asks for a hello: {requests[0].reason}")
+
+    @handles(HelloReplies)
+    def _hello_answered(self, replies: HelloReplies) -> None:
+        reply = replies[0]
+        if self._state is not _State.GREETING:
+            self.ignored += 1
+        elif not reply.accepted:
+            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reply.reason)
+            self._end(1)
+        else:
+            self._welcome(reply.scheduler_id, reply.package_version)
+
+    def _welcome(self, scheduler_id: bytes, version: str) -> None:
+        logger.info("link to %s up: scheduler %s", self._config.address, version)
+        if self._death is not None:
+            self._death.cancel()
+            self._death = None
+        self._state = _State.UP
+        self._heard_at = self.now()
+        if scheduler_id != self._scheduler_id:
+            if self._scheduler_id != NO_ID:
+                self._objects.send(ForgetEverything())
+                self._drop_tasks()
+            self._scheduler_id = scheduler_id
+        else:  # what it wanted deleted meanwhile was lost with the connection
+            self._objects.send(SayWhatIsKept())
+        self._door.say(self._ledger.results())
+        self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
+        self._door.say([*self._gone, *self._ledger.waiting()])
+
+    @handles(_HeartbeatDue)
+    def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
+        interval_seconds = self._config.heartbeat_interval_seconds
+        self.schedule(interval_seconds, _HeartbeatDue())
+        if self._state is _State.AWAY:
+            return
+        if self.now() - self._heard_at > max(SILENCE_SECONDS, 3 * interval_seconds):
+            self._lose("the scheduler is silent")
+        elif self._state is not _State.GREETING:
+            self._connects = 0
+            self._door.say([WorkerHeartbeat(int(self.now() * 1e9))])
+
+    @handles(WorkerHeartbeatEchos)
+    def _echo(self, _echos: WorkerHeartbeatEchos) -> None:
+        self._is_up()
+
+    def _is_up(self) -> bool:
+        """Return whether the scheduler may say what it just said, and note that it is there."""
+        self._heard_at = self.now()
+        if self._state is _State.UP:
+            return True
+        self.ignored += 1
+        return False
+
+    def _say(self, items: Sequence[Any]) -> None:
+        """Say what the next connection begins with anyway, if there is one now."""
+        if self._state is _State.UP:
+            self._door.say(items)
+
+    # The end
+
+    @handles(Leave)
+    def _leave(self, leave: Leave) -> None:
+        if self._state is not _State.UP:
+            self._end(0)
+            return
+        self._state = _State.LEAVING
+        self._door.say([DisconnectRequest(leave.reason)])
+        self.schedule(GOODBYE_SECONDS, _GoodbyeDue())
+
+    @handles(_GoodbyeDue)
+    def _goodbye_due(self, _due: _GoodbyeDue) -> None:
+        self._end(0)
+
+    @handles(DisconnectResponses)
+    def _disconnected(self, responses: DisconnectResponses) -> None:
+        logger.info("the scheduler lets this cluster go: %s", responses[0].reason)
+        self._end(0)
+
+    # Tasks
+
+    @handles(RunTasks)
+    def _run_tasks(self, tasks: RunTasks) -> None:
+        if not self._is_up():
+            return
+        by_worker = self._ledger.add(tasks)
+        self.ignored += len(tasks) - sum(map(len, by_worker.values()))
+        for worker, new in by_worker.items():
+            if worker < len(self._workers):
+                self._workers[worker].send(new)
+            else:
+                self._refuse(new, f"there is no worker {worker} here")
+
+    @handles(RunCancels)
+    def _run_cancels(self, cancels: RunCancels) -> None:
+        if not self._is_up():
+            return
+        by_worker, others = self._ledger.by_worker(cancels)
+        for worker, wanted in by_worker.items():
+            self._workers[worker].send(RunCancels(wanted))
+        if others:
+            self._refuse(self._ledger.without_result(others), "no such task here")
+
+    def _drop_tasks(self) -> None:
+        """Stop all tasks: another scheduler wants none of them, and none of their results.
+
+        Its own may have the same ids, since the clients say their open tasks again, but never the same attempts. So
+        whatever is still said of these is news of an attempt that it does not know.
+        """
+        by_worker: dict[int, RunCancels] = {}
+        for task in self._ledger.clear():
+            by_worker.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
+        for worker, cancels in by_worker.items():
+            self._workers[worker].send(cancels)
+
+    def _refuse(self, items: Iterable[RunTask | RunCancel], text: str) -> None:
+        status, payload = TaskStatus.NOT_FOUND, text.encode()
+        self._results(
+            RunResults(RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ()) for item in items)
+        )
+
+    @handles(RunResults)
+    def _results(self, results: RunResults) -> None:
+        self._ledger.finish(results)
+        self._say(results)
+
+    @handles(RunsBlocked)
+    def _runs_blocked(self, batch: RunsBlocked) -> None:
+        self._say(self._ledger.suspend(batch))
+
+    @handles(RunsUnblocked)
+    def _runs_unblocked(self, batch: RunsUnblocked) -> None:
+        for resumed in batch:
+            self._ledger.resume(resumed)
+        self._say(batch)
+
+    @handles(ResultsReceivedBatch)
+    def _received(self, received: ResultsReceivedBatch) -> None:
+        if self._is_up() and not self._ledger.acknowledge(max(item.total for item in received)):
+            self.ignored += 1
+
+    # Balance
+
+    @handles(RecallRequests)
+    def _recall_requests(self, requests: RecallRequests) -> None:
+        if not self._is_up():
+            return
+        by_worker, _ended = self._ledger.by_worker(requests)
+        for worker, wanted in by_worker.items():
+            self._workers[worker].send(RecallRequests(wanted))
+
+    @handles(RecallResponses)
+    def _given_back(self, responses: RecallResponses) -> None:
+        """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
+        given = RecallResponses()
+        for response in responses:
+            task = self._ledger.find(response.task_id, response.attempt)
+            if task is None:
+                continue
+            if self._state is _State.UP:
+                self._ledger.give_back(response)
+                given.append(response)
+            else:
+                self._workers[task.worker].send(RunTasks([task]))
+        self._say(given)
+
+    # Processors
+
+    @handles(ProcessorsNews)
+    def _processors_news(self, batch: ProcessorsNews) -> None:
+        if self._is_up():
+            for worker in self._workers:
+                worker.send(batch)
+
+    @handles(ExecutorProcessGone)
+    def _process_gone(self, process: ExecutorProcessGone) -> None:
+        gone = ProcessorGone(process.number)
+        self._gone.append(gone)
+        self._say([gone])
+
+    # Objects
+
+    @handles(FetchObject)
+    def _fetch(self, fetch: FetchObject) -> None:
+        self._fetched[fetch.object_id] = fetch.by_value
+        self._say([ObjectRequest(fetch.object_id, fetch.by_value)])
+
+    @handles(ObjectsHere)
+    def _objects_here(self, here: ObjectsHere) -> None:
+        self._say([ObjectKept(object_id) for object_id in here.object_ids])
+
+    @handles(ObjectResponses)
+    def _objects_came(self, responses: ObjectResponses) -> None:
+        if self._is_up():
+            for response in responses:
+                self._fetched.pop(response.object_id, None)
+            self._objects.send(responses)
+
+    @handles(ObjectInstructions)
+    def _objects_deleted(self, instructions: ObjectInstructions) -> None:
+        if not self._is_up():
+            return
+        for item in instructions:
+            if item.kind == InstructionKind.KEEP_RESULT:
+                self._keep_result(item.object_id)
+        self._objects.send(instructions)
+
+    def _keep_result(self, object_id: ObjectId) -> None:
+        """Have the cache keep a result, if it is still here; else it is fetched when somebody needs it."""
+        frames = self._ledger.large_result(object_id)
+        if frames:
+            self._objects.send(KeepObject(object_id, frames))

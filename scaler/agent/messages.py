@@ -1,0 +1,122 @@
+"""What the actors of an agent tell each other, and what they and the executor of a node say.
+
+    Link <--> executor
+      ^          ^
+      +-> ObjectCache
+
+Messages within an executor are the business of that executor. What crosses a process boundary is in
+`scaler.wire.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaler.ids import ObjectId
+from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.actors.kit import ActorRef
+    from scaler.serialization import Frames
+    from scaler.shared_memory import SharedBlock
+
+
+# To and from the link.
+
+
+@message
+class LinkCut:
+    """The connection to the scheduler is lost."""
+
+    reason: str
+
+
+@message
+class Leave:
+    """The agent shall end: say goodbye."""
+
+    reason: str
+
+
+@message
+class ExecutorProcessGone:
+    """A process of the executor is gone in which clients may have been, by the number that it had."""
+
+    number: int
+
+
+@message
+class FetchObject:
+    """Somebody on this node needs an object."""
+
+    object_id: ObjectId
+    by_value: bool = False
+    """its location was no use"""
+
+
+# To and from the object cache.
+
+
+@message
+class NeedObject:
+    object_id: ObjectId
+    worker: ActorRef
+
+
+@message
+class StoredObject:
+    """An object of the node's cache: its frames, or the memory that all processors share."""
+
+    object_id: ObjectId
+    frames: Sequence[bytes]
+    block: SharedBlock | None
+
+
+@message
+class ObjectFound:
+    stored: StoredObject
+
+
+@message
+class ObjectLost:
+    """The scheduler does not have it either."""
+
+    object_id: ObjectId
+
+
+@message
+class ForgetObjects:
+    """They are deleted: the cache forgot them, and processors must too."""
+
+    object_ids: Sequence[ObjectId]
+
+
+@message
+class SayWhatIsKept:
+    """The same scheduler is there again, on a new connection: what does the node have?"""
+
+
+@message
+class KeepObject:
+    """The link to the cache: tasks will need this result, which is still here."""
+
+    object_id: ObjectId
+    frames: Frames
+
+
+@message
+class ObjectsHere:
+    """The objects of which the node has a copy."""
+
+    object_ids: Sequence[ObjectId]
+
+
+@message
+class ForgetEverything:
+    """Another scheduler took over, which knows nothing of what is stored here."""
+
+
+@message
+class CollectionDue:
+    """An interval is over: what nobody used in it can be forgotten."""

@@ -1,0 +1,126 @@
+"""ObjectCache: the functions and objects of a node, each fetched once, whichever workers need it.
+
+Workers write to it (`NeedObject`), and the link (what the scheduler answers, deletes, or is). It sends to the workers
+what they asked for, and to the link what the scheduler must be asked for. A large object lies in one block of shared
+memory that all processors map.
+
+Must never: look into an object.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.agent.messages import (
+    FetchObject,
+    ForgetEverything,
+    ForgetObjects,
+    KeepObject,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    ObjectsHere,
+    SayWhatIsKept,
+    StoredObject,
+)
+from scaler.ids import ObjectId
+from scaler.serialization import Frames, size_of
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, block_of
+from scaler.wire.messages.common import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
+
+logger = logging.getLogger(__name__)
+
+
+class ObjectCache(Actor):
+    """The node's objects. They stay until the scheduler says that they are deleted."""
+
+    def __init__(self, link: ActorRef, workers: tuple[ActorRef, ...]) -> None:
+        self._link = link
+        self._workers = workers
+        self._stored: dict[ObjectId, StoredObject] = {}
+        self._waiting: dict[ObjectId, list[ActorRef]] = {}
+
+    @handles(NeedObject)
+    def _need(self, need: NeedObject) -> None:
+        stored = self._stored.get(need.object_id)
+        if stored is not None:
+            need.worker.send(ObjectFound(stored))
+            return
+        waiting = self._waiting.get(need.object_id)
+        if waiting is None:
+            self._waiting[need.object_id] = [need.worker]
+            self._link.send(FetchObject(need.object_id))
+        elif need.worker not in waiting:
+            waiting.append(need.worker)
+
+    @handles(ObjectResponses)
+    def _responses(self, responses: ObjectResponses) -> None:
+        for response in responses:
+            waiting = self._waiting.pop(response.object_id, None)
+            if waiting is None:
+                continue  # nobody waits for it any more
+            if response.found and response.location:
+                self._look_there(response, waiting)
+            elif response.found and response.frames:
+                self._found(_store(response.object_id, response.frames), waiting)
+            else:
+                for worker in waiting:
+                    worker.send(ObjectLost(response.object_id))
+
+    def _found(self, stored: StoredObject, waiting: list[ActorRef]) -> None:
+        self._stored[stored.object_id] = stored
+        for worker in waiting:
+            worker.send(ObjectFound(stored))
+
+    def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
+        """Take an object from its client's memory; if that cannot be, ask for its bytes."""
+        try:
+            block = SharedBlock.open(response.location)
+        except OSError as error:
+            logger.debug("object %s is sent, because its memory cannot be shared: %s", response.object_id.hex(), error)
+            self._waiting[response.object_id] = waiting
+            self._link.send(FetchObject(response.object_id, by_value=True))
+        else:
+            self._found(StoredObject(response.object_id, (), block), waiting)
+
+    @handles(ObjectInstructions)
+    def _instructions(self, instructions: ObjectInstructions) -> None:
+        deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
+        self._forget([object_id for object_id in deleted if self._stored.pop(object_id, None) is not None])
+
+    @handles(KeepObject)
+    def _keep(self, keep: KeepObject) -> None:
+        """Keep a result of this node, and say so, since it is to be deleted like what was fetched."""
+        object_id = keep.object_id
+        if object_id not in self._stored:
+            block = block_of(keep.frames)
+            stored = _store(object_id, keep.frames) if block is None else StoredObject(object_id, (), block)
+            self._found(stored, self._waiting.pop(object_id, []))
+            self._link.send(ObjectsHere([object_id]))
+
+    @handles(SayWhatIsKept)
+    def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
+        if self._stored:
+            self._link.send(ObjectsHere(list(self._stored)))
+
+    @handles(ForgetEverything)
+    def _forget_everything(self, _forget: ForgetEverything) -> None:
+        known = list(self._stored)
+        self._stored.clear()
+        self._forget(known)
+
+    def _forget(self, object_ids: list[ObjectId]) -> None:
+        if object_ids:
+            for worker in self._workers:
+                worker.send(ForgetObjects(object_ids))
+
+
+def _store(object_id: ObjectId, frames: Frames) -> StoredObject:
+    """Copy what arrived out of the socket's memory: into shared memory if it is large."""
+    if size_of(frames) > INLINE_FRAMES_BYTES:
+        try:
+            return StoredObject(object_id, (), SharedBlock.of(frames))
+        except OSError as error:  # it works without, with a copy for each processor
+            logger.warning("no shared memory for an object: %s", error)
+    return StoredObject(object_id, [bytes(memoryview(frame)) for frame in frames], None)

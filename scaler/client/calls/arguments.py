@@ -1,0 +1,132 @@
+"""Arguments as the client sends them: one block per call, and the objects that are too large for it.
+
+Asked by the client for each task. Serialises at once, so that changing an argument afterwards changes nothing. Must
+never send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.snapshot import Freeze, frozen
+from scaler.client.object_reference import ObjectReference
+from scaler.ids import IdSource, ObjectId
+from scaler.serialization import (
+    ARGUMENT_HEADER_BYTES,
+    INLINE_BYTES,
+    OBJECT,
+    VALUE,
+    Buffer,
+    DefaultSerializer,
+    Serializer,
+    argument_block,
+    plain_block,
+    size_of,
+    to_frames,
+)
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+
+BLOCK_BYTES = 64 * 1024
+"""The most that the values inside one block should take together; the largest of them become objects."""
+
+WORTH_AN_OBJECT_BYTES = 1024
+"""A value smaller than this stays in the block: an object of its own would cost more than it saves."""
+
+
+class PackedArguments(NamedTuple):
+    """The arguments of one call.
+
+    Attributes:
+        block: all of them, the objects by their ids.
+        object_ids: the ids of the objects, one after the other.
+        objects: those that were made for this call, to be sent before it.
+        references: those that the user sent before; they live as long as the call.
+    """
+
+    block: bytes
+    object_ids: bytes = b""
+    objects: Sequence[ObjectInstruction] = ()
+    references: Sequence[ObjectReference] = ()
+
+    def size_bytes(self) -> int:
+        """Return how much memory it takes until the task has ended."""
+        return len(self.block) + sum(size_of(instruction.frames) for instruction in self.objects)
+
+
+class ArgumentPacker:
+    """Packs arguments for one client. Safe to use from several threads.
+
+    Args:
+        serializer: makes bytes of them.
+        address: of the scheduler whose tasks they are for.
+        freeze: keeps what is too large for a message as it is now.
+    """
+
+    def __init__(self, serializer: Serializer, address: str, freeze: Freeze = frozen) -> None:
+        self._serializer = serializer
+        self._address = address
+        self._freeze = freeze
+        self._new_id = IdSource()
+        self.is_default = type(serializer) is DefaultSerializer
+
+    def pack(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
+        """Return the arguments, serialised.
+
+        Raises:
+            SerializeObjectError: if one cannot be serialised.
+            MissingObjects: if one is a reference to an object that is not stored any more.
+        """
+        if self.is_default and not keywords:
+            block = plain_block(arguments)
+            if block is not None:
+                return PackedArguments(block)
+        if "" in keywords:
+            raise TypeError("a keyword argument needs a name")  # in a block, no name means positional
+        return self._pack([("", argument) for argument in arguments] + list(keywords.items()))
+
+    def as_object(self, packed: PackedArguments) -> PackedArguments:
+        """Return one positional argument whose value is in the block, with an object in its place."""
+        data = packed.block[ARGUMENT_HEADER_BYTES:]
+        instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
+        object_id = instruction.object_id
+        return PackedArguments(argument_block(OBJECT, object_id), object_id, [instruction])
+
+    def _pack(self, named: list[tuple[str, Any]]) -> PackedArguments:
+        references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
+        for reference in references:
+            reference.check_stored()
+        with in_a_task_for(self._address):
+            packed: list[ObjectId | list[Buffer]] = [
+                argument.object_id if isinstance(argument, ObjectReference) else to_frames(self._serializer, argument)
+                for _, argument in named
+            ]
+        objects = []
+        for index, frames in _too_large(packed):
+            object_id = ObjectId(self._new_id())
+            instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", self._freeze(frames))
+            packed[index] = instruction.object_id
+            objects.append(instruction)
+        block = b"".join(_in_block(part, name) for (name, _), part in zip(named, packed, strict=True))
+        object_ids = b"".join(part for part in packed if isinstance(part, bytes))
+        return PackedArguments(block, object_ids, objects, references)
+
+
+def _in_block(part: ObjectId | list[Buffer], name: str) -> bytes:
+    if isinstance(part, bytes):
+        return argument_block(OBJECT, part, name)
+    return argument_block(VALUE, bytes(part[0]), name)
+
+
+def _too_large(packed: Sequence[ObjectId | list[Buffer]]) -> list[tuple[int, list[Buffer]]]:
+    """Return position and frames of the values that must become objects: those that are large, or one too many."""
+    values = [(index, part, size_of(part)) for index, part in enumerate(packed) if not isinstance(part, bytes)]
+    block_bytes = sum(size_bytes for _, _, size_bytes in values)
+    too_large = []
+    for index, frames, size_bytes in sorted(values, key=lambda value: value[2], reverse=True):
+        is_one_too_many = block_bytes > BLOCK_BYTES and size_bytes >= WORTH_AN_OBJECT_BYTES
+        if len(frames) > 1 or size_bytes > INLINE_BYTES or is_one_too_many:
+            too_large.append((index, frames))
+            block_bytes -= size_bytes
+    return too_large

@@ -1,0 +1,88 @@
+"""Client pickling: how a client gets from one process into another: as its settings, which become a client of that
+process.
+
+Asked by the client; says which address to take along, and which one was meant. A scheduler may have one address for its
+users and another for its workers, so a client that travels in a task of its own scheduler takes none, and finds the
+scheduler that runs the task where it arrives. Must never know more of a client than its settings.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from scaler import task_context
+from scaler.config import ConfigError
+from scaler.serialization import DefaultSerializer, Serializer, from_frames, to_frames
+
+ADDRESS_VARIABLE = "SCALER_ADDRESS"
+"""The environment variable with the address for clients that are not given one."""
+
+HERE = ""
+"""The address of the scheduler that runs the task that a client arrives in."""
+
+
+class ClientSettings(NamedTuple):
+    """What a client is made of, and what travels of it."""
+
+    address: str
+    profiling: bool
+    timeout_seconds: float
+    heartbeat_interval_seconds: float
+    serializer: bytes
+    """pickled; empty for the default one"""
+
+    def arrived(self) -> ClientSettings:
+        """Return the settings with the address of the scheduler that they mean where they have arrived.
+
+        Raises:
+            ConfigError: if they have left it at home, and this is no task.
+        """
+        if self.address != HERE:
+            return self
+        address = task_context.current.address or os.environ.get(ADDRESS_VARIABLE)
+        if address is None:
+            raise ConfigError("a client that travelled in a task of its scheduler can be unpickled in such a task only")
+        return self._replace(address=address)
+
+    def read_serializer(self) -> Serializer:
+        """Return the serializer.
+
+        Raises:
+            DeserializeObjectError: if it cannot be read here.
+        """
+        default = DefaultSerializer()
+        if not self.serializer:
+            return default
+        serializer: Serializer = from_frames(default, [self.serializer])
+        return serializer
+
+
+def pickled(serializer: Serializer) -> bytes:
+    """Return the serializer as `ClientSettings` have it."""
+    return b"" if type(serializer) is DefaultSerializer else bytes(to_frames(DefaultSerializer(), serializer)[0])
+
+
+class _Task(threading.local):
+    address = ""
+
+
+_task = _Task()
+
+
+@contextmanager
+def in_a_task_for(address: str) -> Iterator[None]:
+    """While this is open, what this thread pickles will be read in tasks of the scheduler at `address`."""
+    before, _task.address = _task.address, address
+    try:
+        yield
+    finally:
+        _task.address = before
+
+
+def address_to_take(address: str) -> str:
+    """Return the address that a client of the scheduler at `address` travels with."""
+    return HERE if _task.address == address else address

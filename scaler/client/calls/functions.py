@@ -1,0 +1,158 @@
+"""Functions as the client sends them: serialised, named by their content, with the arguments that they take.
+
+Asked by the client for each submit and once per map. A function whose pickle cannot change between two submits is
+serialised once; any other each time, because a closure or a global that it reads may have changed. Must never call
+the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.snapshot import frozen
+from scaler.ids import content_id
+from scaler.serialization import (
+    DefaultSerializer,
+    Serializer,
+    function_to_frames,
+    name_of,
+    what_pickle_depends_on,
+)
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+
+REMEMBERED_FUNCTIONS = 512
+ANY_NUMBER = sys.maxsize
+
+
+class Function:
+    """A function, ready to be sent.
+
+    Attributes:
+        instruction: creates its object.
+        least: the fewest positional arguments that it takes without any keyword argument.
+        most: the most positional arguments.
+    """
+
+    __slots__ = ("_function", "_state", "instruction", "least", "most")
+
+    def __init__(self, function: Callable[..., Any], state: tuple[Any, ...] | None, serializer: Serializer) -> None:
+        frames = frozen(function_to_frames(serializer, function))
+        self.instruction = ObjectInstruction(
+            InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
+        )
+        self._function = function
+        self._state = state
+        self.least, self.most = _positional_counts(function)
+
+    def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Raise `TypeError` unless the function takes these arguments."""
+        if not keywords and self.least <= len(arguments) <= self.most:
+            return
+        signature = _signature(self._function)
+        if signature is None:
+            return
+        try:
+            signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{self.instruction.name}: {error}") from None
+
+    def take_name(self, keywords: dict[str, Any]) -> str:
+        """Take the name of the task out of the keyword arguments, unless it is, or may be, an argument of the
+        function's own. Returns the name; empty if the task has that of the function.
+
+        Raises:
+            TypeError: if it is not a text.
+        """
+        if self._may_take("name"):
+            return ""
+        name = keywords.pop("name")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of a task is a text, not {name!r}")
+        return "" if name is None or name == self.instruction.name else name
+
+    def _may_take(self, keyword: str) -> bool:
+        """Return whether the function takes this keyword argument, or nobody knows."""
+        signature = _signature(self._function)
+        if signature is None:
+            return True
+        parameter = signature.parameters.get(keyword)
+        if parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            return True
+        return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+
+    def is_still(self, function: Callable[..., Any]) -> bool:
+        """Return whether this is `function`, and would be pickled the same way again."""
+        return self._function is function and self._state == what_pickle_depends_on(function)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        # A decorator's wrapper is what will be called, so its own arguments count and not those of what it wraps.
+        return inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
+    """Return the fewest and the most positional arguments; an impossible range if a keyword is required."""
+    if type(function) is FunctionType:
+        code = function.__code__
+        if code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+            return ANY_NUMBER, 0
+        most = ANY_NUMBER if code.co_flags & inspect.CO_VARARGS else code.co_argcount
+        return code.co_argcount - len(function.__defaults__ or ()), most
+    signature = _signature(function)
+    if signature is None:
+        return 0, ANY_NUMBER
+    least = most = 0
+    for parameter in signature.parameters.values():
+        required = parameter.default is parameter.empty
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            most = ANY_NUMBER
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            least += required
+            most += 1
+        elif parameter.kind is parameter.KEYWORD_ONLY and required:
+            return ANY_NUMBER, 0
+    return least, most
+
+
+class Functions:
+    """The functions of one client. Safe to use from several threads.
+
+    Args:
+        address: of the scheduler whose tasks run them.
+    """
+
+    def __init__(self, serializer: Serializer, address: str) -> None:
+        self._serializer = serializer
+        self._address = address
+        # Another serializer may change its mind, or itself, from one call to the next.
+        self._may_remember = type(serializer) is DefaultSerializer
+        self._remembered: dict[int, Function] = {}
+
+    def get(self, function: Callable[..., Any]) -> Function:
+        """Return `function`, serialised.
+
+        Raises:
+            TypeError: if it cannot be called.
+            SerializeObjectError: if it cannot be serialised.
+        """
+        remembered = self._remembered.get(id(function))
+        if remembered is not None and remembered.is_still(function):
+            return remembered
+        if not callable(function):
+            raise TypeError(f"the first argument must be something to call, not {function!r}")
+        state = what_pickle_depends_on(function) if self._may_remember else None
+        with in_a_task_for(self._address):
+            made = Function(function, state, self._serializer)
+        if state is not None:
+            if len(self._remembered) >= REMEMBERED_FUNCTIONS:
+                self._remembered = {}  # a program with so many functions makes them as it goes
+            self._remembered[id(function)] = made
+        return made

@@ -1,0 +1,159 @@
+"""Graphs as the client sends them: one node for each call that is needed, data inside the arguments of those calls.
+
+Asked by the client for each `get`. Everything is serialised at once: changing a value of the graph afterwards changes
+nothing. A large value is an object that all nodes share. Must never send.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from scaler import task_context
+from scaler.client.calls.arguments import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, ArgumentPacker, PackedArguments
+from scaler.client.calls.functions import Function, Functions
+from scaler.client.link.open_graphs import OpenGraph
+from scaler.client.object_reference import ObjectReference
+from scaler.graph.description import Call, read
+from scaler.graph.identity import identity
+from scaler.graph.order import order
+from scaler.ids import GraphId, TaskId, random_id
+from scaler.serialization import result_argument
+from scaler.wire.messages.client import GraphNode, GraphTask
+from scaler.wire.messages.common import ObjectInstruction
+
+PREFIX_BYTES = 8
+"""A task's id begins with as many random bytes of its graph's own, then comes its position."""
+
+COPIES_MOST = 8
+"""A value worth an object that more nodes than these use becomes one."""
+
+_POSITION = struct.Struct("<I")
+
+
+def pack_graph(
+    graph: Mapping[str, Any], keys: Iterable[str], functions: Functions, packer: ArgumentPacker, profiling: bool = False
+) -> tuple[OpenGraph, dict[str, TaskId | None]]:
+    """Return what the keys need, serialised, and the task of each key in their order; None for data.
+
+    Raises:
+        KeyError: if a key that is asked for or an argument is not in the graph, or a key is asked for twice.
+        TypeError: if the graph is malformed, or a function does not take the arguments of its node.
+        graphlib.CycleError: if nodes depend on each other in a circle.
+        MissingObjects: if a reference is of an object that is not stored any more.
+        SerializeObjectError: if a function or a value cannot be serialised.
+    """
+    description = read(graph, keys)
+    numbered = list(zip(description.numbers, description.calls, strict=True))
+    calls = [numbered[number] for number in order(description)]
+    # A stored object is not here: a call fetches it. After all others, which take it for data.
+    calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
+    return _GraphPacker(graph, functions, packer, profiling).pack(calls, description.asked)
+
+
+class _GraphPacker:
+    """One graph on its way to the wire."""
+
+    def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker, profiling: bool) -> None:
+        self._graph = graph
+        self._profiling = profiling
+        self._get_function = functions.get
+        self._packer = packer
+        self._functions: dict[int, Function] = {}
+        self._positions: dict[str, int] = {}
+        self._data: dict[str, PackedArguments] = {}
+        self._uses: dict[str, int] = {}
+        self._objects: list[ObjectInstruction] = []
+        self._references: list[ObjectReference] = []
+
+    def pack(
+        self, calls: Iterable[tuple[str, Call]], keys: Iterable[str]
+    ) -> tuple[OpenGraph, dict[str, TaskId | None]]:
+        graph_id, positions = GraphId(random_id()), self._positions
+        asked: dict[str, TaskId | None] = dict.fromkeys(keys)
+        nodes = []
+        for position, (key, call) in enumerate(calls):
+            function = self._functions.get(id(call[0])) or self._function(call[0])
+            if not function.least <= len(call) - 1 <= function.most:
+                function.check(call[1:], {})
+            block, object_ids, needed = self._arguments(call)
+            positions[key] = position
+            task_id = TaskId(graph_id[:PREFIX_BYTES] + position.to_bytes(8, "big"))
+            is_wanted = key in asked
+            if is_wanted:
+                asked[key] = task_id
+            function_id = function.instruction.object_id
+            nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted))
+        functions = [function.instruction for function in self._functions.values()]
+        spec = GraphTask(graph_id, len(nodes), task_context.current.child_priority, self._profiling)
+        return OpenGraph(spec, nodes, functions, self._objects, self._references), asked
+
+    def _function(self, function: Callable[..., Any]) -> Function:
+        known = self._functions[id(function)] = self._get_function(function)
+        return known
+
+    def _arguments(self, call: Call) -> tuple[bytes, bytes, bytes]:
+        """Return the block of arguments, the ids of the objects in it, and the positions whose results are in it."""
+        block = object_ids = needed = b""
+        for argument in islice(call, 1, None):
+            position = self._positions.get(argument) if isinstance(argument, str) else None
+            if position is None:
+                packed = self._value(argument)
+                block += packed.block
+                object_ids += packed.object_ids
+            else:
+                block += result_argument(position)
+                needed += _POSITION.pack(position)
+        if len(needed) > _POSITION.size:
+            needed = _each_once(needed)
+        if len(block) > BLOCK_BYTES:
+            block, object_ids = self._lighter(call)
+        return block, object_ids, needed
+
+    def _lighter(self, call: Call) -> tuple[bytes, bytes]:
+        """Return the same block and ids, with all values that are worth it as objects."""
+        block = object_ids = b""
+        for argument in islice(call, 1, None):
+            position = self._positions.get(argument) if isinstance(argument, str) else None
+            if position is None:
+                packed = self._as_object(argument, self._value(argument))
+                block += packed.block
+                object_ids += packed.object_ids
+            else:
+                block += result_argument(position)
+        return block, object_ids
+
+    def _value(self, argument: Any) -> PackedArguments:
+        """Return an argument that is no result: data of the graph, which is packed once, or a literal."""
+        if not isinstance(argument, str):
+            return self._pack(argument)
+        packed = self._data.get(argument)
+        if packed is None:
+            packed = self._data[argument] = self._pack(self._graph[argument])
+        elif len(packed.block) > WORTH_AN_OBJECT_BYTES:
+            uses = self._uses[argument] = self._uses.get(argument, 1) + 1
+            if uses > COPIES_MOST:
+                return self._as_object(argument, packed)
+        return packed
+
+    def _pack(self, value: Any) -> PackedArguments:
+        packed = self._packer.pack((value,), {})
+        self._objects += packed.objects
+        self._references += packed.references
+        return packed
+
+    def _as_object(self, argument: Any, packed: PackedArguments) -> PackedArguments:
+        if packed.object_ids or len(packed.block) <= WORTH_AN_OBJECT_BYTES:
+            return packed
+        packed = self._packer.as_object(packed)
+        self._objects += packed.objects
+        if isinstance(argument, str):
+            self._data[argument] = packed
+        return packed
+
+
+def _each_once(positions: bytes) -> bytes:
+    packed = [positions[start : start + _POSITION.size] for start in range(0, len(positions), _POSITION.size)]
+    return b"".join(dict.fromkeys(packed))

@@ -1,0 +1,38 @@
+"""Snapshot: large values are copied when they are submitted; later changes by the caller have no effect.
+
+Asked by the client for each large value. When the scheduler is on this machine, its workers most likely are too: then
+the copy is made in memory that they can share, and the bytes are never sent. Must never fail because there is no room
+for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from scaler.serialization import Frames, size_of
+from scaler.shared_memory import SHARE_LEAST_BYTES, SharedFrames, can_share
+
+Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
+
+_NEAR = ("ipc://", "tcp://127.", "tcp://localhost:", "tcp://[::1]:")
+
+
+def frozen(frames: Frames) -> Sequence[Any]:
+    """Return `frames` as they are now: copied, unless they cannot change."""
+    return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
+
+
+def shared(frames: Frames) -> Sequence[Any]:
+    """Return `frames` as they are now: copied to shared memory if they are large and there is room for it."""
+    if size_of(frames) >= SHARE_LEAST_BYTES:
+        try:
+            return SharedFrames(frames)
+        except OSError:
+            pass
+    return frozen(frames)
+
+
+def freeze_for(address: str) -> Freeze:
+    """Return how a client of the scheduler at `address` freezes."""
+    return shared if address.startswith(_NEAR) and can_share() else frozen

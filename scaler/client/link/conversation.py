@@ -1,0 +1,258 @@
+"""Conversation: what a client and a scheduler say to each other, on one connection after the other.
+
+    Link --"say what is open", the time--> Conversation --hello, items, heartbeats--> scheduler
+    OpenWork <------------answers---------  Conversation <--------replies------------  scheduler
+
+Driven by the link, by one thread at a time: there are no threads and no locks in here. A connection that was cut, that
+the scheduler does not know, on which it stays silent or says what cannot be read is replaced by a new one; then
+everything that is open is said again, because nobody knows what was lost on the way.
+
+Must never: run the user's code, or block on anything but the descriptors that it waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from scaler.client.link.connection import Connection
+from scaler.client.link.open_work import TRIES_MOST, OpenWork
+from scaler.client.link.timers import Timers
+from scaler.errors import ProtocolError
+from scaler.ids import NO_ID, SchedulerId
+from scaler.wire.messages.client import (
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHeartbeatEchos,
+    ClientHello,
+    ClientResting,
+    ClientShutdownResponses,
+    GoodbyeKind,
+    TaskResults,
+)
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import HelloReplies, HelloReply, HelloRequests, ObjectRequests, ObjectResponses
+
+LOGGER = logging.getLogger("scaler.client")
+
+GOODBYE_SECONDS = 0.5
+"""How long the last words to a scheduler that is there may take."""
+
+
+class Conversation:
+    """Everything that one client and the schedulers at its address say to each other.
+
+    Args:
+        hello: what each connection begins with.
+        connection: to the scheduler, or to the next one.
+        timers: says when what is due.
+        work: what is open; its `out` is what is to be said.
+    """
+
+    def __init__(self, hello: ClientHello, connection: Connection, timers: Timers, work: OpenWork) -> None:
+        self._hello = hello
+        self._connection = connection
+        self._patience = timers
+        self._work = work
+        self.is_welcome = False
+        """whether the scheduler has answered the hello of this connection"""
+        self.ended_because = ""
+        """why there will be no other connection; empty while there may be one"""
+        self.bad_message_count = 0
+        self._scheduler_id = SchedulerId(NO_ID)
+        self._heard = 0
+        """how many items the scheduler has said on this connection"""
+        self._wait = 0
+        """the number of the wait, while the task that this client is in does nothing else; 0: it does"""
+        self._is_wait_over: Callable[[], bool] = bool
+        self._is_rest_said = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            HelloReplies: self._on_hello_replies,
+            HelloRequests: self._on_hello_requests,
+            TaskResults: work.on_results,
+            ObjectResponses: self._on_objects,
+            ObjectRequests: self._on_object_requests,
+            ClientShutdownResponses: self._on_shutdown_responses,
+            ClientHeartbeatEchos: _ignore,
+        }
+
+    # Connections
+
+    def open(self) -> None:
+        """Open the next connection."""
+        try:
+            self._connection.open()
+        except OSError as error:
+            self.ended_because = f"nobody can connect to {self._connection.address}: {error}"
+            return
+        self._patience.opened(time.monotonic())
+        self._heard = 0
+        self._connection.send([self._hello])
+
+    def lose(self, reason: str) -> None:
+        """Give a connection up, if there is one. The next is opened at once the first time, else after a pause."""
+        if not self._connection.is_open:
+            return
+        LOGGER.debug("lost the connection to %s: %s", self._connection.address, reason)
+        self._connection.close()
+        self.is_welcome = False
+        self._patience.lost(time.monotonic())
+
+    def say_goodbye(self) -> None:
+        """Say what is still to be said, and that the client leaves."""
+        if self.is_welcome:
+            self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
+            self.send()
+
+    def end(self) -> None:
+        """Close the connection for good."""
+        self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
+        self.is_welcome = False
+
+    # Saying
+
+    def send(self) -> None:
+        """Say what is to be said, or keep of it what the next connection needs."""
+        work = self._work
+        if not work.out:
+            return
+        if not self.is_welcome:
+            work.drop_unsaid()
+            return
+        out, work.out = work.out, []
+        self._connection.send(out)
+        self._is_rest_said = False
+
+    def send_at_once(self) -> bool:
+        """Say what has just been asked for, while nothing else is open. Returns whether there is an answer already."""
+        self._patience.set_waiting(True, time.monotonic())
+        self.send()
+        return self._connection.has_message()
+
+    def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
+        """From now on say that the process only waits, as `task_context.Voice` has it."""
+        self._wait, self._is_wait_over = wait, is_over
+        self._is_rest_said = False
+
+    def say_rest(self) -> None:
+        """When everything is said, and what was heard has not ended the wait: it takes more of the scheduler's words,
+        and it is told so, once.
+        """
+        if self._wait and not self._is_rest_said and self.is_welcome and not self._is_wait_over():
+            self._connection.send([ClientResting(self._wait, self._heard)])
+            self._is_rest_said = True
+
+    # Listening
+
+    def wait(self, seconds: float) -> set[int]:
+        """Wait until there may be something to do. Returns the descriptors that said so, for `hear`."""
+        return self._connection.wait(seconds)
+
+    def hear(self, ready: set[int]) -> None:
+        """Handle what has arrived, and the end of the connection, by what `wait` returned."""
+        # Asked first and acted upon last: what arrived before the cut still counts.
+        was_cut = self._connection.was_cut(ready)
+        if was_cut or self._connection.has_arrived(ready):
+            self.receive()
+        if was_cut:
+            self.lose("it was cut")
+
+    def receive(self) -> bool:
+        """Handle what has arrived. Returns whether there was anything."""
+        has_received = False
+        try:
+            while (batches := self._connection.receive()) is not None:
+                has_received = True
+                self._on_heard(batches)
+                for batch in batches:
+                    self._heard += len(batch)
+                    self._handlers[type(batch)](batch)
+                self._is_rest_said = False
+        except ProtocolError as error:
+            self.bad_message_count += 1
+            self.lose(f"what came is no message of a scheduler: {error}")  # nobody knows which answers were in it
+            self._work.on_unreadable(partial(self._unreadable, str(error)))
+            return True
+        return has_received
+
+    def _on_heard(self, batches: list[Batch[Any]]) -> None:
+        if self.is_welcome:
+            self._patience.heard()
+            if any(type(batch) is not HelloRequests for batch in batches):
+                self._patience.proved()
+
+    def _on_hello_replies(self, batch: HelloReplies) -> None:
+        for reply in batch:
+            if self.is_welcome:
+                continue
+            if not reply.accepted:
+                self._on_refused(reply)
+                return
+            if self._scheduler_id not in (NO_ID, reply.scheduler_id):
+                LOGGER.info("another scheduler answers at %s: it is told again what is open", self._connection.address)
+            self._scheduler_id = SchedulerId(reply.scheduler_id)
+            self.is_welcome = True
+            self._patience.welcomed(time.monotonic())
+            self._work.say_again()
+
+    def _on_refused(self, reply: HelloReply) -> None:
+        self.ended_because = (
+            f"the scheduler at {self._connection.address} refused this client: {reply.reason or 'no reason given'}"
+        )
+
+    def _on_hello_requests(self, batch: HelloRequests) -> None:
+        self.lose(f"the scheduler asks for a new hello: {batch[0].reason if batch else ''}")
+
+    def _on_objects(self, batch: ObjectResponses) -> None:
+        for response in batch:
+            self._work.on_object(response)
+
+    def _on_object_requests(self, batch: ObjectRequests) -> None:
+        for request in batch:
+            self._work.on_object_request(request)
+
+    def _on_shutdown_responses(self, batch: ClientShutdownResponses) -> None:
+        for response in batch:
+            self._work.on_shutdown_response(response)
+
+    # The clock
+
+    def seconds_to_next(self, now: float) -> float:
+        """Return how long there is nothing to do unless something arrives."""
+        return self._patience.seconds_to_next(now)
+
+    def look_at_the_clock(self, now: float) -> None:
+        """Do what is due: give up, look for the scheduler on a new connection, send a heartbeat."""
+        timers = self._patience
+        timers.set_waiting(self._work.is_waiting(), now)
+        if now >= timers.gives_up_at():
+            self._work.give_up(self._timed_out, self._timed_out, tell=self._scheduler_id != NO_ID)
+            timers.set_waiting(False, now)
+        if now >= timers.silent_at():
+            self.lose("the scheduler is silent")
+        if now >= timers.opens_at:
+            self.open()
+        if now >= timers.heartbeat_at:
+            timers.heartbeat_sent(now)
+            self._work.out.append(ClientHeartbeat(time.monotonic_ns()))
+
+    def _unreadable(self, text: str) -> BaseException:
+        address = self._connection.address
+        return ProtocolError(
+            f"{TRIES_MOST} times while this was open, what came from {address} could not be read, the last time "
+            f"because of this: {text}; check that a scheduler of the same version listens there, and what is in between"
+        )
+
+    def _timed_out(self) -> BaseException:
+        address, seconds = self._connection.address, self._patience.timeout_seconds
+        return TimeoutError(
+            f"no scheduler answered at {address} for {seconds:g} seconds; check that one runs "
+            f"there (scaler_scheduler {address}) and that this machine can reach it"
+        )
+
+
+def _ignore(_batch: Batch[Any]) -> None:
+    """Hearing it was all."""

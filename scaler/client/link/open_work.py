@@ -1,0 +1,379 @@
+"""OpenWork: what a client has asked for and not got yet, and what it has stored; no socket, no thread, no clock.
+
+Written to by the link's thread only, which takes `out` away and sends it. Whatever would be lost with a connection is
+kept here so that it can be said again on the next one. Each table forgets an entry when its answer has come. Must
+never block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
+
+from scaler.client.link.kept_functions import KeptFunctions
+from scaler.client.link.open_graphs import OpenGraph, OpenGraphs
+from scaler.client.object_reference import ObjectReference
+from scaler.client.outcome import missing_result
+from scaler.errors import ClientShutdownException
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.serialization import Frames
+from scaler.shared_memory import SharedFrames
+from scaler.wire.messages.client import (
+    ClientDisconnect,
+    ClientShutdownResponse,
+    GoodbyeKind,
+    GraphTaskCancel,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
+
+TRIES_MOST = 5
+"""How often answers that nobody can read may come while something is open, before it fails."""
+
+MakeError: TypeAlias = Callable[[], BaseException]
+"""Makes the error of one future: an exception that is raised in several threads must not be one object."""
+
+
+class Receiver(Protocol):
+    """Waits for an object that was requested. Called by the link's thread: must not block."""
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
+        """Here they are, or the object is not stored any more (None)."""
+
+    def fail(self, make_error: MakeError) -> None:
+        """They will not come."""
+
+
+class Sink(Protocol):
+    """Where the results of tasks go: a future or a map. Called by the link's thread: must not block.
+
+    Each task ends with exactly one of `deliver`, `refuse`, `store` and `fail`.
+    """
+
+    @property
+    def deliver(self) -> Callable[[TaskResult], None]:
+        """The result is in the payload."""
+
+    def refuse(self, result: TaskResult) -> None:
+        """There is no result: the status says why."""
+
+    def store(self, result: TaskResult) -> None:
+        """The result is large and stays with the scheduler until it is fetched."""
+
+    def fail(self, make_error: MakeError) -> None:
+        """There will be no answer."""
+
+    def notify(self) -> None:
+        """That was all for now: a good time to wake a thread."""
+
+
+OpenTask: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
+"""A task, where its result goes, its function, the objects made for it, and the references that must live as long as
+it.
+
+A plain tuple: one is made for each mapped task.
+"""
+
+
+class ShutdownReply(Protocol):
+    """Waits for the answer to a shutdown."""
+
+    def set_result(self, result: None) -> None: ...
+
+    def set_exception(self, exception: BaseException) -> None: ...
+
+
+class OpenWork:
+    """The open tasks, requests and stored objects of a client."""
+
+    def __init__(self) -> None:
+        self.out: list[Any] = []
+        """what is to be said next"""
+        self._tasks: dict[TaskId, OpenTask] = {}
+        self._graphs = OpenGraphs()
+        self._requests: dict[ObjectId, Receiver] = {}
+        self._shutdowns: list[ShutdownReply] = []
+        self._functions = KeptFunctions()
+        self._held: dict[ObjectId, ObjectInstruction] = {}
+        self._results: set[ObjectId] = set()
+        """large results that stayed with the scheduler"""
+        self._tries: dict[bytes, int] = {}
+        """what was open when an answer could not be read, and how often that was so"""
+
+    def is_waiting(self) -> bool:
+        """Return whether the scheduler owes an answer."""
+        return bool(self._tasks or self._graphs or self._requests or self._shutdowns)
+
+    # What the client asks for
+
+    def add(self, entry: OpenTask) -> None:
+        task, _, function, objects, _ = entry
+        self._tasks[task.task_id] = entry
+        if function.object_id not in self._functions:
+            self._add_function(function)
+        if objects:
+            self.out.extend(map(_said, objects))
+        self.out.append(task)
+
+    def add_graph(self, graph: OpenGraph) -> None:
+        """Send a graph; its sinks hear of the results."""
+        self._graphs.add(graph)
+        for function in graph.functions:
+            if function.object_id not in self._functions:
+                self._add_function(function)
+        self._say_graph(graph)
+
+    def _say_graph(self, graph: OpenGraph) -> None:
+        self.out.extend(map(_said, graph.objects))
+        self.out.append(graph.spec)
+        self.out.extend(graph.nodes_to_say())
+
+    def _add_function(self, function: ObjectInstruction) -> None:
+        self._functions.keep(function)
+        if self._functions.is_full():
+            self._forget_functions()
+        self.out.append(function)
+
+    def _forget_functions(self) -> None:
+        """Let go of functions that no open task runs."""
+        used = {entry[0].function_id for entry in self._tasks.values()}
+        used.update(function.object_id for function in self._graphs.functions())
+        self._delete(self._functions.drop_unused(used))
+
+    def cancel(self, task_id: TaskId) -> None:
+        """Cancel a task, or its whole graph, unless its result has come. Sinks hear that they were cancelled."""
+        entry = self._tasks.pop(task_id, None)
+        if entry is not None:
+            self.out.append(TaskCancel(task_id))
+            entry[1].fail(_cancelled)
+            return
+        graph = self._graphs.remove(task_id)
+        if graph is not None:
+            self.out.append(GraphTaskCancel(graph.spec.graph_id))
+            graph.fail(_cancelled)
+
+    def abandon(self, sink: object) -> None:
+        """Cancel all tasks of `sink`, which is not interested any more."""
+        task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] is sink]
+        for task_id in task_ids:
+            del self._tasks[task_id]
+        self.out.extend(map(TaskCancel, task_ids))
+        for object_id in [object_id for object_id, receiver in self._requests.items() if receiver is sink]:
+            del self._requests[object_id]
+            self._delete([object_id])
+
+    def request(self, object_id: ObjectId, receiver: Receiver) -> None:
+        """Ask for a large result."""
+        self._requests[object_id] = receiver
+        self.out.append(ObjectRequest(object_id))
+
+    def hold(self, instruction: ObjectInstruction) -> None:
+        """Store an object until `release` or `clear`."""
+        self._held[instruction.object_id] = instruction
+        self.out.append(_said(instruction))
+
+    def release(self, object_id: ObjectId) -> None:
+        """Delete a held object."""
+        if self._held.pop(object_id, None) is not None:
+            self._delete([object_id])
+
+    def forget_result(self, object_id: ObjectId) -> None:
+        """Delete a large result that nobody can ask for any more."""
+        if object_id in self._results and object_id not in self._requests:
+            self._results.discard(object_id)
+            self._delete([object_id])
+
+    def clear(self, make_error: MakeError) -> None:
+        """Cancel everything and delete all objects."""
+        self._say_cancels()
+        self._delete([*self._held, *self._functions, *self._results])
+        self._held, self._functions, self._results = {}, KeptFunctions(), set()
+        self._fail_tasks(make_error)
+        self._fail_requests(missing_result)
+
+    def _say_cancels(self) -> None:
+        self.out.extend(map(TaskCancel, self._tasks))
+        self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self._graphs)
+
+    def shut_down(self, reply: ShutdownReply) -> None:
+        """Ask the scheduler to end."""
+        self._shutdowns.append(reply)
+        self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
+
+    def _delete(self, object_ids: Iterable[ObjectId]) -> None:
+        self.out.extend(ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in object_ids)
+
+    # What the scheduler answers
+
+    def on_results(self, results: Iterable[TaskResult]) -> None:
+        pop = self._tasks.pop
+        touched: Sink | None = None
+        for result in results:
+            entry = pop(result.task_id, None)
+            sink = entry[1] if entry is not None else self._graphs.pop_sink(result.task_id)
+            if sink is None:
+                self._on_late(result)
+                continue
+            if sink is not touched:
+                if touched is not None:
+                    touched.notify()
+                touched = sink
+            if not (result.status or result.size):
+                sink.deliver(result)
+            elif result.status:
+                sink.refuse(result)
+            else:
+                self._results.add(ObjectId(result.task_id))
+                sink.store(result)
+        if touched is not None:
+            touched.notify()
+
+    def _on_late(self, result: TaskResult) -> None:
+        """Nobody waits for it any more."""
+        object_id = ObjectId(result.task_id)
+        if result.size and object_id not in self._results:
+            self._delete([object_id])  # or it would stay there for as long as this client lives
+
+    def on_object(self, response: ObjectResponse) -> None:
+        receiver = self._requests.pop(response.object_id, None)
+        if receiver is None:
+            return
+        self._results.discard(response.object_id)
+        if response.found:
+            self._delete([response.object_id])
+        receiver.receive_frames(response.object_id, response.frames if response.found else None)
+
+    def on_object_request(self, request: ObjectRequest) -> None:
+        """Send the bytes of an object of which only the location was said."""
+        instruction = self._held.get(request.object_id) or self._made_for_a_task(request.object_id)
+        if instruction is None:
+            self._delete([request.object_id])  # its task has ended just now
+        else:
+            self.out.append(instruction)
+
+    def on_unreadable(self, make_error: MakeError) -> None:
+        """Fail what was open too often when an answer came that nobody can read.
+
+        It may have been about anything that is open, and what it was about is asked for again on the next connection.
+        If that is answered in the same way each time, it would be so for ever.
+        """
+        known = self._tries
+        open_ids: Iterable[bytes] = chain(self._tasks, self._requests, (graph.spec.graph_id for graph in self._graphs))
+        tries = {open_id: known.get(open_id, 0) + 1 for open_id in open_ids}
+        for open_id in [open_id for open_id, times in tries.items() if times >= TRIES_MOST]:
+            del tries[open_id]
+            self._give_up_on(open_id, make_error)
+        self._tries = tries
+
+    def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
+        entry = self._tasks.pop(TaskId(open_id), None)
+        if entry is not None:
+            self.out.append(TaskCancel(TaskId(open_id)))
+            entry[1].fail(make_error)
+        receiver = self._requests.pop(ObjectId(open_id), None)
+        if receiver is not None:
+            self._results.discard(ObjectId(open_id))
+            self._delete([ObjectId(open_id)])
+            receiver.fail(make_error)
+        graph = self._graphs.remove_graph(GraphId(open_id))
+        if graph is not None:
+            self.out.append(GraphTaskCancel(graph.spec.graph_id))
+            graph.fail(make_error)
+
+    def _made_for_a_task(self, object_id: ObjectId) -> ObjectInstruction | None:
+        of_tasks = (entry[3] for entry in self._tasks.values())
+        of_graphs = (graph.objects for graph in self._graphs)
+        objects = chain.from_iterable(chain(of_tasks, of_graphs))
+        return next((instruction for instruction in objects if instruction.object_id == object_id), None)
+
+    def on_shutdown_response(self, response: ClientShutdownResponse) -> None:
+        replies, self._shutdowns = self._shutdowns, []
+        for reply in replies:
+            if response.accepted:
+                reply.set_result(None)
+            else:
+                reply.set_exception(ClientShutdownException(response.reason or "the scheduler refused to shut down"))
+
+    # When a connection is new, and when there is none
+
+    def say_again(self) -> None:
+        """Say everything that matters once more, for a scheduler that may have heard all of it, a part or nothing.
+
+        What it knows it ignores. Cancels and deletes come first: they are about things that are no more.
+        """
+        self.drop_unsaid()
+        self.out.extend(map(_said, self._held.values()))
+        for entry in self._tasks.values():
+            self._functions.keep(entry[2])
+        for function in self._graphs.functions():
+            self._functions.keep(function)
+        self.out.extend(self._functions.values())
+        for task, _, _, objects, _ in self._tasks.values():
+            self.out.extend(map(_said, objects))
+            self.out.append(task)
+        for graph in self._graphs:
+            self._say_graph(graph)
+        self.out.extend(map(ObjectRequest, self._requests))
+        if self._shutdowns:
+            self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
+
+    def drop_unsaid(self) -> None:
+        """Nothing can be said at present: keep of `out` only what `say_again` does not make of the tables."""
+        self.out = [item for item in self.out if isinstance(item, (TaskCancel, GraphTaskCancel)) or _is_delete(item)]
+
+    def give_up(self, make_error: MakeError, make_request_error: MakeError, tell: bool) -> None:
+        """Fail everything that waits.
+
+        Args:
+            make_error: makes the error of each task.
+            make_request_error: makes the error of each request and shutdown.
+            tell: whether the scheduler, should it come back, is told that nobody waits for these tasks.
+        """
+        self.drop_unsaid()
+        if tell:
+            self._say_cancels()
+        else:
+            self.out = []
+        self._fail_tasks(make_error)
+        self._fail_requests(make_request_error)
+        replies, self._shutdowns = self._shutdowns, []
+        for reply in replies:
+            reply.set_exception(make_request_error())
+
+    def forget_everything(self) -> None:
+        """Let go of what was kept for the next connection: there is none, and it may be much."""
+        self.out = []
+        self._functions, self._held, self._results = KeptFunctions(), {}, set()
+
+    def _fail_tasks(self, make_error: MakeError) -> None:
+        entries, self._tasks = self._tasks, {}
+        graphs, self._graphs = self._graphs, OpenGraphs()
+        for entry in entries.values():
+            entry[1].fail(make_error)
+        for graph in graphs:
+            graph.fail(make_error)
+
+    def _fail_requests(self, make_error: MakeError) -> None:
+        requests, self._requests = self._requests, {}
+        for receiver in requests.values():
+            receiver.fail(make_error)
+
+
+def _said(instruction: ObjectInstruction) -> ObjectInstruction:
+    """Return the instruction as it is said unasked: with the location of memory that can be shared, not the bytes."""
+    frames = instruction.frames
+    if type(frames) is not SharedFrames:
+        return instruction
+    return ObjectInstruction(instruction.kind, instruction.object_id, instruction.name, (), frames.location)
+
+
+def _cancelled() -> BaseException:
+    return CancelledError()
+
+
+def _is_delete(item: Any) -> bool:
+    return isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE

@@ -1,0 +1,316 @@
+"""LinkThread: the thread that looks after a client's conversation with the scheduler, and how all other threads reach
+it.
+
+    user's threads --queue, one wake-up--> link thread --Conversation--> scheduler
+    futures, maps <-----------------------  link thread <-Conversation--  scheduler
+
+Written to by the client, futures, maps and references (any thread, by appending to a queue); hands answers to the
+futures and maps. One thread at a time touches the conversation: its own, or, while that sleeps and nothing is open, one
+that submits.
+
+Must never: run the user's code, block on anything but its own descriptors, or leave a future without an end.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import TypeAlias
+
+import cloudpickle
+
+from scaler import task_context
+from scaler.client.link.callbacks import Callbacks
+from scaler.client.link.connection import Connection
+from scaler.client.link.conversation import Conversation
+from scaler.client.link.inbox import Inbox
+from scaler.client.link.open_graphs import OpenGraph
+from scaler.client.link.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
+from scaler.client.link.timers import Timers
+from scaler.errors import DisconnectedError
+from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.task_context import TaskContext
+from scaler.version import __version__
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.common import PROTOCOL_VERSION, ObjectInstruction
+
+Command: TypeAlias = Callable[[], None]
+
+
+class LinkThread:
+    """The connection of one client. Its methods may be called from any thread, also by a garbage collection: no locks.
+
+    Args:
+        address: where the scheduler listens.
+        client_id: the same on each connection.
+        timeout_seconds: how long work waits for a scheduler that stays away.
+        heartbeat_seconds: the time between two heartbeats.
+        silence_seconds: how long a scheduler may be silent before a new connection is tried.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        client_id: ClientId,
+        timeout_seconds: float,
+        heartbeat_seconds: float,
+        silence_seconds: float | None = None,
+    ) -> None:
+        self.address = address
+        self.client_id = client_id
+        self.callbacks = Callbacks()
+        self._closed_because = ""
+        self._ending: MakeError | None = None
+        self._is_foreign = False
+        self._turn = threading.Lock()
+        """whoever has it may touch the socket and the tables: the thread while it is awake, or a lone submit"""
+        self._is_doubtful = False
+        """whether a lone submit was interrupted, so that nobody knows what it has said"""
+        self._inbox: Inbox[OpenTask | Command] = Inbox(self._refuse)
+        self._put = self._inbox.put
+        self._work = OpenWork()
+        self._is_nested = address == task_context.current.address
+        self._conversation = Conversation(
+            _hello(client_id, task_context.current if self._is_nested else TaskContext()),
+            Connection(address, self._inbox.descriptor),
+            Timers(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds),
+            self._work,
+        )
+        if self._is_nested:
+            task_context.current.keep_while(self._work.is_waiting)
+        _links.add(self)
+        # Before the thread starts: a thread that is made by the first submit would be part of its cost.
+        self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
+        self._thread.start()
+
+    # For every thread
+
+    def submit(self, entry: OpenTask) -> None:
+        """Send a task."""
+        if self._closed_because:
+            raise DisconnectedError(self._closed_because)
+        if self._is_nested:
+            task_context.current.submitted(entry[0].task_id, self.cancel)
+        if self._is_idle():
+            with self._turn:
+                if self._is_idle():
+                    self._send_at_once(entry)
+                    return
+        self._put(entry)
+
+    def submit_graph(self, graph: OpenGraph) -> None:
+        """Send a graph."""
+        self.check_open()
+        if self._is_nested:
+            for task_id in graph.sinks:
+                task_context.current.submitted(task_id, self.cancel)
+        self._inbox.put(_Request(partial(self._work.add_graph, graph), graph))
+
+    def _is_idle(self) -> bool:
+        """Return whether the thread sleeps with nothing open: to wake it up would cost more than to do its work."""
+        return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting()
+
+    def _send_at_once(self, entry: OpenTask) -> None:
+        """Do what the thread would do. It saves a switch of threads, the twentieth part of a lone round trip.
+
+        After an interrupt nobody knows what was said: then the connection is given up, and everything is said again.
+        """
+        try:
+            self._work.add(entry)
+            if self._conversation.send_at_once():
+                self._inbox.rouse()  # sending has looked at the socket: its descriptor does not tell it again
+        except BaseException:
+            self._is_doubtful = True
+            self._inbox.rouse()
+            raise
+
+    def check_open(self) -> None:
+        """Raise `DisconnectedError` if nothing can be sent any more."""
+        if self._closed_because:
+            raise DisconnectedError(self._closed_because)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return bool(self._closed_because)
+
+    def check_process(self) -> None:
+        """Raise `DisconnectedError` in a process that was forked from the client's: no thread would ever end its
+        futures.
+        """
+        if self._is_foreign:
+            raise DisconnectedError(self._closed_because)
+
+    def is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def cancel(self, task_id: TaskId) -> None:
+        self._inbox.put(partial(self._work.cancel, task_id))
+
+    def abandon(self, sink: Sink) -> None:
+        self._inbox.put(partial(self._work.abandon, sink))
+
+    def hold(self, instruction: ObjectInstruction) -> None:
+        self.check_open()
+        self._inbox.put(partial(self._work.hold, instruction))
+
+    def release(self, object_id: ObjectId) -> None:
+        self._inbox.put(partial(self._work.release, object_id))
+
+    def forget_result(self, object_id: ObjectId) -> None:
+        self._inbox.put(partial(self._work.forget_result, object_id))
+
+    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
+        """Ask for a large result. The receiver hears of it, or of the reason why not."""
+        self._inbox.put(_Request(partial(self._work.request, object_id, receiver), receiver))
+
+    def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
+        """Say that the process only waits, as `task_context.Voice` has it."""
+        if self._is_nested:
+            self._inbox.put(partial(self._conversation.set_wait, wait, is_over))
+
+    def clear(self) -> None:
+        """Cancel everything and delete all objects; when this returns, all futures have ended."""
+        self.check_open()
+        reply = _Reply()
+        self._inbox.put(_Request(partial(self._clear, reply), reply))
+        reply.result()
+
+    def _clear(self, reply: Future[None]) -> None:
+        self._work.clear(CancelledError)
+        reply.set_result(None)
+
+    def shut_down(self) -> Future[None]:
+        """Ask the scheduler to end; the future has its answer."""
+        self.check_open()
+        reply = _Reply()
+        self._inbox.put(_Request(partial(self._work.shut_down, reply), reply))
+        return reply
+
+    def close(self, wait_seconds: float | None = None) -> None:
+        """Leave: cancel what is open, say goodbye, end the thread. May be called any number of times.
+
+        Args:
+            wait_seconds: how long to wait for the end; 0 = not at all, None = as long as it takes.
+        """
+        if self._is_foreign:
+            return
+        self._closed_because = self._closed_because or "this client is disconnected; make a new one"
+        self._ending = self._ending or CancelledError
+        self._inbox.rouse()
+        if wait_seconds != 0 and not self.is_own_thread():
+            self._thread.join(wait_seconds)
+
+    def _refuse(self, item: OpenTask | Command) -> None:
+        """Fail what came after the end."""
+        if isinstance(item, tuple):
+            item[1].fail(self._ending or self._disconnected)
+        elif isinstance(item, _Request):
+            item.receiver.fail(self._disconnected)
+
+    def _disconnected(self) -> BaseException:
+        return DisconnectedError(self._closed_because)
+
+    def leave_to_parent(self) -> None:
+        """This is the copy in a forked process, where the thread does not exist: never touch what both share."""
+        self._closed_because = "this client belongs to the process that this one was forked from; make a new one here"
+        self._is_foreign = True
+        self._inbox.leave_to_parent()
+
+    # The thread
+
+    def _run(self) -> None:
+        conversation = self._conversation
+        with self._turn:
+            try:
+                conversation.open()
+                while self._ending is None and not conversation.ended_because:
+                    self._listen()
+                    self._obey()
+                    conversation.look_at_the_clock(time.monotonic())
+                    conversation.send()
+                    conversation.say_rest()
+                conversation.say_goodbye()
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        if not self._closed_because:
+            bug = "the link to the scheduler failed, see the log; this is a bug"
+            self._closed_because = self._conversation.ended_because or bug
+        try:
+            self._obey()
+        finally:  # whatever that raises, no future is left without an end
+            self._work.give_up(self._ending or self._disconnected, self._disconnected, tell=False)
+            self._work.forget_everything()
+            self._inbox.end()
+            self.callbacks.close()
+            self._conversation.end()
+
+    def _listen(self) -> None:
+        """Handle what the scheduler has said; if that is nothing, wait until there is something to do."""
+        conversation = self._conversation
+        if conversation.receive():  # a look that finds nothing arms ZeroMQ's descriptor: it tells each thing only once
+            return
+        may_sleep = self._inbox.fall_asleep() and self._ending is None
+        seconds = conversation.seconds_to_next(time.monotonic()) if may_sleep else 0.0
+        self._turn.release()
+        ready = conversation.wait(seconds)
+        self._turn.acquire()
+        self._inbox.wake_up(self._inbox.descriptor in ready)
+        conversation.hear(ready)
+        if self._is_doubtful:
+            self._is_doubtful = False
+            conversation.lose("a submit was interrupted")
+
+    def _obey(self) -> None:
+        """Do what other threads have queued."""
+        take, add = self._inbox.take, self._work.add
+        while (item := take()) is not None:
+            if isinstance(item, tuple):
+                add(item)
+            else:
+                item()
+
+
+class _Request:
+    """A command that somebody waits for."""
+
+    __slots__ = ("command", "receiver")
+
+    def __init__(self, command: Command, receiver: Receiver | OpenGraph | _Reply) -> None:
+        self.command = command
+        self.receiver = receiver
+
+    def __call__(self) -> None:
+        self.command()
+
+
+class _Reply(Future[None]):
+    """The answer that somebody waits for, or that it was too late to ask."""
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())
+
+
+def _hello(client_id: ClientId, nest: TaskContext) -> ClientHello:
+    versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
+    return ClientHello(*versions, client_id, nest.agent_token, nest.processor)
+
+
+_links: weakref.WeakSet[LinkThread] = weakref.WeakSet()
+
+
+def _leave_links_to_parent() -> None:
+    for link in list(_links):
+        link.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_links_to_parent)

@@ -1,0 +1,236 @@
+"""The channel: messages between an agent and one processor, over a Unix stream socket.
+
+A message is a header and frames, as everywhere. In the stream it is a prefix (bytes of the header, number of frames,
+whether the frames are in shared memory), the size of each frame, the header, and the frames. More than
+`INLINE_FRAMES_BYTES` of frames do not go through the stream: they lie in a block of shared memory whose descriptor
+travels along, and the receiver maps it.
+
+The agent's end never blocks: what the socket does not take waits here. The processor's end blocks. Nothing here
+decodes.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, nbytes
+
+_PREFIX = struct.Struct("<IIB")
+_FRAMES_MOST = 1 << 20
+_READ_BYTES = 64 * 1024
+_READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
+_ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
+
+ChannelMessage = tuple[bytes, list[memoryview]]
+"""A header and its frames."""
+
+
+class ChannelClosedError(ConnectionError):
+    """The other end is gone, or what it sends makes no sense."""
+
+
+def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
+    prefix = _PREFIX.pack(len(header), len(sizes), shared)
+    if not sizes:
+        return prefix + header
+    return b"".join((prefix, struct.pack(f"<{len(sizes)}Q", *sizes), header, *inline))
+
+
+def _mapped(block: SharedBlock, remember: bool) -> list[memoryview]:
+    try:
+        return block.map(remember)
+    except ValueError as error:
+        raise ChannelClosedError(str(error)) from error
+
+
+class _Reader:
+    """Puts messages together from what the socket gives."""
+
+    def __init__(self, connection: socket.socket, remembers_blocks: bool) -> None:
+        self._socket = connection
+        self._remembers_blocks = remembers_blocks
+        self._rest: bytes | bytearray = b""
+        self._descriptors: deque[int] = deque()
+
+    def pull(self) -> bool:
+        """Read once. Returns whether there was anything to read.
+
+        Raises:
+            ChannelClosedError: at the end of the stream.
+        """
+        try:
+            data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, _ANCILLARY_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise ChannelClosedError(str(error)) from error
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                descriptors = array.array("i")
+                descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+                self._descriptors.extend(descriptors)
+        if not data:
+            raise ChannelClosedError("the other end is closed")
+        if flags & socket.MSG_CTRUNC:
+            raise ChannelClosedError("descriptors were lost: too many are open")
+        if not self._rest:
+            self._rest = data
+        else:
+            if type(self._rest) is bytes:
+                self._rest = bytearray(self._rest)
+            self._rest += data
+        return True
+
+    def messages(self) -> Iterator[ChannelMessage]:
+        """Take out the complete messages."""
+        rest, offset = self._rest, 0
+        view = memoryview(rest)
+        try:
+            while (message_end := self._end_of_message(view, offset)) is not None:
+                yield self._take(view, offset, message_end)
+                offset = message_end
+        finally:
+            view.release()
+            self._rest = bytearray(rest[offset:]) if offset < len(rest) else b""
+
+    def _end_of_message(self, view: memoryview, offset: int) -> int | None:
+        """Return where the message at `offset` ends, or None if that did not arrive yet."""
+        if len(view) - offset < _PREFIX.size:
+            return None
+        header_bytes, n_frames, shared = _PREFIX.unpack_from(view, offset)
+        if n_frames > _FRAMES_MOST:
+            raise ChannelClosedError(f"a message with {n_frames} frames")
+        end = offset + _PREFIX.size + 8 * n_frames
+        if len(view) < end:
+            return None
+        if not shared and n_frames:
+            end += sum(struct.unpack_from(f"<{n_frames}Q", view, end - 8 * n_frames))
+        end += header_bytes
+        return end if len(view) >= end else None
+
+    def _take(self, view: memoryview, offset: int, end: int) -> ChannelMessage:
+        header_bytes, n_frames, shared = _PREFIX.unpack_from(view, offset)
+        start = offset + _PREFIX.size
+        sizes = struct.unpack_from(f"<{n_frames}Q", view, start)
+        start += 8 * n_frames
+        header = bytes(view[start : start + header_bytes])
+        if shared:
+            if not self._descriptors:
+                raise ChannelClosedError("a shared block did not arrive")
+            return header, _mapped(SharedBlock(self._descriptors.popleft(), sizes), self._remembers_blocks)
+        start += header_bytes
+        frames = []
+        for size in sizes:
+            frames.append(memoryview(bytes(view[start : start + size])))
+            start += size
+        assert start == end
+        return header, frames
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+
+
+class Channel:
+    """One end.
+
+    Args:
+        connection: a stream socket of the family AF_UNIX, blocking or not; it belongs to the channel from now on.
+        remembers_blocks: whether the blocks of what it receives can be passed on: see `SharedBlock.map`.
+    """
+
+    def __init__(self, connection: socket.socket, remembers_blocks: bool = False) -> None:
+        self._socket = connection
+        self._reader = _Reader(connection, remembers_blocks)
+        self._pending: deque[tuple[memoryview, SharedBlock | None]] = deque()
+        self.descriptor = connection.fileno()
+
+    def send(self, header: bytes, frames: Sequence[Any]) -> bool:
+        """Send a message, its frames as it suits their size.
+
+        Returns:
+            whether all was written; if not (an end that does not block), the rest waits for `flush`.
+
+        Raises:
+            ChannelClosedError: if the other end is gone.
+        """
+        if not frames:
+            return self._write(_pack(header, (), (), shared=False), None)
+        sizes = [nbytes(frame) for frame in frames]
+        if sum(sizes) > INLINE_FRAMES_BYTES:
+            try:
+                return self.send_block(header, SharedBlock.of(frames))
+            except ConnectionError:
+                raise
+            except OSError:  # no descriptor left: slower, and it works
+                pass
+        return self._write(_pack(header, sizes, frames, shared=False), None)
+
+    def send_block(self, header: bytes, block: SharedBlock) -> bool:
+        """Send a message whose frames are in shared memory already. Returns and raises as `send` does."""
+        return self._write(_pack(header, block.sizes, (), shared=True), block)
+
+    def _write(self, data: bytes, block: SharedBlock | None) -> bool:
+        self._pending.append((memoryview(data), block))
+        return len(self._pending) == 1 and self.flush()
+
+    def flush(self) -> bool:
+        """Write what waits. Returns whether nothing is left.
+
+        Raises:
+            ChannelClosedError: if the other end is gone.
+        """
+        pending = self._pending
+        while pending:
+            data, block = pending.popleft()
+            try:
+                if block is None:
+                    written = self._socket.send(data)
+                else:
+                    written = socket.send_fds(self._socket, [data], [block.descriptor])
+            except BlockingIOError:
+                pending.appendleft((data, block))
+                return False
+            except OSError as error:
+                raise ChannelClosedError(str(error)) from error
+            if written < len(data):
+                pending.appendleft((data[written:], None))
+        return True
+
+    def receive(self) -> list[ChannelMessage]:
+        """Return the messages that have arrived; a blocking end waits until there is one.
+
+        Raises:
+            ChannelClosedError: if the other end is gone, and everything that it had sent was returned before.
+        """
+        messages: list[ChannelMessage] = []
+        for _ in range(_READS_MOST):
+            try:
+                if not self._reader.pull():
+                    break
+            except ChannelClosedError:
+                if messages:
+                    break
+                raise
+            messages.extend(self._reader.messages())
+            if messages and self._socket.gettimeout() is None:
+                break
+        return messages or self._wait()
+
+    def _wait(self) -> list[ChannelMessage]:
+        messages: list[ChannelMessage] = []
+        while not messages and self._socket.gettimeout() is None:
+            self._reader.pull()
+            messages.extend(self._reader.messages())
+        return messages
+
+    def close(self) -> None:
+        self._pending.clear()
+        self._reader.close()
+        self._socket.close()

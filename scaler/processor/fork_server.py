@@ -1,0 +1,169 @@
+"""The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
+
+The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, ended). It has imported what
+processors need, so that a new one is there within milliseconds. When the agent goes, however it goes, the fork server
+sees the end of their connection, kills all processors with everything they have started, and ends.
+
+Must never: run user code, open a ZeroMQ context, or start a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import logging
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+from typing import NoReturn
+
+from scaler.config import ClusterConfig
+from scaler.processor import processor
+from scaler.processor.task_context import Birth
+
+REQUEST = struct.Struct("<BI16s?")
+"""what is asked (START, KILL or one of `SIGNALS`), of which processor, the agent token; START has two descriptors"""
+START, KILL, INTERRUPT, STOP, CONTINUE = 1, 2, 3, 4, 5
+SIGNALS = {INTERRUPT: processor.INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
+"""for the processor alone, and not for what its task has started"""
+REPORT = struct.Struct("<BIi")
+"""what happened (STARTED, ENDED), the number of the processor, its process id or exit code"""
+STARTED, ENDED = 1, 2
+
+_PR_SET_PDEATHSIG = 1
+
+
+class ForkServer:
+    """The loop of the fork server's process."""
+
+    def __init__(self, agent: socket.socket, config: ClusterConfig) -> None:
+        self._agent = agent
+        self._config = config
+        self._pids: dict[int, int] = {}
+        self._pid = os.getpid()
+
+    def run(self) -> None:
+        """Serve until the agent is gone; then nothing of it is left."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the agent to follow; then its end is the signal
+        gc.freeze()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._agent, selectors.EVENT_READ)
+            selector.register(wake_read, selectors.EVENT_READ)
+            try:
+                while True:
+                    for key, _ in selector.select():
+                        if key.fileobj is self._agent:
+                            self._serve((wake_read, wake_write, selector.fileno()))
+                        else:
+                            with contextlib.suppress(BlockingIOError):
+                                os.read(wake_read, 4096)
+                            self._reap()
+            except (EOFError, ConnectionError):
+                pass
+        for pid in self._pids.values():
+            _kill_group(pid)
+        for pid in self._pids.values():  # when this process has ended, so have they
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+    def _serve(self, not_for_children: tuple[int, ...]) -> None:
+        request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST.size, 2)
+        while request and len(request) < REQUEST.size:
+            request += self._agent.recv(REQUEST.size - len(request)) or b""
+        if not request:
+            raise EOFError
+        kind, number, agent_token, is_extra = REQUEST.unpack(request)
+        if kind == START:
+            self._start(Birth(number, agent_token, is_extra), descriptors, not_for_children)
+        elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
+            if kind == KILL:
+                _kill_group(self._pids[number])
+            else:
+                os.kill(self._pids[number], SIGNALS[kind])
+
+    def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
+        channel, progress = descriptors
+        pid = os.fork()
+        if pid == 0:
+            self._become_processor(birth, channel, progress, not_for_children)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # the child does so too: whoever is first
+        os.close(channel)
+        os.close(progress)
+        self._pids[birth.number] = pid
+        self._report(STARTED, birth.number, pid)
+
+    def _become_processor(
+        self, birth: Birth, channel: int, progress: int, not_for_children: tuple[int, ...]
+    ) -> NoReturn:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._agent.close()
+            for descriptor in not_for_children:
+                os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.setpgid(0, 0)
+            _die_with_parent(self._pid)
+            processor.main(socket.socket(fileno=channel), progress, birth, self._config)
+            code = 0
+        except BaseException:  # nothing may return into the loop
+            logging.getLogger(__name__).exception("a processor could not start")
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        """Report each processor that ended. What its task had started ends with it."""
+        numbers = {pid: number for number, pid in self._pids.items()}
+        while True:
+            try:
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if info is None:
+                return
+            _kill_group(info.si_pid)  # before the id is free for others
+            _, status = os.waitpid(info.si_pid, 0)
+            number = numbers.get(info.si_pid)
+            if number is not None:
+                del self._pids[number]
+                self._report(ENDED, number, os.waitstatus_to_exitcode(status))
+
+    def _report(self, kind: int, number: int, value: int) -> None:
+        self._agent.sendall(REPORT.pack(kind, number, value))
+
+
+def _kill_group(pid: int) -> None:
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+
+
+def _die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the fork server is killed. Only Linux can; elsewhere its lifeline does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # it was killed before the line above
+
+
+def main(descriptor: int, settings: str) -> None:
+    """Run the fork server on its connection to the agent."""
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+    ForkServer(socket.socket(fileno=descriptor), ClusterConfig.from_json(settings)).run()
+    # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
+    os._exit(0)

@@ -1,0 +1,345 @@
+"""The processor: runs user code, in the main thread of a process of its own, and nothing else does.
+
+The agent's slot writes to it over the channel: objects, then tasks that need them. It answers each task with one
+result, in the order of the tasks, and says in the progress page which task it executes.
+
+    uplink --> objects, tasks --> arguments --> call --> result --> uplink
+
+What the clients in its tasks need to know, and what it means that a task waits, is in `task_context.py`.
+
+A task that is not wanted any more is interrupted: the agent names it in the progress page and sends a signal, whose
+handler raises `TaskInterrupt` in the main thread, in the middle of that task and nowhere else.
+
+Must never: let an exception of a task out of that task's result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import logging
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from time import monotonic_ns, perf_counter_ns
+from types import FrameType
+from typing import Any
+
+from scaler import task_context
+from scaler.config import ClusterConfig
+from scaler.errors import DeserializeObjectError, TaskInterrupt
+from scaler.ids import ObjectId
+from scaler.process.logs import LineWriter, set_up_logging
+from scaler.process.memory import give_back_memory
+from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.failure import describe_failure, describe_stack
+from scaler.processor.meter import Meter
+from scaler.processor.progress_page import Progress
+from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.processor.uplink import Uplink
+from scaler.serialization import (
+    INLINE_BYTES,
+    DefaultSerializer,
+    Frames,
+    Serializer,
+    from_frames,
+    function_from_frames,
+    name_of,
+    read_arguments,
+    size_of,
+    to_frames,
+)
+from scaler.wire.messages.common import ObjectInstructions, ObjectResponses, TaskStatus
+from scaler.wire.messages.processor import CollectGarbageBatch, EndProcessors, ProcessorReady
+from scaler.wire.messages.worker import RunResult, RunTask, RunTasks
+
+logger = logging.getLogger(__name__)
+
+LONGEST_US = 2**32 - 1
+INTERRUPT_SIGNAL = signal.SIGURG
+"""By default it is ignored, so it harms no process that does not expect it."""
+_IMPORTS = "<frozen importlib._bootstrap>"
+
+
+class Processor:
+    """The main loop."""
+
+    def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
+        self._words = progress.words
+        self._uplink = Uplink(channel)
+        is_hard = config.hard_processor_suspend
+        uplink = self._uplink
+        self.waiting = ProcessorTaskContext(
+            birth, config.address, progress.words, uplink.say, uplink.await_permission, is_hard
+        )
+        self._has_limit = config.task_timeout_seconds > 0
+        self._is_extra = birth.is_extra
+        self._is_over = False
+        self._take: dict[type, Callable[[Any], None]] = {
+            RunTasks: self._run_tasks,
+            ObjectResponses: self._store,
+            ObjectInstructions: self._forget,
+            CollectGarbageBatch: self._collect_garbage,
+            EndProcessors: self._end,
+        }
+        self._number = 0
+        self._objects: dict[ObjectId, Frames] = {}
+        self._values: dict[ObjectId, Any] = {}
+        self._functions: dict[ObjectId, tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]] = {}
+        self._after_task: Callable[[], None] = _nothing
+        self._is_logging = logger.isEnabledFor(logging.DEBUG)
+        self._may_interrupt = False
+        self._was_interrupted = False
+        self._interrupted_at = ""
+        """where the last task was that was interrupted, as text"""
+
+    def run(self, after_task: Callable[[], None]) -> None:
+        """Serve until the agent closes the channel.
+
+        Args:
+            after_task: called after each task; it must not raise.
+        """
+        self._after_task = after_task
+        self._uplink.start()
+        with contextlib.suppress(ChannelClosedError):
+            self._uplink.say([ProcessorReady(os.getpid())])
+            if self._is_extra:
+                task_context.connect()
+            for batch in self._uplink.hear():
+                self._take[type(batch)](batch)
+                if self._is_over:
+                    return
+
+    def _end(self, _end: EndProcessors) -> None:
+        if self.waiting.is_needed():
+            self._uplink.say([ProcessorReady(os.getpid())])
+        else:
+            self._is_over = True
+
+    # Objects
+
+    def _store(self, responses: ObjectResponses) -> None:
+        for response in responses:
+            self._objects[response.object_id] = response.frames
+
+    def _forget(self, instructions: ObjectInstructions) -> None:
+        for instruction in instructions:
+            for table in (self._objects, self._values, self._functions):
+                table.pop(instruction.object_id, None)
+
+    def _collect_garbage(self, batch: CollectGarbageBatch) -> None:
+        gc.collect()
+        self._after_task()  # a finalizer may have printed
+        give_back_memory(min(item.trim_above_bytes for item in batch))
+
+    def _read_function(self, object_id: ObjectId) -> tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]:
+        serializer, function = function_from_frames(self._objects[object_id])
+        value = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
+        known = self._functions[object_id] = (serializer, function, value)
+        return known
+
+    def _stored(self, serializer: Serializer, object_id: ObjectId) -> Any:
+        """Return the value of an object: a large one is read once, a small one for each task, so that tasks that
+        change their argument change it for themselves only.
+        """
+        if object_id in self._values:
+            return self._values[object_id]
+        frames = self._objects[object_id]
+        value = from_frames(serializer, frames)
+        if size_of(frames) > INLINE_BYTES:
+            self._values[object_id] = value
+        return value
+
+    # Tasks
+
+    def _run_tasks(self, tasks: RunTasks) -> None:
+        words, put, after_task, waiting = self._words, self._uplink.put, self._after_task, self.waiting
+        has_limit = self._has_limit
+        number = self._number
+        last = number + len(tasks)
+        for task in tasks:
+            number += 1
+            if has_limit:
+                words[4] = monotonic_ns()
+            words[0] = number
+            if words[1] < number <= words[2]:
+                result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
+            else:
+                waiting.priority = task.priority
+                result = self._run(task)
+                waiting.forget_children()
+                after_task()
+            put(result, number == last)
+        words[0] = 0
+        self._number = number
+        self._uplink.send_results()
+
+    def _run(self, task: RunTask) -> RunResult:
+        status, payload = TaskStatus.SUCCESS, b""
+        frames: Frames = ()
+        meter: Meter | None = None
+        started_ns, ended_ns = perf_counter_ns(), 0
+        try:
+            try:
+                known = self._functions.get(task.function_id)
+                serializer, function, value = known or self._read_function(task.function_id)
+                if self._is_logging:
+                    logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
+                if task.profiling:
+                    function = meter = Meter(function)
+                self._may_interrupt = True
+                if task.payload:
+                    positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
+                    started_ns = perf_counter_ns()
+                    returned = function(*positional, **keywords)
+                else:
+                    started_ns = perf_counter_ns()
+                    returned = function()
+                ended_ns = perf_counter_ns()
+                frames = to_frames(serializer, returned)
+                self._may_interrupt = False
+                if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
+                    payload, frames = frames[0], ()
+            except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
+                self._may_interrupt = False
+                ended_ns = ended_ns or perf_counter_ns()
+                if not self._was_interrupted:
+                    status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
+        except TaskInterrupt:  # it came between an exception of the task's and the first line of the handler above
+            ended_ns = ended_ns or perf_counter_ns()
+        duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+        profile = meter.profile if meter is not None else b""
+        if self._was_interrupted:
+            return self._interrupted(task, duration_us, profile)
+        if self._is_logging:
+            logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
+        return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)
+
+    # Interrupting
+
+    def interrupt(self, _signal: int, frame: FrameType | None) -> None:
+        """The handler of the signal, in the main thread: raise in the task that is to end, if that is executed now.
+
+        It raises at most once for a task, and only while `_run` is prepared for it. If not now, the agent asks again.
+        """
+        words = self._words
+        number = words[0]
+        if self._may_interrupt and words[3] == number and not _is_delicate(frame):
+            self._may_interrupt = False
+            self._was_interrupted = True
+            self._interrupted_at = describe_stack(frame)
+            words[3] = 0
+            raise TaskInterrupt("the task is not wanted any more")
+
+    def _interrupted(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
+        """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
+
+        Processes that it has started and not waited for shall not outlive it. They end with this one, and so it ends.
+        """
+        self._was_interrupted = False
+        self.waiting.cancel_children()
+        if self._is_logging:
+            logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
+        where = self._interrupted_at.encode()
+        status = TaskStatus.CANCELED
+        result = RunResult(task.task_id, task.worker, task.attempt, status, where, duration_us, (), profile)
+        if _has_children():
+            logger.info("an interrupted task has left processes behind: this processor ends with them")
+            self._uplink.say([result])
+            os._exit(0)
+        return result
+
+
+def _read_value(data: bytes) -> Any:
+    """What `from_frames` does for the default serializer, in half the time: the path of most arguments."""
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise DeserializeObjectError(f"an argument cannot be read here: {type(error).__name__}: {error}") from error
+
+
+def _read_own_value(serializer: Serializer, data: bytes) -> Any:
+    return from_frames(serializer, [data])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Return whether an exception out of nowhere could do lasting harm here: in an import, since there are modules that
+    cannot be imported a second time; or in code of ours that the task has called, unless it only waits.
+    """
+    is_waiting = _is_of_threading(frame, "wait")
+    while frame is not None and frame.f_globals is not _OURS:
+        name = frame.f_globals.get("__name__")
+        if frame.f_code.co_filename == _IMPORTS:
+            return True
+        if _is_of_threading(frame, "start"):
+            is_waiting = False  # it does, for a moment, but somebody is in the middle of something
+        if type(name) is str and name.startswith("scaler.") and name != _PURE and not is_waiting:
+            return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back)
+        frame = frame.f_back
+    return False
+
+
+def _is_of_threading(frame: FrameType | None, function: str) -> bool:
+    return frame is not None and frame.f_globals is threading.__dict__ and frame.f_code.co_name == function
+
+
+_OURS = globals()
+_PURE = function_from_frames.__module__
+"""It keeps nothing, so it can be interrupted: values may take long to read and to write."""
+
+
+def _has_children() -> bool:
+    """Return whether this process has child processes, ended ones that nobody has waited for included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _follow_agent(channel: int) -> None:
+    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end."""
+    poll = select.poll()
+    poll.register(channel, 0)
+    poll.poll()
+    os._exit(1)
+
+
+def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
+    """Run in a process that was just forked for this. Returns when the agent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of the terminal: the agent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
+    set_up_logging(config.logging, own_files=True)
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        faulthandler.enable()  # a segmentation fault says where; not without a stderr
+    printed, complained = LineWriter(logging.INFO), LineWriter(logging.ERROR)
+    sys.stdout, sys.stderr = printed, complained
+
+    def after_task() -> None:
+        with contextlib.suppress(Exception):  # a task may have closed them
+            printed.flush()
+            complained.flush()
+
+    if sys.platform != "linux":  # there the kernel sees to it
+        threading.Thread(target=_follow_agent, args=(connection.fileno(),), name="scaler-lifeline", daemon=True).start()
+    connection.setblocking(True)
+    progress = Progress(progress_descriptor)
+    os.close(progress_descriptor)
+    processor = Processor(Channel(connection), progress, birth, config)
+    signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
+    if config.hard_processor_suspend:
+        signal.signal(signal.SIGCONT, processor.waiting.continued)
+    task_context.enter(processor.waiting)
+    processor.run(after_task)

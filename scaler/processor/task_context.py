@@ -1,0 +1,261 @@
+"""ProcessorTaskContext: what clients in tasks find around them, and how a task that waits gives up its place.
+
+Called by threads of tasks, through the clients that they use; says to the agent when the task that is executed begins
+to wait and when it asks to go on. Of several waits at once the first and the last are said.
+
+The main thread asks before it goes on, so that no more tasks run at once than there are workers. Not if it gave up
+before what it waits for was there: that may hold the place, for ever. Any other thread just goes on, too: whoever waits
+for that thread cannot be seen from here, and if it had to wait for a place, so would the one who holds the place. For
+the same reason a task is waiting as long as any thread of it is.
+
+With hard suspension the process is stopped while its main thread waits, if nobody else in it does. Its client asks the
+scheduler for that, when it has nothing more to say (`Voice.rest`), and again whenever the process was continued.
+
+Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or say anything
+about a task that has ended.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
+from typing import Any, NamedTuple
+
+from scaler.ids import TaskId
+from scaler.task_context import TaskContext, Voice
+from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+
+_IN_A_WAIT_ALREADY = nullcontext()
+LONGEST_MS = 2**32 - 1
+
+
+class Birth(NamedTuple):
+    """What a process is told when it is made a processor."""
+
+    number: int
+    """never used again by its agent"""
+    agent_token: bytes
+    """what its clients show the scheduler"""
+    is_extra: bool = False
+    """it is there because tasks wait for others: so they use clients"""
+
+
+class ProcessorTaskContext(TaskContext):
+    """The task_context of all tasks of one processor.
+
+    Args:
+        words: the progress page; the first one is the number of the task that is executed.
+        say: sends items to the agent, after all results.
+        await_permission: returns when the agent lets the task with this number go on; for the main thread.
+        is_hard: whether the process is stopped while the main thread waits.
+    """
+
+    def __init__(
+        self,
+        birth: Birth,
+        address: str,
+        words: Sequence[int],
+        say: Callable[[list[Any]], None],
+        await_permission: Callable[[int], None],
+        is_hard: bool = False,
+    ) -> None:
+        self.processor, self.agent_token, _ = birth
+        self.address = address
+        self._words = words
+        self._say = say
+        self._await_permission = await_permission
+        self._is_hard = is_hard
+        self.priority = 0
+        """of the task that is executed"""
+        self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
+        self._needs: list[Callable[[], bool]] = []
+        self._waits = 0
+        """how many waits there were in which the process could be stopped"""
+        self._rest: _Rest | None = None
+        """the present one"""
+        # What follows is about the task with this number, and void with the next one.
+        self._number = 0
+        self._lock = threading.RLock()
+        self._expecting = 0
+        """waits that are not the main thread's"""
+        self._is_main_waiting = False
+        self._is_asking = False
+        self._is_told = False
+        """the agent was told that the task waits"""
+
+    # For clients
+
+    @property
+    def task(self) -> int:
+        return self._words[0]
+
+    @property
+    def child_priority(self) -> int:
+        return self.priority + 1
+
+    def wait(
+        self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None
+    ) -> AbstractContextManager[None]:
+        if threading.current_thread() is not threading.main_thread():
+            return _OtherWait(self)
+        if self._is_main_waiting:
+            return _IN_A_WAIT_ALREADY
+        rest = None
+        if self._is_hard and voice is not None and is_over is not None:
+            self._waits += 1
+            rest = _Rest(self._waits, voice, is_over, seconds)
+        return _MainWait(self, is_over, rest)
+
+    def expect(self) -> Callable[[], None]:
+        with self._lock:
+            number = self._catch_up()
+            if number:
+                self._expecting += 1
+                self._tell(is_stuck=False)
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            with self._lock:
+                if not is_over:
+                    is_over = True
+                    self._end_of_expecting(number)
+
+        return end
+
+    def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
+        self._children.append((task_id, cancel))
+
+    def keep_while(self, is_needed: Callable[[], bool]) -> None:
+        self._needs.append(is_needed)
+
+    # For the processor
+
+    def is_needed(self) -> bool:
+        """Return whether clients in this process have open tasks."""
+        return any(is_needed() for is_needed in self._needs)
+
+    def forget_children(self) -> None:
+        """The task has ended by itself: what it has submitted goes on."""
+        if self._children:
+            self._children = []
+
+    def cancel_children(self) -> None:
+        """The task was stopped: cancel what it has submitted and not got yet."""
+        children, self._children = self._children, []
+        for task_id, cancel in children:
+            cancel(task_id)
+
+    # The waits, under the lock
+
+    def _catch_up(self) -> int:
+        """Return the number of the task that is executed; forget what was about another one."""
+        number = self._words[0]
+        if number != self._number:
+            self._number = number
+            self._expecting = 0
+            self._is_main_waiting = self._is_asking = self._is_told = False
+        return number
+
+    def _tell(self, is_stuck: bool, wait: int = 0, timeout_ms: int = 0) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._say([TaskBlocked(self._number, is_stuck, wait, timeout_ms)])
+
+    def _end_of_expecting(self, number: int) -> None:
+        if not number or self._catch_up() != number:
+            return
+        self._expecting -= 1
+        self._go_on_unless_waiting()
+
+    def _go_on_unless_waiting(self) -> None:
+        if self._is_told and not (self._expecting or self._is_main_waiting or self._is_asking):
+            self._is_told = False
+            self._say([TaskUnblocked(self._number)])
+
+    def begin_main_wait(self, rest: _Rest | None) -> None:
+        with self._lock:
+            if not self._catch_up():
+                return
+            self._is_main_waiting = True
+            if rest is None:
+                self._tell(is_stuck=True)
+                return
+            self._tell(True, rest.wait, rest.timeout_ms())
+            self._rest = rest
+        self.continued()
+
+    def continued(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        """Have the client say that this process only waits. Also the handler of the signal that continues it."""
+        rest = self._rest
+        if rest is not None:
+            rest.voice.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
+
+    def end_main_wait(self, is_given_up: bool) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest.voice.rest(0, bool)
+        with self._lock:
+            number = self._catch_up()
+            self._is_main_waiting = False
+            if is_given_up:
+                self._go_on_unless_waiting()
+                return
+            if not self._is_told or self._expecting:
+                return  # another thread of it waits: it has no place anyway
+            self._is_asking = True
+            self._say([ResumeRequest(number)])
+        try:
+            self._await_permission(number)
+        finally:
+            self._after_asking()
+
+    def _after_asking(self) -> None:
+        with self._lock:
+            self._is_asking = self._is_told = False
+            if self._expecting:
+                self._tell(is_stuck=False)
+
+
+class _Rest(NamedTuple):
+    """A wait in which the process may be stopped."""
+
+    wait: int
+    """its number, from 1"""
+    voice: Voice
+    is_over: Callable[[], bool]
+    seconds: float | None
+
+    def timeout_ms(self) -> int:
+        return 0 if self.seconds is None else min(max(1, math.ceil(self.seconds * 1000)), LONGEST_MS)
+
+
+class _MainWait(AbstractContextManager[None]):
+    """A wait of the main thread."""
+
+    def __init__(self, waiting: ProcessorTaskContext, is_over: Callable[[], bool] | None, rest: _Rest | None) -> None:
+        self._waiting = waiting
+        self._is_over = is_over
+        self._rest = rest
+
+    def __enter__(self) -> None:
+        self._waiting.begin_main_wait(self._rest)
+
+    def __exit__(self, *_error: object) -> None:
+        self._waiting.end_main_wait(is_given_up=self._is_over is not None and not self._is_over())
+
+
+class _OtherWait(AbstractContextManager[None]):
+    """A wait of any other thread."""
+
+    def __init__(self, waiting: ProcessorTaskContext) -> None:
+        self._waiting = waiting
+
+    def __enter__(self) -> None:
+        self._end = self._waiting.expect()
+
+    def __exit__(self, *_error: object) -> None:
+        self._end()

@@ -1,0 +1,132 @@
+"""ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
+
+Processor proxies write to it (`StartProcess`, `KillProcess`, `InterruptProcess`, `SuspendProcess`); it sends to each
+what became of its process. What is asked and reported is defined in `processor/fork_server.py`. When the fork server is
+lost, so are all processors; then it fails, and its supervisor starts all of them again.
+
+Must never: fork, or block on a processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.config import ClusterConfig
+from scaler.ids import NO_ID
+from scaler.message import message
+from scaler.process.shell import Shell
+from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STOP
+from scaler.worker.messages import (
+    InterruptProcess,
+    KillProcess,
+    ProcessEnded,
+    ProcessStarted,
+    StartProcess,
+    SuspendProcess,
+)
+
+PROGRAM = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from scaler.processor import fork_server; "
+    "fork_server.main(int(sys.argv[1]), sys.argv[3])"
+)
+GOODBYE_SECONDS = 5.0
+"""How long the fork server may take to kill all processors."""
+
+
+class ForkServerDiedError(RuntimeError):
+    """The process that forks processors is gone, and all processors with it."""
+
+
+@message
+class _ForkServerLost:
+    """The fork server has closed its connection."""
+
+
+class ForkServerProxy(Actor):
+    """Owns the fork server."""
+
+    def __init__(self, shell: Shell, config: ClusterConfig, agent_token: bytes) -> None:
+        self._shell = shell
+        self._agent_token = agent_token
+        self._processors: dict[int, ActorRef] = {}
+        self._reports = b""
+        self._socket, theirs = socket.socketpair()
+        # The same interpreter with the same flags, and the modules that this process would find.
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path), config.to_json()],
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+
+    def on_start(self) -> None:
+        self._shell.watch(self._socket.fileno(), self._read_reports)
+
+    def _read_reports(self) -> None:
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            data = self._socket.recv(4096)
+        if not data:
+            self._shell.unwatch(self._socket.fileno())
+            self.actor_ref.send(_ForkServerLost())
+            return
+        data = self._reports + data
+        whole = len(data) - len(data) % REPORT.size
+        self._reports = data[whole:]
+        for kind, number, value in REPORT.iter_unpack(data[:whole]):
+            if kind == ENDED:
+                self._processors.pop(number).send(ProcessEnded(number, value))
+            else:
+                self._processors[number].send(ProcessStarted(number, value))
+
+    @handles(StartProcess)
+    def _start(self, start: StartProcess) -> None:
+        self._processors[start.number] = start.proxy
+        try:
+            request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra)
+            socket.send_fds(self._socket, [request], [start.channel, start.progress])
+        except ConnectionError:
+            pass  # the end of the connection is about to be read
+        finally:
+            os.close(start.channel)
+            os.close(start.progress)
+
+    @handles(KillProcess)
+    def _kill(self, kill: KillProcess) -> None:
+        self._request(KILL, kill.number)
+
+    @handles(InterruptProcess)
+    def _interrupt(self, interrupt: InterruptProcess) -> None:
+        self._request(INTERRUPT, interrupt.number)
+
+    @handles(SuspendProcess)
+    def _suspend(self, suspend: SuspendProcess) -> None:
+        self._request(STOP if suspend.is_suspended else CONTINUE, suspend.number)
+
+    def _request(self, kind: int, number: int) -> None:
+        if number in self._processors:
+            with contextlib.suppress(ConnectionError):
+                self._socket.sendall(REQUEST.pack(kind, number, NO_ID, False))
+
+    @handles(_ForkServerLost)
+    def _lost(self, _lost: _ForkServerLost) -> None:
+        raise ForkServerDiedError("the process that starts processors is gone")
+
+    def on_stop(self) -> None:
+        """End the fork server, which takes all processors with it."""
+        self._shell.unwatch(self._socket.fileno())
+        self._socket.close()
+        try:
+            self._process.wait(GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()

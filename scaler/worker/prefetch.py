@@ -1,0 +1,81 @@
+"""Prefetch: how much of its queue a worker hands to a processor at a time.
+
+Used by the slot. What a processor holds cannot be stolen, so it gets a few milliseconds of work, by what the functions
+took so far, and only tasks whose objects it has (see `supplies.py`).
+
+Must never: let a processor run dry while it has something to do, or hold short tasks behind a long one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scaler.ids import ObjectId
+from scaler.wire.messages.worker import RunTask
+from scaler.worker.processors import Held, ProcessorState
+from scaler.worker.supplies import Supplies
+from scaler.worker.task_queue import TaskQueue
+
+HELD_US = 6_000.0
+"""The most work that a processor holds, unless one task alone is more; refilled when half of it is done."""
+HELD_TASKS = 512
+PORTION_BYTES = 1024 * 1024
+"""The most bytes of arguments in one portion, unless one task alone has more."""
+OVERHEAD_US = 5.0
+"""What a task takes in the processor besides the call itself."""
+FUNCTIONS_REMEMBERED = 10_000
+
+
+class Prefetch:
+    """Takes portions from the queue of one slot."""
+
+    def __init__(self, queue: TaskQueue, supplies: Supplies) -> None:
+        self._queue = queue
+        self._supplies = supplies
+        self._expected_us: dict[ObjectId, float] = {}
+
+    def take(self, processor: ProcessorState) -> list[RunTask]:
+        """Move tasks from the queue to what the processor holds, as many as fit and as have their objects."""
+        held, used, known = processor.held, processor.used, self._expected_us
+        portion: list[RunTask] = []
+        if held and (processor.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
+            return portion
+        room_bytes = PORTION_BYTES
+        row = self._queue.first_row()
+        while row:
+            task = row[0]
+            expected_us = known.get(task.function_id, HELD_US)
+            room_bytes -= len(task.payload)
+            if held and (processor.held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
+                break
+            if (task.function_id not in used or task.object_ids) and not self._supplies.has_all(processor, task):
+                if self._supplies.holds_up(processor, task):
+                    break
+                room_bytes += len(task.payload)
+                self._queue.step_aside()
+                row = self._queue.first_row()
+                continue
+            row.popleft()
+            if not row:
+                row = self._queue.first_row()
+            held.append(Held(task, expected_us))
+            processor.held_us += expected_us
+            portion.append(task)
+        return portion
+
+    def learn(self, function_id: ObjectId, duration_us: float) -> None:
+        """A call took so long. Up fast and down slowly: too little work in hand costs less than too much."""
+        took_us = duration_us + OVERHEAD_US
+        known = self._expected_us
+        before = known.get(function_id)
+        if before is None:
+            if len(known) >= FUNCTIONS_REMEMBERED:
+                known.clear()
+            known[function_id] = took_us
+        else:
+            known[function_id] = before + (took_us - before) * (0.5 if took_us > before else 0.1)
+
+    def forget(self, function_ids: Iterable[ObjectId]) -> None:
+        """These are deleted; ids of other objects may be among them."""
+        for function_id in function_ids:
+            self._expected_us.pop(function_id, None)

@@ -1,0 +1,110 @@
+"""Edge: one flush for a turn, fresh connections, and bytes that are no message; over a real socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from scaler.agent.edge import Edge
+from scaler.agent.messages import LinkCut
+from scaler.process.shell import Shell
+from scaler.wire.messages.common import HelloReplies, ObjectRequest
+from scaler.wire.messages.worker import DisconnectResponse, WorkerHeartbeat, WorkerHello
+from tests.support.fake_scheduler_for_agents import FakeScheduler
+from tests.support.recorder import Recorder
+
+HELLO = WorkerHello(1, "0", "3", "3", b"n" * 16, "w", b"")
+
+
+class Bench:
+    def __init__(self, scheduler: FakeScheduler) -> None:
+        self.scheduler = scheduler
+        self.shell = Shell("builtin")
+        self.link = Recorder()
+        self.ref = self.shell.dispatcher.spawn(self.link)
+        self.edge = Edge(self.shell, scheduler.address, 1)
+
+    def greet(self) -> None:
+        """Open a connection, and say hello and get an answer."""
+        self.edge.connect(self.ref)
+        self.edge.say([HELLO])
+        assert self.edge.flush()
+        hellos = len(self.scheduler.hellos)
+        self.scheduler.until(lambda: len(self.scheduler.hellos) > hellos)
+        self.until_heard()
+
+    def until_heard(self) -> None:
+        deadline = time.monotonic() + 20
+        before = (len(self.link.messages), self.edge.undecodable)
+        while (len(self.link.messages), self.edge.undecodable) == before:
+            assert time.monotonic() < deadline
+            self.scheduler.poll(0.001)
+            self.edge.receive()
+            self.shell.dispatcher.run()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with FakeScheduler("tcp://127.0.0.1:*") as scheduler:
+        bench = Bench(scheduler)
+        yield bench
+        bench.edge.close()
+        bench.shell.dispatcher.close()
+        bench.shell.loop.close()
+
+
+def test_what_arrives_goes_to_the_link(bench: Bench) -> None:
+    bench.greet()
+    assert [type(message) for message in bench.link.messages] == [HelloReplies]
+
+
+def test_nothing_to_say_is_no_message(bench: Bench) -> None:
+    bench.greet()
+    assert not bench.edge.flush()
+    bench.edge.say([])
+    assert not bench.edge.flush()
+
+
+def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
+    bench.greet()
+    bench.edge.say([WorkerHeartbeat(1)])
+    bench.edge.say([ObjectRequest(b"o" * 16), WorkerHeartbeat(2)])
+    assert bench.edge.flush()
+    bench.scheduler.until(lambda: len(bench.scheduler.heartbeats) == 2)
+    assert [beat.sent_ns for beat in bench.scheduler.heartbeats] == [1, 2]
+    assert bench.scheduler.requests == [b"o" * 16]
+
+
+def test_new_connection_has_a_new_identity_and_drops_what_was_not_sent(bench: Bench) -> None:
+    bench.greet()
+    before = bench.scheduler.connection
+    bench.edge.say([WorkerHeartbeat(1)])
+    bench.greet()
+    assert bench.scheduler.connection != before
+    assert bench.scheduler.heartbeats == []
+
+
+def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Bench) -> None:
+    bench.greet()
+    bench.link.messages.clear()
+    bench.scheduler.send_bytes(b"garbage")
+    bench.scheduler.send([DisconnectResponse("heard by nobody")])
+    bench.edge.say([WorkerHeartbeat(1)])
+    bench.until_heard()
+    assert bench.edge.undecodable == 1
+    assert [type(message) for message in bench.link.messages] == [LinkCut]
+    assert not bench.edge.receive()
+    assert not bench.edge.flush()
+    bench.link.messages.clear()
+    bench.greet()
+    assert [type(message) for message in bench.link.messages] == [HelloReplies]
+
+
+def test_without_a_connection_nothing_happens(bench: Bench) -> None:
+    assert not bench.edge.receive()
+    bench.edge.say([WorkerHeartbeat(1)])
+    assert not bench.edge.flush()
+    bench.edge.hang_up()
+    bench.edge.hang_up()

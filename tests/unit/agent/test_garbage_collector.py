@@ -1,0 +1,25 @@
+"""GarbageCollector: once per interval, and memory above the threshold goes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.agent import garbage_collector as module
+from scaler.agent.garbage_collector import GarbageCollector
+from scaler.agent.messages import CollectionDue
+from tests.support.recorder import Recorder
+
+
+def test_each_slot_is_told_once_per_interval_and_the_agent_looks_after_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(module, "give_back_memory", asked.append)
+    clock = VirtualClock()
+    dispatcher = Dispatcher(clock)
+    workers = (Recorder(), Recorder())
+    dispatcher.spawn(GarbageCollector(tuple(dispatcher.spawn(slot) for slot in workers), 30.0, 1000))
+    for rounds, seconds in ((0, 29.0), (1, 1.0), (1, 29.0), (2, 1.0)):
+        clock.advance(seconds)
+        assert dispatcher.run()
+        assert [slot.messages for slot in workers] == [[CollectionDue()] * rounds] * 2
+        assert asked == [1000] * rounds

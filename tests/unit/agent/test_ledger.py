@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.agent.ledger import Ledger
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunResult,
+    RunTask,
+    RunUnblocked,
+)
+
+FUNCTION = ObjectId(b"f" * 16)
+new_id = IdSource()
+
+
+def task(worker: int = 0, attempt: int = 7, task_id: TaskId | None = None) -> RunTask:
+    return RunTask(task_id or TaskId(new_id()), worker, attempt, FUNCTION, b"", b"")
+
+
+def result(of: RunTask, frames: tuple[bytes, ...] = ()) -> RunResult:
+    return RunResult(of.task_id, of.worker, of.attempt, TaskStatus.SUCCESS, b"", 0, frames)
+
+
+def held(*runs: RunTask | RunResult) -> bytes:
+    return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+def test_new_tasks_are_sorted_by_worker_in_their_order(ledger: Ledger) -> None:
+    tasks = [task(worker) for worker in (1, 0, 1)]
+    assert ledger.add(tasks) == {1: [tasks[0], tasks[2]], 0: [tasks[1]]}
+
+
+def test_a_task_that_is_open_is_not_new_again_but_a_later_attempt_is(ledger: Ledger) -> None:
+    first = task(attempt=7)
+    later, earlier = task(1, 8, first.task_id), task(1, 6, first.task_id)
+    ledger.add([first])
+    assert ledger.add([first, earlier]) == {}
+    assert ledger.add([later]) == {1: [later]}
+    assert ledger.find(first.task_id, 7) is None
+    assert ledger.find(first.task_id, 8) is later
+
+
+def test_what_is_said_of_runs_is_sorted_into_open_ones_and_others(ledger: Ledger) -> None:
+    near, far = task(0), task(1)
+    ledger.add([near, far])
+    good = [RecallRequest(each.task_id, 9, each.attempt) for each in (near, far)]
+    stale = RecallRequest(near.task_id, 0, near.attempt - 1)
+    unknown = RecallRequest(task().task_id, 0, 7)
+    assert ledger.by_worker([*good, stale, unknown]) == ({0: [good[0]], 1: [good[1]]}, [stale, unknown])
+
+
+def test_a_run_is_held_until_its_result_has_arrived(ledger: Ledger) -> None:
+    tasks = [task() for _ in range(3)]
+    ledger.add(tasks)
+    assert ledger.held() == held(*tasks)
+    ends = [result(each) for each in tasks[:2]]
+    ledger.finish(ends)
+    assert ledger.held() == held(tasks[2], *ends)
+    assert ledger.acknowledge(1)
+    assert ledger.results() == ends[1:]
+    assert ledger.held() == held(tasks[2], ends[1])
+
+
+def test_results_are_counted_anew_on_each_connection(ledger: Ledger) -> None:
+    ends = [result(task()) for _ in range(4)]
+    ledger.finish(ends)
+    assert ledger.acknowledge(3)
+    assert ledger.acknowledge(3)
+    assert ledger.results() == ends[3:]
+    ledger.held()
+    assert ledger.acknowledge(0)
+    assert ledger.results() == ends[3:]
+    assert ledger.acknowledge(1)
+    assert ledger.results() == []
+
+
+def test_more_results_than_there_are_cannot_have_arrived(ledger: Ledger) -> None:
+    ends = [result(task()) for _ in range(2)]
+    ledger.finish(ends)
+    assert not ledger.acknowledge(3)
+    assert ledger.results() == ends
+
+
+def test_an_acknowledgement_that_comes_late_changes_nothing(ledger: Ledger) -> None:
+    ends = [result(task()) for _ in range(3)]
+    ledger.finish(ends)
+    assert ledger.acknowledge(2)
+    assert ledger.acknowledge(1)
+    assert ledger.results() == ends[2:]
+
+
+def test_the_end_of_an_older_attempt_leaves_the_newer_one_open(ledger: Ledger) -> None:
+    older = task(0, 7)
+    newer = task(1, 8, older.task_id)
+    ledger.add([older, newer])
+    ledger.finish([result(older)])
+    assert ledger.find(newer.task_id, 8) is newer
+    assert ledger.results() == [result(older)]
+
+
+def test_a_task_that_was_given_back_may_come_again(ledger: Ledger) -> None:
+    again = task()
+    ledger.add([again])
+    ledger.give_back(RecallResponse(again.task_id, 0, again.attempt))
+    assert ledger.held() == b""
+    assert ledger.add([again]) == {0: [again]}
+
+
+def test_only_open_runs_wait_and_only_until_they_go_on_or_end(ledger: Ledger) -> None:
+    tasks = [task() for _ in range(3)]
+    ledger.add(tasks)
+    waits = [RunBlocked(each.task_id, 0, each.attempt) for each in tasks]
+    stale = RunBlocked(tasks[0].task_id, 0, tasks[0].attempt - 1)
+    assert ledger.suspend([*waits, stale, RunBlocked(task().task_id, 0, 7)]) == waits
+    ledger.resume(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt - 1))
+    assert ledger.waiting() == waits
+    ledger.resume(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt))
+    ledger.finish([result(tasks[1])])
+    assert ledger.waiting() == waits[2:]
+
+
+def test_a_cancel_is_answered_by_the_result_that_is_kept(ledger: Ledger) -> None:
+    ended = task()
+    ledger.finish([result(ended)])
+    cancels = [RunCancel(ended.task_id, 0, attempt) for attempt in (ended.attempt, ended.attempt + 1)]
+    assert ledger.without_result(cancels) == cancels[1:]
+
+
+def test_a_large_result_is_found_as_long_as_it_is_kept(ledger: Ledger) -> None:
+    small, large = task(), task()
+    ledger.finish([result(small), result(large, (b"large",))])
+    assert ledger.large_result(ObjectId(large.task_id)) == (b"large",)
+    assert ledger.large_result(ObjectId(small.task_id)) == ()
+    ledger.acknowledge(2)
+    assert ledger.large_result(ObjectId(large.task_id)) == ()
+
+
+def test_another_scheduler_finds_a_clean_page(ledger: Ledger) -> None:
+    open_task, waiting, ended = task(), task(), task()
+    ledger.add([open_task, waiting, ended])
+    ledger.suspend([RunBlocked(waiting.task_id, 0, waiting.attempt)])
+    ledger.finish([result(ended)])
+    assert ledger.clear() == [open_task, waiting]
+    assert (ledger.held(), ledger.results(), ledger.waiting()) == (b"", [], [])

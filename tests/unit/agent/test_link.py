@@ -1,0 +1,536 @@
+"""Link: hello, welcome, loss, acknowledgements and the end; on a virtual clock, with a door that records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.agent.link import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS, Link
+from scaler.agent.messages import (
+    ExecutorProcessGone,
+    FetchObject,
+    ForgetEverything,
+    KeepObject,
+    Leave,
+    LinkCut,
+    ObjectsHere,
+    SayWhatIsKept,
+)
+from scaler.config import ClusterConfig
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.wire.messages.common import (
+    HelloReplies,
+    HelloReply,
+    HelloRequest,
+    HelloRequests,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectInstructions,
+    ObjectKept,
+    ObjectRequest,
+    TaskStatus,
+)
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    DisconnectRequest,
+    DisconnectResponse,
+    DisconnectResponses,
+    ProcessorGone,
+    ProcessorNews,
+    ProcessorsNews,
+    RecallRequest,
+    RecallRequests,
+    RecallResponse,
+    RecallResponses,
+    ResultsReceived,
+    ResultsReceivedBatch,
+    RunBlocked,
+    RunCancel,
+    RunCancels,
+    RunResult,
+    RunResults,
+    RunsBlocked,
+    RunsUnblocked,
+    RunTask,
+    RunTasks,
+    RunUnblocked,
+    WorkerHeartbeat,
+    WorkerHeartbeatEcho,
+    WorkerHeartbeatEchos,
+    WorkerHello,
+)
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
+NEST_ID = b"n" * 16
+
+
+class RecordingDoor:
+    def __init__(self) -> None:
+        self.connections = 0
+        self.is_open = False
+        self.said: list[Any] = []
+
+    def connect(self, link: ActorRef) -> None:
+        self.connections += 1
+        self.is_open = True
+
+    def hang_up(self) -> None:
+        self.is_open = False
+        self.said.clear()
+
+    def say(self, items: Sequence[Any]) -> None:
+        assert self.is_open or not items
+        self.said.extend(items)
+
+    def take(self) -> list[Any]:
+        said, self.said = self.said, []
+        return said
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = VirtualClock(1000.0)
+        self.dispatcher = Dispatcher(self.clock)
+        self.door = RecordingDoor()
+        self.workers = (Recorder(), Recorder())
+        self.objects = Recorder()
+        self.ends: list[int] = []
+        self.new_id = IdSource()
+        self.actor = Link(
+            self.door,
+            config=ClusterConfig("tcp://127.0.0.1:1", 2, death_timeout_seconds=30),
+            names=("a", "b"),
+            workers=tuple(self.dispatcher.spawn(slot) for slot in self.workers),
+            objects=self.dispatcher.spawn(self.objects),
+            agent_token=NEST_ID,
+            end=self.ends.append,
+        )
+        self.link = self.dispatcher.spawn(self.actor)
+
+    def tell(self, *messages: Any) -> None:
+        for message in messages:
+            self.link.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, in steps that are shorter than any timer."""
+        end = self.clock() + seconds
+        while self.clock() < end:
+            self.clock.advance(min(0.05, end - self.clock()))
+            assert self.dispatcher.run()
+
+    def welcome(self, scheduler_id: bytes = SCHEDULER) -> None:
+        self.tell(HelloReplies([HelloReply(1, "", scheduler_id, 1, "0")]))
+
+    def up(self) -> Bench:
+        self.welcome()
+        self.door.take()
+        return self
+
+    def reconnect(self, scheduler_id: bytes = SCHEDULER) -> WorkerHello:
+        self.tell(LinkCut("cut"))
+        self.wait(BACK_OFF_MOST_SECONDS)
+        [hello] = self.door.take()
+        self.welcome(scheduler_id)
+        assert isinstance(hello, WorkerHello)
+        return hello
+
+    def task(self, worker: int = 0, attempt: int = 1) -> RunTask:
+        return RunTask(TaskId(self.new_id()), worker, attempt, FUNCTION, b"", b"")
+
+    def finish(self, *tasks: RunTask) -> list[RunResult]:
+        results = [RunResult(t.task_id, t.worker, t.attempt, TaskStatus.SUCCESS, b"", 0, ()) for t in tasks]
+        self.tell(RunResults(results))
+        return results
+
+    def acknowledge(self, total: int) -> None:
+        self.tell(ResultsReceivedBatch([ResultsReceived(total)]))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def held(*tasks: RunTask) -> bytes:
+    return b"".join(HELD_RUN.pack(task.task_id, task.attempt, task.worker) for task in tasks)
+
+
+def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
+    [hello] = bench.door.take()
+    assert (hello.worker_names, hello.held) == ("a,b", b"")
+    bench.tell(FetchObject(FUNCTION))
+    bench.finish(bench.task())
+    bench.wait(4)
+    assert bench.door.take() == []
+
+
+def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.tell(HelloReplies([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
+    assert bench.ends == [1]
+    assert "versions differ: 1 here, 2 there" in caplog.text
+
+
+def test_tasks_go_to_the_slots_of_their_workers(bench: Bench) -> None:
+    bench.up()
+    tasks = [bench.task(0), bench.task(1), bench.task(0)]
+    bench.tell(RunTasks(tasks))
+    assert bench.workers[0].messages == [[tasks[0], tasks[2]]]
+    assert bench.workers[1].messages == [[tasks[1]]]
+
+
+def test_tasks_before_the_welcome_are_ignored(bench: Bench) -> None:
+    bench.tell(RunTasks([bench.task()]))
+    assert bench.workers[0].messages == []
+    assert bench.actor.ignored == 1
+
+
+def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(attempt=2)
+    newer = RunTask(task.task_id, 0, 3, FUNCTION, b"", b"")
+    older = RunTask(task.task_id, 0, 1, FUNCTION, b"", b"")
+    bench.tell(RunTasks([task, task, older, newer]))
+    assert bench.workers[0].messages == [[task, newer]]
+    bench.finish(task)
+    assert bench.reconnect().held == held(newer, task)
+
+
+def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
+    bench.up()
+    bench.tell(RunTasks([bench.task(worker=7)]))
+    [result] = bench.door.take()
+    assert (result.status, result.worker) == (TaskStatus.NOT_FOUND, 7)
+
+
+def test_results_are_said_again_first_until_they_are_acknowledged(bench: Bench) -> None:
+    bench.up()
+    tasks = [bench.task() for _ in range(3)]
+    bench.tell(RunTasks(tasks))
+    results = bench.finish(*tasks[:2])
+    assert bench.door.take() == results
+    bench.acknowledge(1)
+    bench.tell(FetchObject(FUNCTION))
+    assert bench.reconnect().held == held(tasks[2], tasks[1])
+    assert bench.door.take() == [results[1], ObjectRequest(FUNCTION)]
+    bench.acknowledge(1)  # counted from the start of each connection
+    assert bench.reconnect().held == held(tasks[2])
+
+
+@pytest.mark.parametrize("total", [5, 2**40])
+def test_acknowledgement_of_what_was_never_said_is_ignored(bench: Bench, total: int) -> None:
+    bench.up()
+    results = bench.finish(bench.task())
+    bench.acknowledge(total)
+    bench.reconnect()
+    assert bench.door.take() == results
+
+
+def test_an_older_acknowledgement_changes_nothing(bench: Bench) -> None:
+    bench.up()
+    results = bench.finish(bench.task(), bench.task(), bench.task())
+    bench.acknowledge(2)
+    bench.acknowledge(1)
+    bench.reconnect()
+    assert bench.door.take() == results[2:]
+
+
+def test_results_while_away_are_kept(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"))
+    results = bench.finish(bench.task())
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.door.take()
+    bench.welcome()
+    assert bench.door.take() == results
+
+
+def test_heartbeats_are_said_while_the_link_is_up(bench: Bench) -> None:
+    bench.up()
+    bench.wait(4.1)
+    assert [type(item) for item in bench.door.take()] == [WorkerHeartbeat, WorkerHeartbeat]
+
+
+def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> None:
+    bench.up()
+    for _ in range(5):
+        bench.wait(4)
+        bench.tell(WorkerHeartbeatEchos([WorkerHeartbeatEcho(0)]))
+    assert bench.door.connections == 1
+    bench.wait(max(SILENCE_SECONDS, 6) + 4)
+    assert bench.door.connections == 2
+
+
+def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
+    bench.up()
+    bench.tell(HelloRequests([HelloRequest("who are you?")]))
+    assert not bench.door.is_open
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    assert bench.door.connections == 2
+    assert len(bench.door.take()) == 1
+
+
+def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> None:
+    for _ in range(400):
+        bench.tell(HelloRequests([HelloRequest("who are you?")]))
+        bench.wait(0.05)
+    assert bench.door.connections < 20
+
+
+def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> None:
+    bench.up()
+    bench.reconnect()
+    assert bench.objects.take(ForgetEverything) == []
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.objects.take(ForgetEverything) == [ForgetEverything()]
+
+
+@pytest.mark.parametrize("worker", [0, 1], ids=["the same worker", "another worker"])
+def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Bench, worker: int) -> None:
+    bench.up()
+    task = bench.task(worker=0, attempt=70)
+    bench.tell(RunTasks([task]))
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.workers[0].take(RunCancels) == [RunCancels([RunCancel(task.task_id, 0, 70)])]
+    again = RunTask(task.task_id, worker, 20, FUNCTION, b"", b"")
+    bench.workers[0].messages.clear()
+    bench.tell(RunTasks([again]))
+    assert bench.workers[worker].take(RunTasks) == [RunTasks([again])]
+    bench.door.take()
+    bench.tell(RunResults([RunResult(task.task_id, 0, 70, TaskStatus.CANCELED, b"", 0, ())]))
+    assert {item.attempt for item in bench.door.take()} <= {70}
+    assert held(again) in bench.reconnect(NEXT_SCHEDULER).held
+    bench.door.take()
+    results = bench.finish(again)
+    assert bench.door.take() == results
+
+
+def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same_task_of_the_next_one(
+    bench: Bench,
+) -> None:
+    bench.up()
+    task = bench.task(attempt=20)
+    again = RunTask(task.task_id, 0, 70, FUNCTION, b"", b"")
+    bench.tell(RunTasks([task]))
+    bench.reconnect(NEXT_SCHEDULER)
+    bench.tell(RunTasks([again]), RunsBlocked([RunBlocked(task.task_id, 0, 70)]))
+    bench.door.take()
+    bench.tell(
+        RunsBlocked([RunBlocked(task.task_id, 0, 20)]),
+        RunsUnblocked([RunUnblocked(task.task_id, 0, 20)]),
+        RecallResponses([RecallResponse(task.task_id, 0, 20)]),
+        RunResults([RunResult(task.task_id, 0, 20, TaskStatus.SUCCESS, b"", 0, ())]),
+    )
+    assert {item.attempt for item in bench.door.take()} <= {20}
+    bench.reconnect(NEXT_SCHEDULER)
+    said = bench.door.take()
+    assert [item for item in said if type(item) is RunBlocked] == [RunBlocked(task.task_id, 0, 70)]
+    results = bench.finish(again)
+    assert bench.door.take() == results
+
+
+def test_results_that_a_scheduler_never_got_are_not_for_the_next_one_to_hear(bench: Bench) -> None:
+    bench.up()
+    task = bench.task()
+    bench.tell(RunTasks([task]))
+    bench.finish(task)
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.door.take() == []
+
+
+def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
+    bench.up()
+    assert bench.objects.messages == []
+    bench.reconnect()
+    assert bench.objects.take(SayWhatIsKept) == [SayWhatIsKept()]
+    bench.door.take()
+    bench.tell(ObjectsHere([FUNCTION]))
+    assert bench.door.take() == [ObjectKept(FUNCTION)]
+    bench.reconnect(NEXT_SCHEDULER)
+    assert bench.objects.take(SayWhatIsKept) == []
+
+
+def test_what_the_node_has_is_not_said_while_the_link_is_down(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"), ObjectsHere([FUNCTION]))
+    assert bench.door.take() == []
+
+
+@pytest.mark.parametrize("was_up", [False, True])
+def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
+    if was_up:
+        bench.up()
+        bench.tell(LinkCut("cut"))
+    bench.wait(29)
+    assert bench.ends == []
+    bench.wait(1.1)
+    assert bench.ends == [0]
+
+
+def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"))
+    bench.wait(20)
+    bench.welcome()
+    for _ in range(10):
+        bench.wait(4)
+        bench.tell(WorkerHeartbeatEchos([WorkerHeartbeatEcho(0)]))
+    assert bench.ends == []
+
+
+def test_cancels_go_to_the_slot_that_has_the_task(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(worker=1)
+    bench.tell(RunTasks([task]))
+    bench.workers[1].messages.clear()
+    cancel = RunCancel(task.task_id, 1, 1)
+    bench.tell(RunCancels([cancel]))
+    assert bench.workers[1].messages == [[cancel]]
+
+
+def test_cancel_of_a_finished_task_is_answered_by_its_result_only(bench: Bench) -> None:
+    bench.up()
+    task = bench.task()
+    bench.tell(RunTasks([task]))
+    bench.finish(task)
+    bench.door.take()
+    bench.tell(RunCancels([RunCancel(task.task_id, 0, 1)]))
+    assert bench.door.take() == []
+
+
+def test_cancel_of_an_unknown_task_is_answered(bench: Bench) -> None:
+    bench.up()
+    bench.tell(RunCancels([RunCancel(TaskId(b"?" * 16), 0, 1)]))
+    [result] = bench.door.take()
+    assert result.status == TaskStatus.NOT_FOUND
+
+
+def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
+    bench.up()
+    task, other = bench.task(0), bench.task(1)
+    bench.tell(RunTasks([task, other]))
+    bench.workers[0].messages.clear()
+    bench.tell(
+        RecallRequests(
+            [
+                RecallRequest(task.task_id, 0, 1),
+                RecallRequest(other.task_id, 1, 7),  # another attempt
+                RecallRequest(bench.task().task_id, 0, 1),  # never heard of
+            ]
+        )
+    )
+    assert bench.workers[0].messages == [[RecallRequest(task.task_id, 0, 1)]]
+    assert bench.workers[1].messages == [[other]]
+    assert bench.door.take() == []
+
+
+def test_what_was_given_back_is_said_and_not_held_any_more(bench: Bench) -> None:
+    bench.up()
+    task, other = bench.task(0), bench.task(0)
+    bench.tell(RunTasks([task, other]))
+    response = RecallResponse(task.task_id, 0, 1)
+    bench.tell(RecallResponses([response]))
+    assert bench.door.take() == [response]
+    assert bench.reconnect().held == held(other)
+    bench.tell(RunTasks([task]))  # the response was lost with the connection
+    assert bench.workers[0].messages[-1] == [task]
+
+
+def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Bench) -> None:
+    bench.up()
+    task = bench.task(0)
+    bench.tell(RunTasks([task]))
+    bench.tell(LinkCut("cut"))
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    [hello] = bench.door.take()
+    assert hello.held == held(task)
+    bench.tell(RecallResponses([RecallResponse(task.task_id, 0, 1)]))
+    assert bench.workers[0].messages == [[task], [task]]
+    bench.welcome(SCHEDULER)
+    assert bench.door.take() == []
+
+
+def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Leave("SIGTERM"))
+    assert bench.door.take() == [DisconnectRequest("SIGTERM")]
+    assert bench.ends == []
+    bench.tell(DisconnectResponses([DisconnectResponse("go")]))
+    assert bench.ends == [0]
+
+
+def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Leave("SIGTERM"))
+    bench.wait(GOODBYE_SECONDS + 0.1)
+    assert bench.ends == [0]
+
+
+def test_leaving_without_a_scheduler_needs_no_goodbye(bench: Bench) -> None:
+    bench.tell(Leave("SIGTERM"))
+    assert bench.ends == [0]
+
+
+def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
+    bench.up()
+    bench.tell(DisconnectResponses([DisconnectResponse("shutdown")]))
+    assert bench.ends == [0]
+
+
+def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_wait(bench: Bench) -> None:
+    bench.up()
+    tasks = [bench.task() for _ in range(3)]
+    bench.tell(RunTasks(tasks))
+    waits = [RunBlocked(task.task_id, 0, 1) for task in tasks]
+    goes_on = RunUnblocked(tasks[1].task_id, 0, 1)
+    bench.tell(RunsBlocked(waits), RunsUnblocked([goes_on]))
+    bench.finish(tasks[2])
+    said = bench.door.take()
+    assert [item for item in said if type(item) is not RunResult] == [*waits, goes_on]
+    bench.reconnect()
+    assert [item for item in bench.door.take() if type(item) is RunBlocked] == waits[:1]
+
+
+def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() -> None:
+    bench = Bench().up()
+    bench.tell(ExecutorProcessGone(4))
+    assert bench.door.take() == [ProcessorGone(4)]
+    hello = bench.reconnect()
+    assert hello.agent_token == NEST_ID
+    assert ProcessorGone(4) in bench.door.take()
+    bench.tell(LinkCut("cut"))
+    bench.tell(ExecutorProcessGone(5))
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.welcome()
+    assert [item for item in bench.door.take() if type(item) is ProcessorGone] == [ProcessorGone(4), ProcessorGone(5)]
+
+
+def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
+    bench = Bench().up()
+    first, second = bench.task(), bench.task()
+    bench.tell(RunTasks([first, second]))
+    results = [
+        RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 5, (b"large",))
+        for task in (first, second)
+    ]
+    bench.tell(RunResults(results))
+    bench.acknowledge(1)
+    bench.objects.messages.clear()
+    orders = ObjectInstructions(
+        ObjectInstruction(InstructionKind.KEEP_RESULT, ObjectId(task.task_id), "", ()) for task in (first, second)
+    )
+    bench.tell(orders)
+    assert bench.objects.messages == [KeepObject(ObjectId(second.task_id), (b"large",)), orders]
+
+
+def test_what_the_scheduler_says_of_a_processor_goes_to_the_slots(bench: Bench) -> None:
+    bench.up()
+    news = ProcessorsNews([ProcessorNews(4, 1, 0)])
+    bench.tell(news)
+    assert [slot.take(ProcessorsNews) for slot in bench.workers] == [[news], [news]]

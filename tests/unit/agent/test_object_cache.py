@@ -1,0 +1,182 @@
+"""ObjectCache: one request for each object however many wait, large objects in shared memory, and forgetting."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.agent.messages import (
+    FetchObject,
+    ForgetEverything,
+    ForgetObjects,
+    KeepObject,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    ObjectsHere,
+    SayWhatIsKept,
+)
+from scaler.agent.object_cache import ObjectCache
+from scaler.ids import ObjectId
+from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
+from scaler.wire.messages.common import (
+    InstructionKind,
+    ObjectInstruction,
+    ObjectInstructions,
+    ObjectResponse,
+    ObjectResponses,
+)
+from tests.support.recorder import Recorder
+
+ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.dispatcher = Dispatcher(VirtualClock())
+        self.link, self.workers = Recorder(), (Recorder(), Recorder())
+        self.refs = tuple(self.dispatcher.spawn(slot) for slot in self.workers)
+        self.cache = self.dispatcher.spawn(ObjectCache(self.dispatcher.spawn(self.link), self.refs))
+
+    def tell(self, *messages: object) -> None:
+        for message in messages:
+            self.cache.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def need(self, object_id: ObjectId, slot: int = 0) -> None:
+        self.tell(NeedObject(object_id, self.refs[slot]))
+
+    def respond(self, object_id: ObjectId, *frames: bytes) -> None:
+        self.tell(ObjectResponses([ObjectResponse(object_id, bool(frames), [memoryview(f) for f in frames])]))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_object_is_fetched_once_for_all_who_wait(bench: Bench) -> None:
+    bench.need(ONE, 0)
+    bench.need(ONE, 1)
+    bench.need(ONE, 1)
+    assert bench.link.messages == [FetchObject(ONE)]
+    bench.respond(ONE, b"abc")
+    for slot in bench.workers:
+        [found] = slot.take(ObjectFound)
+        assert (found.stored.object_id, list(found.stored.frames), found.stored.block) == (ONE, [b"abc"], None)
+
+
+def test_stored_object_needs_no_second_fetch(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.link.messages.clear()
+    bench.need(ONE, 1)
+    assert bench.link.messages == []
+    assert len(bench.workers[1].take(ObjectFound)) == 1
+
+
+def test_large_object_lies_in_shared_memory(bench: Bench) -> None:
+    large = b"x" * INLINE_FRAMES_BYTES
+    bench.need(ONE)
+    bench.respond(ONE, b"head", large)
+    [found] = bench.workers[0].take(ObjectFound)
+    assert found.stored.frames == ()
+    assert [bytes(frame) for frame in found.stored.block.map()] == [b"head", large]
+
+
+def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:
+    bench.need(ONE, 0)
+    bench.need(ONE, 1)
+    bench.respond(ONE)
+    assert [slot.messages for slot in bench.workers] == [[ObjectLost(ONE)], [ObjectLost(ONE)]]
+    bench.link.messages.clear()
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_unexpected_response_is_counted_and_not_kept(bench: Bench) -> None:
+    bench.respond(ONE, b"abc")
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.tell(ObjectInstructions([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in (ONE, TWO)]))
+    assert [slot.take(ForgetObjects) for slot in bench.workers] == [[ForgetObjects([ONE])]] * 2
+    bench.link.messages.clear()
+    bench.need(ONE)
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_other_instructions_delete_nothing(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.tell(ObjectInstructions([ObjectInstruction(InstructionKind.CREATE, ONE, "", ())]))
+    assert bench.workers[0].take(ForgetObjects) == []
+
+
+def test_everything_is_forgotten_for_another_scheduler(bench: Bench) -> None:
+    for each in (ONE, TWO):
+        bench.need(each)
+        bench.respond(each, b"abc")
+    bench.tell(ForgetEverything())
+    assert bench.workers[1].take(ForgetObjects) == [ForgetObjects([ONE, TWO])]
+
+
+def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:
+    bench.tell(SayWhatIsKept())
+    bench.need(ONE)
+    bench.respond(ONE, b"abc")
+    bench.need(TWO)
+    bench.link.messages.clear()
+    bench.tell(SayWhatIsKept())
+    assert bench.link.messages == [ObjectsHere([ONE])]
+
+
+def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
+    block = SharedBlock.of([b"abc", b"defg"])
+    bench.need(ONE, 0)
+    bench.tell(ObjectResponses([ObjectResponse(ONE, 1, (), block.location())]))
+    [found] = bench.workers[0].take(ObjectFound)
+    del block  # it was opened: the client may forget it now
+    assert [bytes(frame) for frame in found.stored.block.map()] == [b"abc", b"defg"]
+    assert bench.link.messages == [FetchObject(ONE)]
+
+
+def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Bench) -> None:
+    location = SharedBlock.of([b"abc"]).location()  # closed by now
+    bench.need(ONE, 0)
+    bench.tell(ObjectResponses([ObjectResponse(ONE, 1, (), location)]))
+    assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]
+    bench.need(ONE, 1)
+    bench.respond(ONE, b"abc")
+    assert [len(slot.take(ObjectFound)) for slot in bench.workers] == [1, 1]
+
+
+def test_a_result_that_is_to_be_kept_is_there_for_those_who_need_it_and_is_said(bench: Bench) -> None:
+    bench.tell(KeepObject(ONE, [memoryview(b"abc")]))
+    assert bench.link.messages == [ObjectsHere([ONE])]
+    bench.need(ONE)
+    assert [found.stored.frames for found in bench.workers[0].take(ObjectFound)] == [[b"abc"]]
+    bench.tell(KeepObject(ONE, [memoryview(b"abc")]))
+    assert bench.link.messages == [ObjectsHere([ONE])]
+
+
+def test_a_result_that_is_kept_in_shared_memory_is_not_copied(bench: Bench) -> None:
+    block = SharedBlock.of([b"abc" * 50_000, b"defg"])
+    bench.tell(KeepObject(ONE, tuple(block.map(remember=True))))
+    bench.need(ONE)
+    (found,) = bench.workers[0].take(ObjectFound)
+    assert found.stored.block is block
+
+
+def test_those_who_wait_for_a_result_get_it_when_it_is_to_be_kept(bench: Bench) -> None:
+    bench.need(ONE)
+    bench.tell(KeepObject(ONE, [b"abc"]))
+    (found,) = bench.workers[0].take(ObjectFound)
+    assert found.stored.frames == [b"abc"]
+    bench.respond(ONE, b"abc")
+    assert bench.workers[0].take(ObjectFound) == []

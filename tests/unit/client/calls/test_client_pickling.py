@@ -1,0 +1,148 @@
+"""Clients that travel: what they take along, and whose connection they have where they arrive."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler import Client, ConfigError, task_context
+from scaler.client import client as client_module
+from scaler.client import lifetime
+from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
+from scaler.serialization import DefaultSerializer, Serializer
+from scaler.task_context import TaskContext
+from scaler.wire.messages.client import ClientHello, Task
+from tests.support.fake_scheduler import FakeScheduler
+
+ELSEWHERE = "tcp://127.0.0.1:1"
+
+
+class Shouting(Serializer):
+    """A serializer that can be told from the default one."""
+
+    def serialize(self, obj: Any) -> bytes:
+        return b"!" + cloudpickle.dumps(obj)
+
+    def deserialize(self, payload: bytes) -> Any:
+        assert payload[:1] == b"!"
+        return pickle.loads(payload[1:])
+
+
+class InATask(TaskContext):
+    agent_token = b"n" * 16
+    processor = 7
+    child_priority = 3  # type: ignore[assignment]
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+
+@pytest.fixture(autouse=True)
+def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    links: dict[Any, Any] = {}
+    monkeypatch.setattr(client_module, "_models", {})
+    monkeypatch.setattr(lifetime, "_shared_links", links)
+    yield
+    for link in links.values():
+        link.close()
+
+
+@pytest.fixture
+def in_a_task(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_context, "current", InATask(scheduler.address))
+
+
+def test_settings_carry_the_serializer_and_nothing_for_the_default_one() -> None:
+    assert pickled(DefaultSerializer()) == b""
+    assert type(ClientSettings(ELSEWHERE, False, 1, 1, b"").read_serializer()) is DefaultSerializer
+    assert type(ClientSettings(ELSEWHERE, False, 1, 1, pickled(Shouting())).read_serializer()) is Shouting
+
+
+def test_the_address_stays_at_home_in_tasks_of_the_own_scheduler_only() -> None:
+    assert address_to_take(ELSEWHERE) == ELSEWHERE
+    with in_a_task_for(ELSEWHERE):
+        assert address_to_take(ELSEWHERE) == HERE
+        with in_a_task_for("ipc:///tmp/other"):
+            assert address_to_take(ELSEWHERE) == ELSEWHERE
+        assert address_to_take(ELSEWHERE) == HERE
+    assert address_to_take(ELSEWHERE) == ELSEWHERE
+
+
+def test_copies_share_one_connection_and_keep_their_settings(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address, True, timeout_seconds=7, serializer=Shouting()) as client:
+        data = pickle.dumps([client, client])
+        copies = [*pickle.loads(data), *pickle.loads(data)]
+        assert len({copy.identity for copy in copies}) == 1
+        assert copies[0].identity != client.identity
+        assert copies[0].submit(abs, -1).result(10) == 1
+        assert copies[0]._seconds == (7, 2)
+        assert [task.profiling for task in scheduler.of(Task)] == [1]
+        assert type(copies[0]._serializer) is Shouting
+        assert pickle.dumps(copies) == pickle.dumps(copies)
+
+
+def test_another_serializer_is_no_other_connection(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address) as plain, Client(scheduler.address, serializer=Shouting()) as own:
+        first, second = pickle.loads(pickle.dumps((plain, own)))
+        assert first.identity == second.identity
+        assert [type(copy._serializer) for copy in (first, second)] == [DefaultSerializer, Shouting]
+
+
+def test_nobody_disconnects_a_client_that_others_use(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address) as client:
+        copy = pickle.loads(pickle.dumps(client))
+        with copy:
+            pass
+        copy.disconnect()
+        assert copy.submit(abs, -1).result(10) == 1
+
+
+def test_a_shared_connection_that_was_refused_is_not_used_again(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address) as client:
+        first = pickle.loads(pickle.dumps(client))
+        first._link.close()
+        assert pickle.loads(pickle.dumps(client)).submit(abs, -1).result(10) == 1
+
+
+def test_a_client_that_was_interrupted_when_it_arrived_is_in_nobodys_way(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with Client(scheduler.address) as client:
+        data = pickle.dumps(client)
+        with monkeypatch.context() as patch:
+            patch.setattr(lifetime, "shared_link", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                pickle.loads(data)
+        assert pickle.loads(data).submit(abs, -1).result(10) == 1
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(scheduler: FakeScheduler) -> None:
+    clients = [Client(), Client(scheduler.address), client_module._arrive(HERE, False, 60, 2, b"")]
+    assert len({client.identity for client in clients}) == 1
+    assert [client.submit(abs, -1).result(10) for client in clients] == [1, 1, 1]
+    assert clients[0].map(abs, [(-2,)]) == [2]
+    (hello,) = scheduler.of(ClientHello)
+    assert (hello.agent_token, hello.processor) == (b"n" * 16, 7)
+    assert {task.priority for task in scheduler.of(Task)} == {3}
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
+    with FakeScheduler() as other, Client(other.address) as client:
+        assert client.submit(abs, -1).result(10) == 1
+        (hello,) = other.of(ClientHello)
+        assert (hello.agent_token, hello.processor) == (bytes(16), 0)
+
+
+def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    with pytest.raises(ConfigError, match="in such a task only"):
+        client_module._arrive(HERE, False, 60, 2, b"")

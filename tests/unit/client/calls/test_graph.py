@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+
+from scaler.client.calls.arguments import BLOCK_BYTES, ArgumentPacker
+from scaler.client.calls.functions import Functions
+from scaler.client.calls.graph import COPIES_MOST, pack_graph
+from scaler.client.link.open_graphs import OpenGraph
+from scaler.client.object_reference import ObjectReference
+from scaler.errors import MissingObjects
+from scaler.ids import ObjectId, split_ids
+from scaler.serialization import OBJECT, VALUE, DefaultSerializer, plain_block, put_results, read_arguments
+from scaler.wire.messages.client import GraphNode
+from scaler.wire.messages.common import InstructionKind
+
+ADDRESS = "tcp://127.0.0.1:1"
+
+
+def packed(graph: dict[str, Any], *keys: str) -> OpenGraph:
+    serializer = DefaultSerializer()
+    return pack_graph(graph, keys, Functions(serializer, ADDRESS), ArgumentPacker(serializer, ADDRESS))[0]
+
+
+def arguments(node: GraphNode, results: dict[int, Any] | None = None) -> list[Any]:
+    """The arguments of a node; an object by its id."""
+    serializer = DefaultSerializer()
+    known = {position: (VALUE, serializer.serialize(value)) for position, value in (results or {}).items()}
+    block, _ = put_results(node.payload, known.__getitem__)
+    positional, keywords = read_arguments(block, serializer.deserialize, lambda object_id: object_id)
+    assert keywords == {}
+    return positional
+
+
+def test_data_is_inside_the_arguments_and_has_no_node() -> None:
+    graph = packed({"a": 1, "b": (operator.add, "a", 2), "c": (max, "b", "b", "a")}, "c")
+    assert graph.spec.node_count == len(graph.nodes) == 2
+    first, second = graph.nodes
+    assert arguments(first) == [1, 2]
+    assert arguments(second, {0: 3}) == [3, 3, 1]
+    assert (first.dependencies, second.dependencies) == (b"", bytes(4))
+    assert (first.wanted, second.wanted) == (0, 1)
+
+
+def test_each_function_is_one_object() -> None:
+    graph = packed({"a": (abs, -1), "b": (abs, "a"), "c": (operator.add, "a", "b")}, "c")
+    assert [function.object_id for function in graph.functions] == list(
+        dict.fromkeys(node.function_id for node in graph.nodes)
+    )
+    assert len(graph.functions) == 2
+
+
+def test_tasks_are_named_in_the_order_of_the_keys_and_data_has_none() -> None:
+    serializer = DefaultSerializer()
+    functions, packer = Functions(serializer, ADDRESS), ArgumentPacker(serializer, ADDRESS)
+    graph, asked = pack_graph({"b": (abs, "a"), "a": 1}, ["a", "b"], functions, packer)
+    assert asked == {"a": None, "b": graph.nodes[0].task_id}
+    assert list(asked) == ["a", "b"]
+
+
+def test_a_large_value_is_one_object_for_all() -> None:
+    graph = packed({"big": bytes(50_000), "b": (len, "big"), "c": (max, "big", "big", "b")}, "c")
+    (instruction,) = graph.objects
+    assert instruction.kind == InstructionKind.CREATE_FOR_TASK
+    assert [split_ids(node.object_ids) for node in graph.nodes] == [
+        [instruction.object_id],
+        [instruction.object_id] * 2,
+    ]
+
+
+def test_a_value_that_many_nodes_use_becomes_one_object() -> None:
+    count = 3 * COPIES_MOST
+    graph = packed(
+        {"data": bytes(2000), **{str(n): (len, "data") for n in range(count)}, "all": (max, *map(str, range(count)))},
+        "all",
+    )
+    assert len(graph.objects) == 1
+    assert sum(len(node.payload) > 2000 for node in graph.nodes) == COPIES_MOST
+
+
+def test_many_values_that_are_too_much_for_one_block_become_objects() -> None:
+    count = 20
+    data = {f"d{n}": bytes([n]) * 8000 for n in range(count)}
+    graph = packed({**data, "one": (max, *data, b"literal" * 1000), "two": (min, *data, "one")}, "two")
+    assert all(len(node.payload) < BLOCK_BYTES for node in graph.nodes)
+    assert len(graph.objects) == count + 1
+    assert len(set(split_ids(graph.nodes[1].object_ids))) == count
+    assert not any(node.payload.count(b"\1" * 100) for node in graph.nodes)
+
+
+def test_a_reference_is_an_object_as_data_and_as_a_literal_and_lives_as_long_as_the_graph() -> None:
+    reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
+    graph = packed({"r": reference, "b": (len, "r"), "c": (max, "b", reference)}, "c")
+    assert [node.object_ids for node in graph.nodes] == [reference.object_id] * 2
+    assert arguments(graph.nodes[1], {0: 3}) == [3, reference.object_id]
+    assert set(graph.references) == {reference}
+
+
+def test_a_reference_that_is_asked_for_is_fetched_by_a_node() -> None:
+    reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
+    graph = packed({"r": reference, "b": (len, "r")}, "r", "b")
+    assert len(graph.nodes) == 2
+    assert [node.wanted for node in graph.nodes] == [1, 1]
+    assert [arguments(node) for node in graph.nodes] == [[reference.object_id]] * 2
+
+
+def test_a_reference_of_a_forgotten_object_is_refused() -> None:
+    reference = ObjectReference("name", ObjectId(b"r" * 16), 3, stored=set())
+    with pytest.raises(MissingObjects):
+        packed({"r": reference, "b": (len, "r")}, "b")
+
+
+@pytest.mark.parametrize("call", [(len,), (operator.add, 1), (operator.add, 1, 2, 3)])
+def test_a_call_that_does_not_fit_its_function_is_a_type_error(call: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError):
+        packed({"a": call}, "a")
+
+
+def test_values_are_as_they_were_when_the_graph_was_packed() -> None:
+    values = [1, 2]
+    graph = packed({"a": values, "b": (len, "a"), "c": (max, "b", values)}, "c")
+    values.append(3)
+    assert arguments(graph.nodes[0]) == [[1, 2]]
+    assert arguments(graph.nodes[1], {0: 2}) == [2, [1, 2]]
+
+
+def test_callables_and_none_are_data() -> None:
+    graph = packed({"f": abs, "n": None, "b": (max, "f", "n", abs)}, "b")
+    assert arguments(graph.nodes[0]) == [abs, None, abs]
+    assert plain_block((None,)) in graph.nodes[0].payload
+
+
+def test_an_object_in_a_node_is_named_beside_it() -> None:
+    graph = packed({"big": bytes(50_000), "b": (len, "big")}, "b")
+    assert graph.nodes[0].payload[0] == OBJECT
+    assert graph.nodes[0].object_ids == graph.objects[0].object_id

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import logging
+import threading
+from queue import SimpleQueue
+
+import pytest
+
+from scaler.client.link.callbacks import Callbacks
+
+
+def test_they_run_in_their_order_in_a_thread_of_their_own() -> None:
+    callbacks, seen = Callbacks(), SimpleQueue[tuple[int, str]]()
+    for n in range(3):
+        callbacks.put(lambda n=n: seen.put((n, threading.current_thread().name)))
+    assert [seen.get(timeout=10) for _ in range(3)] == [(n, "scaler-callbacks") for n in range(3)]
+    callbacks.close()
+
+
+def test_one_that_raises_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    callbacks, is_called = Callbacks(), threading.Event()
+    with caplog.at_level(logging.ERROR, "scaler.client"):
+        callbacks.put(lambda: 1 / 0)
+        callbacks.put(is_called.set)
+        assert is_called.wait(10)
+    callbacks.close()
+    assert "a callback of a future raised" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_what_is_queued_is_done_before_the_end() -> None:
+    callbacks, may_go_on = Callbacks(), threading.Event()
+    threads: SimpleQueue[threading.Thread] = SimpleQueue()
+    callbacks.put(may_go_on.wait)
+    callbacks.put(lambda: threads.put(threading.current_thread()))
+    callbacks.close()
+    may_go_on.set()
+    thread = threads.get(timeout=10)
+    thread.join(10)
+    assert not thread.is_alive()

@@ -1,0 +1,113 @@
+"""Connection: batches over a real socket, wake-ups, and cuts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from scaler.client.link.connection import Connection
+from scaler.errors import ProtocolError
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.sockets import RouterSocket
+
+SECONDS = 10.0
+
+
+class Ends:
+    """A connection, a router for it, and a pipe that wakes it."""
+
+    def __init__(self) -> None:
+        self.wake_read, self.wake_write = os.pipe()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.router = RouterSocket(self._context, "tcp://127.0.0.1:0")
+        self.connection = Connection(self.router.address, self.wake_read)
+
+    def arrived_at_router(self) -> tuple[bytes, list[object]]:
+        poller = zmq.Poller()
+        poller.register(self.router._socket, zmq.POLLIN)
+        assert poller.poll(SECONDS * 1000)
+        received = self.router.receive()
+        assert received is not None
+        return received[0], list(decode(CLIENT_TO_SCHEDULER, received[1], received[2]))
+
+    def wait_for_message(self) -> list[object]:
+        while (batches := self.connection.receive()) is None:
+            assert self.connection.wait(SECONDS)
+        return list(batches)
+
+    def close(self) -> None:
+        self.connection.end()
+        self.router.close()
+        self._context.term()
+        os.close(self.wake_read)
+        os.close(self.wake_write)
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ends = Ends()
+    yield ends
+    ends.close()
+
+
+def test_items_go_out_and_batches_come_in(ends: Ends) -> None:
+    ends.connection.open()
+    ends.connection.send([ClientHeartbeat(7)])
+    peer, batches = ends.arrived_at_router()
+    assert batches == [[ClientHeartbeat(7)]]
+    for header, frames in encode(SCHEDULER_TO_CLIENT, [ClientHeartbeatEcho(7)]):
+        ends.router.send(peer, header, frames)  # type: ignore[arg-type]
+    assert ends.wait_for_message() == [[ClientHeartbeatEcho(7)]]
+    assert ends.connection.receive() is None
+    assert not ends.connection.has_message()
+
+
+def test_another_thread_ends_a_wait(ends: Ends) -> None:
+    os.write(ends.wake_write, b"x")
+    assert ends.connection.wait(SECONDS) == {ends.wake_read}  # also while there is no connection
+    ends.connection.open()
+    assert ends.wake_read in ends.connection.wait(SECONDS)
+
+
+def test_what_is_no_message_raises(ends: Ends) -> None:
+    ends.connection.open()
+    ends.connection.send([ClientHeartbeat(7)])
+    peer, _ = ends.arrived_at_router()
+    ends.router.send(peer, b"garbage", [])  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError):
+        ends.wait_for_message()
+
+
+def test_a_cut_is_noticed(ends: Ends) -> None:
+    ends.connection.open()
+    ends.connection.send([ClientHeartbeat(7)])
+    ends.arrived_at_router()
+    ends.router.close()
+    while not ends.connection.was_cut(ready := ends.connection.wait(SECONDS)):
+        assert ready
+        ends.connection.receive()
+
+
+def test_a_closed_connection_is_silent_and_can_be_opened_again(ends: Ends) -> None:
+    ends.connection.open()
+    ends.connection.close()
+    assert not ends.connection.is_open
+    ends.connection.send([ClientHeartbeat(1)])
+    assert ends.connection.receive() is None
+    assert not ends.connection.was_cut({0})
+    ends.connection.open()
+    ends.connection.send([ClientHeartbeat(2)])
+    assert ends.arrived_at_router()[1] == [[ClientHeartbeat(2)]]
+
+
+def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
+    connection = Connection("nonsense", ends.wake_read)
+    with pytest.raises(OSError):
+        connection.open()
+    assert not connection.is_open
+    connection.end()

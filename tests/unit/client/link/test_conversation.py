@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scaler import task_context
+from scaler.client.client import Client
+from scaler.client.link.open_work import TRIES_MOST
+from scaler.errors import DisconnectedError, ProtocolError
+from scaler.ids import TaskId
+from scaler.task_context import TaskContext
+from scaler.wire.messages.client import (
+    ClientHeartbeat,
+    ClientHeartbeatEcho,
+    ClientHello,
+    ClientResting,
+    GraphNode,
+    GraphTaskCancel,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest
+from tests.support.fake_scheduler import FakeScheduler
+
+NOBODY = "tcp://127.0.0.1:1"
+
+
+class TestHello:
+    def test_nothing_but_the_hello_is_sent_before_its_reply(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_hellos=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            reference = client.send_object("abc")
+            future = client.submit(len, reference)
+            (hello,) = scheduler.wait_for(ClientHello)
+            assert hello.client_id == client.identity
+            assert {type(item) for item in scheduler.heard} == {ClientHello}
+            scheduler.say(HelloReply(1, "", scheduler.scheduler_id, 1, "0"))
+            assert future.result(10) == 3
+            assert [type(item) for item in scheduler.heard if not isinstance(item, ClientHeartbeat)][-3:] == [
+                ObjectInstruction,
+                ObjectInstruction,
+                Task,
+            ]
+
+    def test_a_refusal_fails_everything_with_its_reason(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_hellos=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            future = client.submit(abs, 1)
+            scheduler.wait_for(ClientHello)
+            scheduler.say(HelloReply(0, "this scheduler speaks 9, the client 1", scheduler.scheduler_id, 9, "9"))
+            with pytest.raises(DisconnectedError, match="speaks 9"):
+                future.result(10)
+            with pytest.raises(DisconnectedError, match="speaks 9"):
+                client.submit(abs, 1)
+            client.disconnect()
+
+    def test_a_second_reply_changes_nothing(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.say(HelloReply(0, "too late", scheduler.scheduler_id, 1, "0"))
+            assert client.submit(abs, -2).result(10) == 2
+
+
+class TestReconnect:
+    def test_the_next_scheduler_at_the_address_is_told_everything_again(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler(answers_tasks=False) as first:
+            client = new_client(first.address)
+            reference = client.send_object([1, 2, 3])
+            futures = [client.submit(sum, reference), client.submit(len, b"x" * 50_000)]
+            unsent = client.submit(abs, -1)
+            first.wait_for(Task, 3)
+            unsent.cancel()
+            first.close()
+            with FakeScheduler(first.address) as second:
+                assert [future.result(10) for future in futures] == [6, 50_000]
+                assert second.of(ClientHello)[0].client_id == client.identity
+                assert len(second.of(Task)) == 2
+                assert client.submit(sum, reference).result(10) == 6
+
+    def test_work_submitted_while_nobody_is_there_is_done_later(self, new_client: Callable[..., Client]) -> None:
+        first = FakeScheduler()
+        client = new_client(first.address)
+        assert client.submit(abs, -1).result(10) == 1
+        first.close()
+        future = client.submit(abs, -2)
+        with FakeScheduler(first.address):
+            assert future.result(10) == 2
+
+    def test_a_scheduler_that_asks_for_a_hello_gets_one_on_a_new_connection(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task)
+            scheduler.say(HelloRequest("who are you?"))
+            scheduler.wait_for(ClientHello, 2)
+            assert len(set(scheduler.connections)) == 2
+            again = scheduler.wait_for(Task, 2)
+            assert again[0] == again[1]
+            scheduler.run(again[1])
+            assert future.result(10) == 1
+
+    def test_silence_is_answered_with_a_new_connection(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task)
+            scheduler.answers_heartbeats = False
+            scheduler.wait_for(ClientHello, 2)
+            scheduler.answers_heartbeats = True
+            scheduler.run(scheduler.wait_for(Task, 2)[1])
+            assert future.result(10) == 1
+
+    def test_asking_for_hellos_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_hellos=False) as scheduler:
+            new_client(scheduler.address, heartbeat_interval_seconds=2)
+            started = time.monotonic()
+            for count in range(1, 5):
+                scheduler.wait_for(ClientHello, count)
+                scheduler.say(HelloRequest("again"))
+            assert time.monotonic() - started > 0.1
+
+    def test_a_map_survives_a_restart(self, new_client: Callable[..., Client]) -> None:
+        first = FakeScheduler(answers_tasks=False)
+        client = new_client(first.address)
+        second: list[FakeScheduler] = []
+
+        def items() -> Iterator[tuple[int]]:
+            for n in range(100):
+                yield (n,)
+            first.wait_for(Task, 100)
+            first.close()
+            second.append(FakeScheduler(first.address))
+
+        assert client.map(abs, items()) == list(range(100))
+        second[0].close()
+
+
+class TestTimeout:
+    def test_a_scheduler_that_never_comes_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
+        client = new_client(NOBODY, timeout_seconds=0.1)
+        futures = [client.submit(abs, n) for n in range(3)]
+        for future in futures:
+            with pytest.raises(TimeoutError, match=r"tcp://127.0.0.1:1 for 0.1 seconds; check"):
+                future.result(10)
+        assert futures[0].exception() is not futures[1].exception()
+        with pytest.raises(TimeoutError, match="no scheduler"):
+            client.map(abs, [(1,)])
+        with pytest.raises(TimeoutError, match="no scheduler"):
+            client.shutdown()
+
+    def test_the_client_is_usable_when_the_scheduler_comes_back(self, new_client: Callable[..., Client]) -> None:
+        first = FakeScheduler(answers_tasks=False)
+        client = new_client(first.address, timeout_seconds=0.2)
+        reference = client.send_object("abc")
+        lost = client.submit(abs, 1)
+        first.wait_for(Task)
+        first.close()
+        with pytest.raises(TimeoutError):
+            lost.result(10)
+        with FakeScheduler(first.address) as second:
+            (cancel,) = second.wait_for(TaskCancel)
+            assert cancel.task_id == lost.task_id
+            assert client.submit(len, reference).result(10) == 3
+
+    def test_a_silent_scheduler_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, timeout_seconds=0.3)
+            future = client.submit(abs, 1)
+            scheduler.wait_for(Task)
+            scheduler.answers_hellos = scheduler.answers_heartbeats = False
+            with pytest.raises(TimeoutError):
+                future.result(10)
+
+    def test_a_task_may_take_longer_than_the_timeout(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, timeout_seconds=0.1)
+            future = client.submit(abs, -1)
+            (task,) = scheduler.wait_for(Task)
+            scheduler.wait_for(ClientHeartbeat, len(scheduler.of(ClientHeartbeat)) + 10)  # 0.2 seconds
+            scheduler.run(task)
+            assert future.result(10) == 1
+
+
+class TestHostileInput:
+    @pytest.mark.parametrize("header", [b"", b"garbage", b"\0" * 64, b"\xff" * 1000])
+    def test_garbage_is_counted_and_answered_with_a_new_connection(
+        self, new_client: Callable[..., Client], header: bytes
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.say_bytes(header, [b"frame"])
+            scheduler.wait_for(ClientHello, 2)
+            assert len(set(scheduler.connections)) == 2
+            assert client.submit(abs, -2).result(10) == 2
+            assert client._link._conversation.bad_message_count == 1
+
+    def test_a_task_whose_result_cannot_be_read_is_said_again(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task)
+            scheduler.say_bytes(b"the result, spoiled")
+            again = scheduler.wait_for(Task, 2)
+            assert again[0] == again[1]
+            scheduler.run(again[1])
+            assert future.result(10) == 1
+
+    def test_what_comes_after_garbage_on_its_connection_is_not_heard(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            future = client.submit(abs, -1)
+            (task,) = scheduler.wait_for(Task)
+            scheduler.answers_hellos = False
+            scheduler.say_bytes(b"garbage")
+            scheduler.run(task)
+            scheduler.wait_for(ClientHello, 2)
+            assert not future.done()
+
+    def test_what_is_never_answered_in_a_readable_way_fails_after_some_tries(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            large = client.submit(bytes, 100_000)
+            assert large.exception(10) is None
+            scheduler.answers_tasks = scheduler.answers_requests = False
+            task = client.submit(abs, -1)
+            graph = client.get({"a": (abs, -1)}, ["a"], block=False)
+            arrivals: list[BaseException] = []
+
+            def ask() -> None:
+                try:
+                    large.result()
+                except ProtocolError as error:
+                    arrivals.append(error)
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            for count in range(1, TRIES_MOST + 1):
+                scheduler.wait_for(ObjectRequest, count)
+                scheduler.wait_for(GraphNode, count)
+                scheduler.wait_for(Task, count + 1)
+                assert not task.done()
+                scheduler.say_bytes(b"garbage")
+            asking.join(10)
+            for error in (task.exception(10), graph["a"].exception(10), *arrivals):
+                assert isinstance(error, ProtocolError)
+                assert "5 times" in str(error)
+            assert len(arrivals) == 1
+            scheduler.wait_for(TaskCancel, 1, lambda cancel: cancel.task_id == task.task_id)
+            scheduler.wait_for(GraphTaskCancel)
+            scheduler.answers_tasks = True
+            assert client.submit(abs, -2).result(10) == 2
+
+    def test_what_is_answered_in_the_end_is_not_given_up(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            for number in range(3):  # each has its own tries
+                future = client.submit(abs, -number)
+                for _ in range(TRIES_MOST - 1):
+                    scheduler.wait_for(Task, 1, lambda task, future=future: task.task_id == future.task_id)
+                    scheduler.heard.clear()
+                    scheduler.say_bytes(b"garbage")
+                scheduler.run(*scheduler.wait_for(Task))
+                assert future.result(10) == number
+                scheduler.heard.clear()
+
+    def test_garbage_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            new_client(scheduler.address, heartbeat_interval_seconds=2)
+            started = time.monotonic()
+            for count in range(1, 5):
+                scheduler.wait_for(ClientHello, count)
+                scheduler.say_bytes(b"garbage")
+            assert time.monotonic() - started > 0.1
+
+    def test_results_of_unknown_tasks_are_ignored_and_large_ones_deleted(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.say(TaskResult(TaskId(b"u" * 16), 0, b"", 0), TaskResult(TaskId(b"v" * 16), 0, b"", 99))
+            (gone,) = scheduler.wait_for(ObjectInstruction, 1, lambda item: item.kind == InstructionKind.DELETE)
+            assert gone.object_id == b"v" * 16
+
+
+class TestRest:
+    def test_a_client_in_a_task_says_after_all_else_that_the_task_only_waits(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            nest = TaskContext()
+            nest.address = scheduler.address
+            monkeypatch.setattr(task_context, "current", nest)
+            with Client(scheduler.address, heartbeat_interval_seconds=1000) as client:
+                future = client.submit(abs, -1)
+                client._link.rest(5, future.done)
+                scheduler.wait_for(ClientResting)
+                kinds = [type(item) for item in scheduler.heard]
+                assert kinds.index(ClientResting) > kinds.index(Task)
+                assert scheduler.wait_for(ClientResting)[-1] == ClientResting(5, 1)
+                scheduler.say(ClientHeartbeatEcho(1))
+                assert scheduler.wait_for(ClientResting, 2)[-1] == ClientResting(5, 2)
+                client.submit(abs, -2)
+                assert scheduler.wait_for(ClientResting, 3)[-1] == ClientResting(5, 2)
+                future.cancel()
+                scheduler.wait_for(TaskCancel)
+                scheduler.say(ClientHeartbeatEcho(1))  # the wait is over: nothing is said of it
+                client._link.rest(6, bool)
+                scheduler.wait_for(ClientResting, where=lambda item: item.wait == 6)
+                assert [item.wait for item in scheduler.of(ClientResting) if item.wait != 6] == [5, 5, 5]
+
+    def test_any_other_client_says_nothing(self) -> None:
+        with FakeScheduler() as scheduler, Client(scheduler.address) as client:
+            client._link.rest(5, bool)
+            assert client.submit(abs, -1).result(10) == 1
+            assert not [item for item in scheduler.heard if type(item) is ClientResting]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.functions import Functions
+from scaler.client.client import Client
+from scaler.client.link import connection as connection_module
+from scaler.client.link.thread import LinkThread
+from scaler.errors import DisconnectedError
+from scaler.ids import ClientId, IdSource, TaskId, random_id
+from scaler.serialization import DefaultSerializer
+from scaler.wire.messages.client import (
+    ClientDisconnect,
+    ClientHeartbeat,
+    Task,
+)
+from tests.support.fake_scheduler import FakeScheduler
+from tests.support.processes import wait_until
+
+NOBODY = "tcp://127.0.0.1:1"
+
+
+class TestThread:
+    def entry(self, sink: Any) -> Any:
+        function = Functions(DefaultSerializer(), NOBODY).get(abs)
+        packed = ArgumentPacker(DefaultSerializer(), NOBODY).pack((-1,), {})
+        task = Task(TaskId(IdSource()()), function.instruction.object_id, packed.block, b"")
+        return task, sink, function.instruction, (), ()
+
+    def test_a_lone_submit_wakes_nobody(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=60)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.answers_tasks = False  # an answer that is there before the submit has ended may wake the thread
+            roused = []
+            inbox = client._link._inbox
+            monkeypatch.setattr(inbox, "rouse", lambda: roused.append(1))
+            for i in range(50):
+                wait_until(lambda: inbox.is_asleep, "the link sleeps")
+                future = client.submit(abs, -i)
+                assert not roused
+                scheduler.run(scheduler.wait_for(Task, i + 2)[-1])
+                assert future.result(10) == i
+
+    def test_lone_submits_of_many_threads_do_not_get_into_each_others_way(
+        self, new_client: Callable[..., Client]
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+
+            def work(start: int) -> bool:
+                return all(client.submit(abs, -i).result(10) == i for i in range(start, start + 200))
+
+            with ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(work, range(0, 4000, 1000)))
+
+    def test_a_lone_submit_that_is_interrupted_loses_nothing(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.submit(abs, -1).result(10) == 1
+            link = client._link
+            wait_until(lambda: link._inbox.is_asleep, "the link sleeps")
+            conversation = link._conversation
+            send = conversation.send
+
+            def interrupted() -> None:
+                monkeypatch.setattr(conversation, "send", send)
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(conversation, "send", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                client.submit(abs, -2)
+            assert client.submit(abs, -3).result(10) == 3
+            wait_until(lambda: not link._work.is_waiting(), "the interrupted task was said again and has ended")
+
+    def test_a_burst_takes_few_wake_ups(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=2)
+            assert client.map(abs, [(1,)] * 5000) == [1] * 5000
+            assert scheduler.message_count < 500
+
+    def test_what_is_queued_after_the_end_is_refused(self) -> None:
+        link = LinkThread(NOBODY, ClientId(random_id()), 60, 2)
+        link.close()
+        failed: Future[None] = Future()
+
+        class Sink:
+            def fail(self, make_error: Callable[[], BaseException]) -> None:
+                failed.set_exception(make_error())
+
+            def receive_frames(self, *_: Any) -> None: ...
+
+        link.fetch(b"1" * 16, Sink())  # type: ignore[arg-type]
+        assert isinstance(failed.exception(10), DisconnectedError)
+        with pytest.raises(DisconnectedError):
+            link.submit(self.entry(Sink()))
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_bug_in_the_thread_leaves_nobody_waiting(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_arguments: Any) -> Any:
+            raise RuntimeError("a bug")
+
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            futures = [client.submit(abs, n) for n in range(3)]
+            scheduler.wait_for(Task, 3)
+            monkeypatch.setattr(connection_module, "decode", fail)
+            for future in futures:
+                with pytest.raises(DisconnectedError, match="bug"):
+                    future.result(10)
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_bug_at_the_end_of_the_thread_leaves_nobody_waiting(self, new_client: Callable[..., Client]) -> None:
+        def fail() -> None:
+            raise RuntimeError("a bug")
+
+        with FakeScheduler(answers_tasks=False) as scheduler:
+            client = new_client(scheduler.address)
+            future = client.submit(abs, -1)
+            scheduler.wait_for(Task, 1)
+            link = client._link
+            with link._turn:  # both are there when the thread looks
+                link._inbox.put(fail)
+                link._inbox.put(fail)
+            with pytest.raises(DisconnectedError, match="bug"):
+                future.result(10)
+
+    def test_heartbeats_and_goodbye(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address)
+            scheduler.wait_for(ClientHeartbeat, 3)
+            client.disconnect()
+            scheduler.wait_for(ClientDisconnect)

@@ -1,0 +1,123 @@
+"""Meter: it finds what a call took, and leaves the call as it is."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.processor import meter as module
+from scaler.processor.meter import KernelWatch, Meter, SampledWatch
+from scaler.wire.messages.common import PROFILE
+
+MB = 1_000_000
+WATCHES = [
+    pytest.param(KernelWatch, marks=pytest.mark.skipif(sys.platform != "linux", reason="a file of Linux")),
+    SampledWatch,
+]
+
+
+class Forbidden:
+    def __init__(self) -> None:
+        raise PermissionError("/proc/self/clear_refs")
+
+
+@pytest.fixture(params=WATCHES)
+def watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param is SampledWatch:
+        monkeypatch.setattr(module, "KernelWatch", Forbidden)
+    watch = module.new_memory_watch()
+    watch.end()
+    assert type(watch) is request.param
+
+
+def measure(function: Callable[..., Any], *arguments: Any) -> tuple[int, int, int]:
+    meter = Meter(function)
+    meter(*arguments)
+    duration_us, cpu_us, peak_bytes = PROFILE.unpack(meter.profile)
+    return duration_us, cpu_us, peak_bytes
+
+
+def test_a_call_gets_its_arguments_and_returns_its_value() -> None:
+    meter = Meter(lambda *positional, **keywords: (positional, keywords))
+    assert meter.profile == b""
+    assert meter(1, 2, three=3) == ((1, 2), {"three": 3})
+    assert len(meter.profile) == PROFILE.size
+
+
+def test_a_call_that_raises_is_measured_too() -> None:
+    def fail() -> None:
+        time.sleep(0.05)
+        raise ValueError("mine")
+
+    meter = Meter(fail)
+    with pytest.raises(ValueError, match="mine"):
+        meter()
+    assert PROFILE.unpack(meter.profile)[0] >= 50_000
+
+
+def test_waiting_takes_time_and_no_processor() -> None:
+    duration_us, cpu_us, _ = measure(time.sleep, 0.2)
+    assert 200_000 <= duration_us < 2_000_000
+    assert cpu_us < 100_000
+
+
+def test_computing_takes_both_in_all_threads() -> None:
+    def compute() -> None:
+        end = time.thread_time() + 0.1
+        while time.thread_time() < end:
+            pass
+
+    def compute_beside() -> None:
+        thread = threading.Thread(target=compute)
+        thread.start()
+        compute()
+        thread.join()
+
+    duration_us, cpu_us, _ = measure(compute_beside)
+    assert cpu_us >= 190_000
+    assert duration_us >= 100_000
+
+
+def allocate(n_bytes: int) -> None:
+    data = bytearray(n_bytes)
+    data[::1024] = data[::1024].replace(b"\0", b"x")  # touched, so that it is really there
+    time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("watch")
+def test_memory_is_that_of_the_call_and_not_of_the_past() -> None:
+    kept = bytearray(b"x") * (30 * MB)
+    measure(allocate, 150 * MB)
+    for n_bytes in (80 * MB, 20 * MB):  # after a larger one
+        assert abs(measure(allocate, n_bytes)[2] - n_bytes) < 4 * MB
+    assert measure(int)[2] < 2 * MB
+    del kept
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc gives memory back")
+def test_memory_of_earlier_calls_that_is_used_again_is_seen() -> None:
+    def allocate_many() -> None:
+        pieces = [bytearray(b"x") * 20_000 for _ in range(2500)]
+        kept.append(pieces[-1])  # the rest lies below it, where the C library keeps it
+
+    kept: list[bytearray] = []
+    for _ in range(3):
+        assert abs(measure(allocate_many)[2] - 50 * MB) < 4 * MB
+
+
+@pytest.mark.usefixtures("watch")
+def test_memory_that_is_given_back_is_nothing() -> None:
+    holder = [bytearray(b"x") * (50 * MB)]
+    assert measure(holder.clear)[2] < 2 * MB
+
+
+def test_the_second_way_is_taken_where_the_first_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = threading.active_count()
+    monkeypatch.setattr(module, "KernelWatch", Forbidden)
+    assert abs(measure(allocate, 50 * MB)[2] - 50 * MB) < 4 * MB
+    assert threading.active_count() == threads

@@ -1,0 +1,34 @@
+"""Progress page: what one mapping writes, the other one sees."""
+
+from __future__ import annotations
+
+import os
+
+from scaler.processor.progress_page import Progress, new_progress_page
+
+
+def test_both_ends_see_the_same_words() -> None:
+    page = new_progress_page()
+    agent, processor = Progress(page), Progress(page)
+    os.close(page)
+    assert (agent.executing, agent.withheld_to) == (0, 0)
+    processor.words[0] = 2**40
+    assert agent.executing == 2**40
+    agent.withhold(after=3, to=7)
+    assert list(processor.words[1:3]) == [3, 7]
+    assert agent.withheld_to == 7
+    agent.interrupt(5)
+    assert processor.words[3] == 5
+    assert agent.is_interrupt_due
+    processor.words[3] = 0
+    assert not agent.is_interrupt_due
+
+
+def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> None:
+    page = new_progress_page()
+    progress = Progress(page)
+    os.close(page)
+    assert progress.ran_seconds(0, now=5.0) == 0
+    progress.words[4], progress.words[0] = 2_000_000_000, 7
+    assert progress.ran_seconds(7, now=5.0) == 3
+    assert progress.ran_seconds(6, now=5.0) == 0

@@ -1,0 +1,235 @@
+"""ProcessorTaskContext: what the agent is told when threads of a task wait, and who needs permission to go on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from scaler.ids import TaskId
+from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+
+
+class Bench:
+    """The task_context of task 1, and an agent that permits at once and does `meanwhile` before."""
+
+    def __init__(self) -> None:
+        self.words = [1, 0, 0, 0]
+        self.said: list[Any] = []
+        self.asked: list[int] = []
+        self.meanwhile: list[Any] = []
+        self.waiting = ProcessorTaskContext(
+            Birth(7, b"n" * 16), "tcp://127.0.0.1:1", self.words, self.said.extend, self._await_permission
+        )
+
+    def _await_permission(self, number: int) -> None:
+        self.asked.append(number)
+        for action in self.meanwhile:
+            action()
+
+    def take(self) -> list[Any]:
+        said = list(self.said)
+        self.said.clear()
+        return said
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def in_a_thread(action: Any) -> None:
+    thread = threading.Thread(target=action)
+    thread.start()
+    thread.join()
+
+
+def test_the_main_thread_asks_before_it_goes_on(bench: Bench) -> None:
+    with bench.waiting.wait():
+        assert bench.take() == [TaskBlocked(1, True)]
+    assert bench.take() == [ResumeRequest(1)]
+    assert bench.asked == [1]
+    with bench.waiting.wait():
+        assert bench.take() == [TaskBlocked(1, True)]
+
+
+def test_a_wait_within_a_wait_of_the_main_thread_is_none(bench: Bench) -> None:
+    with bench.waiting.wait():
+        with bench.waiting.wait():
+            pass
+        assert bench.take() == [TaskBlocked(1, True)]
+
+
+def test_any_other_thread_goes_on_unasked(bench: Bench) -> None:
+    def wait() -> None:
+        with bench.waiting.wait():
+            assert bench.take() == [TaskBlocked(1, False)]
+
+    in_a_thread(wait)
+    assert bench.take() == [TaskUnblocked(1)]
+    assert bench.asked == []
+
+
+def test_a_task_waits_as_long_as_any_thread_of_it_does(bench: Bench) -> None:
+    first, second = bench.waiting.expect(), bench.waiting.expect()
+    assert bench.take() == [TaskBlocked(1, False)]
+    first()
+    first()
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == []  # the main thread has no place to ask for
+    second()
+    assert bench.take() == [TaskUnblocked(1)]
+
+
+def test_a_thread_that_begins_to_wait_while_the_main_thread_asks_is_not_forgotten(bench: Bench) -> None:
+    ends: list[Any] = []
+    bench.meanwhile = [lambda: ends.append(bench.waiting.expect())]
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == [TaskBlocked(1, True), ResumeRequest(1), TaskBlocked(1, False)]
+    ends[0]()
+    assert bench.take() == [TaskUnblocked(1)]
+
+
+def test_a_thread_that_ends_its_wait_while_the_main_thread_asks_changes_nothing(bench: Bench) -> None:
+    def begin_and_end() -> None:
+        end = bench.waiting.expect()
+        end()
+
+    bench.meanwhile = [begin_and_end]
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == [TaskBlocked(1, True), ResumeRequest(1)]
+
+
+def test_an_interrupted_wait_asks_too(bench: Bench) -> None:
+    with pytest.raises(KeyboardInterrupt), bench.waiting.wait():
+        raise KeyboardInterrupt
+    assert bench.asked == [1]
+
+
+def test_a_wait_that_is_given_up_does_not_ask_for_the_place_of_what_it_waited_for(bench: Bench) -> None:
+    with bench.waiting.wait(None, lambda: False, 1.0):
+        bench.take()
+    assert bench.take() == [TaskUnblocked(1)]
+    assert bench.asked == []
+    end = bench.waiting.expect()
+    bench.take()
+    with bench.waiting.wait(None, lambda: False, 1.0):
+        pass
+    assert bench.take() == []  # another thread waits
+    end()
+    assert bench.take() == [TaskUnblocked(1)]
+    with bench.waiting.wait(None, lambda: True, 1.0):
+        pass
+    assert bench.asked == [1]
+
+
+def test_what_is_left_of_an_older_task_means_nothing(bench: Bench) -> None:
+    end = bench.waiting.expect()
+    bench.take()
+    bench.words[0] = 2
+    end()
+    assert bench.take() == []
+    with bench.waiting.wait():
+        assert bench.take() == [TaskBlocked(2, True)]
+
+
+def test_between_tasks_nobody_waits(bench: Bench) -> None:
+    bench.words[0] = 0
+    bench.waiting.expect()()
+    with bench.waiting.wait():
+        pass
+    assert bench.take() == []
+
+
+def test_children_are_one_deeper(bench: Bench) -> None:
+    bench.waiting.priority = 4
+    assert bench.waiting.child_priority == 5
+
+
+def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:
+    cancelled: list[TaskId] = []
+    bench.waiting.submitted(TaskId(b"first"), cancelled.append)
+    bench.waiting.forget_children()
+    bench.waiting.submitted(TaskId(b"second"), cancelled.append)
+    bench.waiting.submitted(TaskId(b"third"), cancelled.append)
+    bench.waiting.cancel_children()
+    bench.waiting.cancel_children()
+    assert cancelled == [b"second", b"third"]
+
+
+def test_a_process_is_needed_while_any_client_in_it_says_so(bench: Bench) -> None:
+    needs = [False, False]
+    for index in range(2):
+        bench.waiting.keep_while(lambda index=index: needs[index])
+    assert not bench.waiting.is_needed()
+    needs[1] = True
+    assert bench.waiting.is_needed()
+
+
+class Voice:
+    """A client: notes what it is to say of the wait."""
+
+    def __init__(self) -> None:
+        self.rests: list[tuple[int, Any]] = []
+
+    def rest(self, wait: int, is_over: Any) -> None:
+        self.rests.append((wait, is_over))
+
+    def take(self) -> list[tuple[int, bool]]:
+        """Return the numbers of the waits, and whether they are over now."""
+        rests, self.rests = self.rests, []
+        return [(wait, is_over()) for wait, is_over in rests]
+
+
+def hard(bench: Bench) -> ProcessorTaskContext:
+    return ProcessorTaskContext(
+        Birth(7, b"n" * 16), "tcp://127.0.0.1:1", bench.words, bench.said.extend, bench._await_permission, is_hard=True
+    )
+
+
+def test_with_hard_suspension_the_client_says_that_the_process_only_waits(bench: Bench) -> None:
+    waiting, voice, is_over = hard(bench), Voice(), False
+    with waiting.wait(voice, lambda: is_over):
+        assert bench.take() == [TaskBlocked(1, True, 1)]
+        assert voice.take() == [(1, False)]
+        waiting.continued()
+        is_over = True
+        assert voice.take() == [(1, True)]
+    assert voice.take() == [(0, False)]
+    with waiting.wait(voice, lambda: False, 0.0105):
+        assert bench.take() == [ResumeRequest(1), TaskBlocked(1, True, 2, 11)]
+    voice.take()
+    waiting.continued()
+    assert voice.take() == []  # it does not wait
+
+
+def test_a_process_is_not_stopped_while_another_thread_of_it_waits(bench: Bench) -> None:
+    waiting, voice = hard(bench), Voice()
+    with waiting.wait(voice, lambda: False):
+        voice.take()
+        end = waiting.expect()
+        waiting.continued()
+        assert voice.take() == [(1, True)]
+        end()
+    end = waiting.expect()
+    bench.take()
+    with waiting.wait(voice, lambda: False):
+        assert bench.take() == []  # the agent knows no number of this wait
+    end()
+
+
+def test_no_process_is_stopped_that_waits_for_what_no_client_hears(bench: Bench) -> None:
+    with hard(bench).wait():
+        assert bench.take() == [TaskBlocked(1, True)]
+
+
+def test_without_hard_suspension_no_process_is_stopped(bench: Bench) -> None:
+    voice = Voice()
+    with bench.waiting.wait(voice, lambda: False, 1.0):
+        assert bench.take() == [TaskBlocked(1, True)]
+    assert voice.take() == []

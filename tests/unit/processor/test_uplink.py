@@ -1,0 +1,102 @@
+"""Line: results in bundles, news after results, and permission in the middle of a task."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scaler.ids import TaskId
+from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.uplink import Uplink
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import EndProcessor, ResumeTask, TaskUnblocked
+from scaler.wire.messages.worker import RunResult
+
+
+class Agent:
+    """The other end."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(None)
+        self.channel = Channel(ours)
+        self.uplink = Uplink(Channel(theirs))
+
+    def say(self, *items: Any) -> None:
+        for header, frames in encode(AGENT_TO_PROCESSOR, items):
+            self.channel.send(header, frames)
+
+    def hear(self) -> list[Any]:
+        messages = self.channel.receive()
+        return [
+            item
+            for header, frames in messages
+            for batch in decode(PROCESSOR_TO_AGENT, header, frames)
+            for item in batch
+        ]
+
+    def close(self) -> None:
+        self.channel.close()
+        self.uplink._channel.close()
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    one = Agent()
+    yield one
+    one.close()
+
+
+def result(number: int) -> RunResult:
+    return RunResult(TaskId(number.to_bytes(16, "big")), 0, 1, TaskStatus.SUCCESS, b"", 0, ())
+
+
+def test_results_leave_together(agent: Agent) -> None:
+    agent.uplink.put(result(1), is_last=False)
+    agent.uplink.put(result(2), is_last=True)
+    agent.uplink.send_results()
+    assert agent.hear() == [result(1), result(2)]
+
+
+def test_news_come_after_the_results_that_were_there(agent: Agent) -> None:
+    agent.uplink.put(result(1), is_last=True)
+    agent.uplink.say([TaskUnblocked(2)])
+    assert agent.hear() == [result(1), TaskUnblocked(2)]
+
+
+def test_a_result_does_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
+    agent.uplink.start()
+    agent.uplink.put(result(1), is_last=False)
+    assert agent.hear() == [result(1)]
+
+
+def test_what_is_heard_in_the_middle_of_a_task_is_kept_in_its_order(agent: Agent) -> None:
+    drop = ObjectInstruction(InstructionKind.DELETE, b"o" * 16, "", ())
+    agent.say(drop, ResumeTask(4), EndProcessor("enough"), ResumeTask(5))
+    agent.uplink.await_permission(5)
+    heard = agent.uplink.hear()
+    assert [next(heard)[0], next(heard)[0]] == [drop, EndProcessor("enough")]
+
+
+def test_permission_of_another_task_is_none(agent: Agent) -> None:
+    agent.say(ResumeTask(4))
+    waiter = threading.Thread(target=agent.uplink.await_permission, args=(5,))
+    waiter.start()
+    agent.say(ResumeTask(5))
+    waiter.join(10)
+    assert not waiter.is_alive()
+
+
+def test_the_end_of_the_agent_ends_the_hearing(agent: Agent) -> None:
+    agent.say(EndProcessor("last words"))
+    agent.channel.close()
+    heard = agent.uplink.hear()
+    assert next(heard)[0] == EndProcessor("last words")
+    with pytest.raises(ChannelClosedError):
+        next(heard)

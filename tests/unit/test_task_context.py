@@ -1,0 +1,39 @@
+"""TaskContext: what clients find in a process that runs no tasks, in one that does, and in its forks."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from scaler import task_context
+from scaler.ids import NO_ID
+from scaler.task_context import TaskContext
+
+
+class InATask(TaskContext):
+    address = "tcp://127.0.0.1:1"
+
+    @property
+    def task(self) -> int:
+        return 3
+
+    @property
+    def child_priority(self) -> int:
+        return 5
+
+
+def test_a_process_that_runs_no_tasks_has_nothing_to_tell() -> None:
+    here = task_context.current
+    assert (here.address, here.agent_token, here.processor, here.task, here.child_priority) == (None, NO_ID, 0, 0, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_of_a_process_that_runs_tasks_runs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_context, "current", InATask())
+    pid = os.fork()
+    if pid == 0:
+        here = task_context.current
+        os._exit(0 if (here.address, here.task, here.child_priority) == (None, 0, 0) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert task_context.current.child_priority == 5

@@ -1,0 +1,137 @@
+"""Prefetch: in which order and how much the processor gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.ids import ObjectId, TaskId
+from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.wire.messages.worker import RunTask
+from scaler.worker.prefetch import FUNCTIONS_REMEMBERED, HELD_TASKS, HELD_US, OVERHEAD_US, PORTION_BYTES, Prefetch
+from scaler.worker.processors import ProcessorState
+from scaler.worker.supplies import Supplies
+from scaler.worker.task_queue import TaskQueue
+from tests.support.recorder import Recorder
+from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
+
+
+@pytest.fixture
+def bench() -> SlotBench:
+    return SlotBench().with_function()
+
+
+def test_first_task_of_a_function_is_handed_alone(bench: SlotBench) -> None:
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:1]
+
+
+def test_short_tasks_are_handed_together_in_order(bench: SlotBench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(2000)]
+    bench.run(*tasks)
+    handed = bench.handed()
+    assert handed == tasks[: len(handed)]
+    assert len(handed) == HELD_TASKS
+
+
+def test_deeper_tasks_are_handed_first(bench: SlotBench) -> None:
+    bench.know(microseconds=50_000)
+    plain, child, grandchild = bench.task(), bench.task(priority=1), bench.task(priority=2)
+    first = bench.task()
+    bench.run(first)
+    bench.run(plain, child)
+    bench.run(grandchild)
+    order = []
+    for _ in range(4):
+        (task,) = bench.handed()
+        order.append(task)
+        bench.finish(task, microseconds=50_000)
+    assert order == [first, grandchild, child, plain]
+
+
+def test_one_chunk_may_have_tasks_of_several_priorities(bench: SlotBench) -> None:
+    bench.know()
+    child, plain = bench.task(priority=1), bench.task()
+    bench.run(plain, child)
+    assert bench.handed() == [child, plain]
+
+
+def test_a_refill_comes_when_half_is_done(bench: SlotBench) -> None:
+    bench.know()
+    tasks = [bench.task() for _ in range(2000)]
+    bench.run(*tasks)
+    first = bench.handed()
+    bench.finish(*first[: HELD_TASKS // 2 - 1])
+    assert bench.handed() == []
+    bench.finish(first[HELD_TASKS // 2 - 1])
+    assert bench.handed() == tasks[HELD_TASKS : HELD_TASKS + HELD_TASKS // 2]
+
+
+def test_long_tasks_are_handed_one_by_one(bench: SlotBench) -> None:
+    bench.know(microseconds=50_000)
+    tasks = [bench.task() for _ in range(3)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:1]
+    bench.finish(tasks[0], microseconds=50_000)
+    assert bench.handed() == tasks[1:2]
+
+
+def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None:
+    bench = SlotBench().with_function(FUNCTION, OTHER)
+    bench.know(microseconds=50_000)
+    bench.know(microseconds=1, function=OTHER)
+    long, short = bench.task(), bench.task(OTHER)
+    bench.run(long, short)
+    assert bench.handed() == [long]
+
+
+class Stock:
+    """A queue of its own, and a processor that has every object."""
+
+    def __init__(self) -> None:
+        self.queue = TaskQueue()
+        self.portions = Prefetch(self.queue, Supplies(lambda _object_id: None))
+        ref = Dispatcher(VirtualClock()).spawn(Recorder())
+        self.processor = ProcessorState(1, ref, Progress(new_progress_page()), has={FUNCTION})
+
+    def take(self, *payloads: bytes) -> int:
+        """Return how many tasks with these payloads are taken at once."""
+        self.queue.add(RunTask(TaskId(bytes(16)), 0, 1, FUNCTION, payload, b"", 0) for payload in payloads)
+        return len(self.portions.take(self.processor))
+
+    def expected_us(self) -> float:
+        """Return what is expected of a task."""
+        self.processor.held.clear()
+        self.take(b"")
+        return next(entry.expected_us for entry in self.processor.held if entry is not None)
+
+
+def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> None:
+    half = bytes(PORTION_BYTES // 2)
+    stock = Stock()
+    stock.portions.learn(FUNCTION, 0)
+    assert stock.take(half, half, b"1") == 2
+    stock = Stock()
+    stock.portions.learn(FUNCTION, 0)
+    assert stock.take(half + half + b"1", b"") == 1
+
+
+def test_a_function_that_takes_longer_is_believed_sooner_than_one_that_takes_less() -> None:
+    stock = Stock()
+    assert stock.expected_us() == HELD_US
+    for took_us, expected_us in ((100, 100), (200, 150), (50, 140)):
+        stock.portions.learn(FUNCTION, took_us - OVERHEAD_US)
+        assert stock.expected_us() == expected_us
+
+
+def test_nothing_is_known_of_a_deleted_function_and_of_too_many() -> None:
+    stock = Stock()
+    stock.portions.learn(FUNCTION, 0)
+    stock.portions.forget([OTHER, FUNCTION])
+    assert stock.expected_us() == HELD_US
+    stock.portions.learn(FUNCTION, 0)
+    for number in range(FUNCTIONS_REMEMBERED):
+        stock.portions.learn(ObjectId(number.to_bytes(16, "big")), 0)
+    assert stock.expected_us() == HELD_US

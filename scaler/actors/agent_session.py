@@ -29,20 +29,20 @@ from scaler.actors.session import Services, Session
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, TaskId
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequests, ObjectsKept
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
 from scaler.wire.messages.worker import (
     HELD_RUN,
-    DisconnectRequests,
+    DisconnectRequest,
     DisconnectResponse,
-    ProcessorsGone,
-    ProcessorsNews,
-    RecallResponses,
+    ProcessorGone,
+    ProcessorNews,
+    RecallResponse,
+    RunBlocked,
     RunCancel,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
+    RunResult,
+    RunUnblocked,
+    WorkerHeartbeat,
     WorkerHeartbeatEcho,
-    WorkerHeartbeats,
 )
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class AgentSession(Session):
 
     # From the agent
 
-    @handles(RunResults, RecallResponses, RunsBlocked, RunsUnblocked)
+    @handles(Batch[RunResult], Batch[RecallResponse], Batch[RunBlocked], Batch[RunUnblocked])
     def _news_of_runs(self, news: Batch[Any]) -> None:
         by_worker: dict[int, Batch[Any]] = {}
         for item in news:
@@ -111,25 +111,25 @@ class AgentSession(Session):
             if worker < len(self._workers):
                 self._workers[worker].send(batch)
 
-    @handles(ObjectRequests)
-    def _requests(self, batch: ObjectRequests) -> None:
+    @handles(Batch[ObjectRequest])
+    def _requests(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
             by_value = bool(request.by_value)
             self._services.object_store.send(FetchObject(request.object_id, self._connection, self.actor_ref, by_value))
 
-    @handles(ObjectsKept)
-    def _kept(self, batch: ObjectsKept) -> None:
+    @handles(Batch[ObjectKept])
+    def _kept(self, batch: Batch[ObjectKept]) -> None:
         for kept in batch:
             self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref))
 
-    @handles(WorkerHeartbeats)
-    def _heartbeat(self, batch: WorkerHeartbeats) -> None:
+    @handles(Batch[WorkerHeartbeat])
+    def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
             self._outbox.put(self._connection, WorkerHeartbeatEcho(heartbeat.sent_ns))
 
-    @handles(DisconnectRequests)
-    def _leaves(self, batch: DisconnectRequests) -> None:
+    @handles(Batch[DisconnectRequest])
+    def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
         logger.info("workers %s leave: %s", ", ".join(self._worker_names), batch[0].reason)
         self._outbox.put(self._connection, DisconnectResponse("goodbye"))
         self.stop_now()
@@ -145,15 +145,15 @@ class AgentSession(Session):
         sessions[:] = [session for session in sessions if not session.is_stopped()]
         sessions.append(arrived.session)
 
-    @handles(ProcessorsGone)
-    def _processors_gone(self, batch: ProcessorsGone) -> None:
+    @handles(Batch[ProcessorGone])
+    def _processors_gone(self, batch: Batch[ProcessorGone]) -> None:
         for gone in batch:
             self._gone.append(gone.processor)
             for session in self._nested.pop(gone.processor, ()):
                 session.send(EndNested())
 
-    @handles(ProcessorsNews)
-    def _processors_news(self, batch: ProcessorsNews) -> None:
+    @handles(Batch[ProcessorNews])
+    def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         for news in batch:
             self._outbox.put(self._connection, news)
 

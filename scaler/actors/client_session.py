@@ -28,26 +28,20 @@ from scaler.actors.task import Home, TaskActor
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.wire.messages.client import (
-    ClientDisconnects,
+    ClientDisconnect,
+    ClientHeartbeat,
     ClientHeartbeatEcho,
-    ClientHeartbeats,
-    ClientsResting,
+    ClientResting,
     GoodbyeKind,
-    GraphNodes,
-    GraphTaskCancels,
-    GraphTasks,
-    TaskCancels,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
+    Task,
+    TaskCancel,
     TaskResult,
-    Tasks,
 )
-from scaler.wire.messages.common import (
-    InstructionKind,
-    ObjectInstruction,
-    ObjectInstructions,
-    ObjectRequest,
-    ObjectRequests,
-    TaskStatus,
-)
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
@@ -82,22 +76,22 @@ class ClientSession(Session):
 
     # From the client
 
-    @handles(Tasks)
-    def _submit(self, batch: Tasks) -> None:
+    @handles(Batch[Task])
+    def _submit(self, batch: Batch[Task]) -> None:
         tasks, spawn, home = self._tasks, self.spawn, self._home
         for spec in batch:
             if spec.task_id not in tasks:  # else it was sent again after a cut
                 tasks[spec.task_id] = spawn(TaskActor(spec, home))
 
-    @handles(TaskCancels)
-    def _cancel(self, batch: TaskCancels) -> None:
+    @handles(Batch[TaskCancel])
+    def _cancel(self, batch: Batch[TaskCancel]) -> None:
         for cancel in batch:
             task = self._tasks.get(cancel.task_id)
             if task is not None:  # else its result is on the way
                 task.send(CancelTask())
 
-    @handles(GraphTasks)
-    def _announce(self, batch: GraphTasks) -> None:
+    @handles(Batch[GraphTask])
+    def _announce(self, batch: Batch[GraphTask]) -> None:
         for spec in batch:
             graph = self._graphs.get(spec.graph_id)
             if graph is None or graph.is_stopped():
@@ -105,13 +99,13 @@ class ClientSession(Session):
             else:
                 graph.send(spec)  # it was sent again after a cut
 
-    @handles(GraphNodes)
-    def _hear_nodes(self, batch: GraphNodes) -> None:
-        by_graph: dict[GraphId, GraphNodes] = {}
+    @handles(Batch[GraphNode])
+    def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
+        by_graph: dict[GraphId, Batch[GraphNode]] = {}
         for node in batch:
             nodes = by_graph.get(node.graph_id)
             if nodes is None:
-                nodes = by_graph[node.graph_id] = GraphNodes()
+                nodes = by_graph[node.graph_id] = Batch[GraphNode]()
             nodes.append(node)
         for graph_id, nodes in by_graph.items():
             graph = self._graphs.get(graph_id)
@@ -120,22 +114,22 @@ class ClientSession(Session):
             else:
                 graph.send(nodes)
 
-    def _refuse(self, nodes: GraphNodes) -> None:
+    def _refuse(self, nodes: Batch[GraphNode]) -> None:
         """The rest of a graph that has failed here, or was never announced."""
         for node in nodes:
             if node.wanted:
                 sentence = b"the scheduler does not know the graph of this task"
                 self._outbox.put(self._connection, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
 
-    @handles(GraphTaskCancels)
-    def _cancel_graphs(self, batch: GraphTaskCancels) -> None:
+    @handles(Batch[GraphTaskCancel])
+    def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
         for cancel in batch:
             graph = self._graphs.get(cancel.graph_id)
             if graph is not None:  # else its last result is on the way
                 graph.send(CancelGraph())
 
-    @handles(ObjectInstructions)
-    def _instruct(self, batch: ObjectInstructions) -> None:
+    @handles(Batch[ObjectInstruction])
+    def _instruct(self, batch: Batch[ObjectInstruction]) -> None:
         for instruction in batch:
             if instruction.kind == InstructionKind.DELETE:
                 self._object_store.send(DeleteObject(instruction.object_id, self._client_id))
@@ -156,26 +150,26 @@ class ClientSession(Session):
             )
         )
 
-    @handles(ObjectRequests)
-    def _request(self, batch: ObjectRequests) -> None:
+    @handles(Batch[ObjectRequest])
+    def _request(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
             self._object_store.send(FetchObject(request.object_id, self._connection, None, by_value=True))
 
-    @handles(ClientHeartbeats)
-    def _heartbeat(self, batch: ClientHeartbeats) -> None:
+    @handles(Batch[ClientHeartbeat])
+    def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
             self._outbox.put(self._connection, ClientHeartbeatEcho(heartbeat.sent_ns))
 
-    @handles(ClientDisconnects)
-    def _disconnect(self, batch: ClientDisconnects) -> None:
+    @handles(Batch[ClientDisconnect])
+    def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
         if any(goodbye.kind == GoodbyeKind.SHUTDOWN for goodbye in batch):
             self._services.acceptor.send(ShutdownAsked(self._connection))
         else:
             self.stop_now()
 
-    @handles(ClientsResting)
-    def _resting(self, batch: ClientsResting) -> None:
+    @handles(Batch[ClientResting])
+    def _resting(self, batch: Batch[ClientResting]) -> None:
         """It matters only of a client in a task."""
 
     @handles(SupplyObject)

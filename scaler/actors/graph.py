@@ -5,9 +5,9 @@ there, and sends to the session what the client wants, and to the object store w
 into the arguments of those that need it as the bytes that it is; a large one is an object under the task's id, for as
 long as a node needs it.
 
-    GraphNodes --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
-                      |                                     |
-                      +--<-- a dependency failed <----------+
+    GraphNode --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
+                     |                                     |
+                     +--<-- a dependency failed <----------+
 
 A node starts as soon as it can, also while others are still to come. Nobody knows then who will need a result, so none
 is dropped before the last node is there.
@@ -36,7 +36,8 @@ from scaler.actors.task import Home, TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, Frames, put_results
-from scaler.wire.messages.client import GraphNode, GraphNodes, GraphTask, Task, TaskResult
+from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
 BLOCK_BYTES = 64 * 1024
@@ -115,8 +116,8 @@ class GraphActor(Actor):
     def _said_again(self, _graph: GraphTask) -> None:
         self._heard_count = 0
 
-    @handles(GraphNodes)
-    def _hear(self, batch: GraphNodes) -> None:
+    @handles(Batch[GraphNode])
+    def _hear(self, batch: Batch[GraphNode]) -> None:
         for item in batch:
             if self._heard_count >= self._spec.node_count:
                 break  # more than announced

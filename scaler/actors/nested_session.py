@@ -15,8 +15,9 @@ from typing import Any
 from scaler.actors.client_session import ClientSession
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages import EndNested, NestedIn, NewsSaid
-from scaler.wire.messages.client import ClientsResting
-from scaler.wire.messages.worker import ProcessorNews, ProcessorsNews
+from scaler.wire.messages.client import ClientResting
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import ProcessorNews
 
 
 class NestedSession(ClientSession):
@@ -36,8 +37,8 @@ class NestedSession(ClientSession):
     def _check_silence_in(self, seconds: float) -> None:
         """Its agent looks after it."""
 
-    @handles(ClientsResting)
-    def _resting(self, batch: ClientsResting) -> None:
+    @handles(Batch[ClientResting])
+    def _resting(self, batch: Batch[ClientResting]) -> None:
         """If anything is on the way, it will say again that it only waits."""
         if self._outbox.await_news(self._connection, batch[-1].heard):
             self._wait = batch[-1].wait
@@ -49,7 +50,7 @@ class NestedSession(ClientSession):
 
     def _tell_agent(self, has_news: bool) -> None:
         if self._agent is not None:
-            self._agent.send(ProcessorsNews([ProcessorNews(self._processor, self._wait, has_news)]))
+            self._agent.send(Batch[ProcessorNews]([ProcessorNews(self._processor, self._wait, has_news)]))
 
     @handles(EndNested)
     def _end_nested(self, _end: EndNested) -> None:

@@ -30,16 +30,15 @@ from scaler.actors.messages import (
 from scaler.actors.outbox import Outbox
 from scaler.ids import Connection, ObjectId, TaskId
 from scaler.wire.messages.client import Task
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,
-    RecallResponses,
+    RecallResponse,
     RunBlocked,
     RunCancel,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
+    RunResult,
     RunTask,
     RunUnblocked,
 )
@@ -152,8 +151,8 @@ class WorkerProxy(Actor):
             run.canceled = True
             self._outbox.put(self._connection, RunCancel(cancel.task_id, self._index, cancel.attempt))
 
-    @handles(RunResults)
-    def _finished(self, results: RunResults) -> None:
+    @handles(Batch[RunResult])
+    def _finished(self, results: Batch[RunResult]) -> None:
         runs = self._runs
         freed = expected_us = ended = duration_us = 0
         function_id: ObjectId | None = None
@@ -185,8 +184,8 @@ class WorkerProxy(Actor):
         for run in behind[-wish.count :]:
             self._outbox.put(self._connection, RecallRequest(run.spec.task_id, self._index, run.attempt))
 
-    @handles(RecallResponses)
-    def _recalled(self, responses: RecallResponses) -> None:
+    @handles(Batch[RecallResponse])
+    def _recalled(self, responses: Batch[RecallResponse]) -> None:
         count = expected_us = 0
         function_ids: set[ObjectId] = set()
         for response in responses:
@@ -201,16 +200,16 @@ class WorkerProxy(Actor):
         if count:
             self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
 
-    @handles(RunsBlocked)
-    def _suspended(self, batch: RunsBlocked) -> None:
+    @handles(Batch[RunBlocked])
+    def _suspended(self, batch: Batch[RunBlocked]) -> None:
         for suspended in batch:
             run = self._run_of(suspended)
             if run is not None and not run.lent_places:
                 run.lent_places, run.lent_us = run.places, run.expected_us
                 self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
 
-    @handles(RunsUnblocked)
-    def _goes_on(self, batch: RunsUnblocked) -> None:
+    @handles(Batch[RunUnblocked])
+    def _goes_on(self, batch: Batch[RunUnblocked]) -> None:
         for resumed in batch:
             run = self._run_of(resumed)
             if run is not None:

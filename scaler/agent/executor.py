@@ -8,24 +8,24 @@ a child of the agent's supervisor named `worker_child(index)`. This page is the 
                             NeedObject v        | ObjectFound, ObjectLost
                                      ObjectCache
 
-Mail in, for each worker:
+Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` and so on):
 
-- `RunTasks`: run these, at most one at a time, the highest `priority` first and in order within one. A task carries its
+- `RunTask`: run these, at most one at a time, the highest `priority` first and in order within one. A task carries its
   function, arguments, `name`, `priority` and attempt; the address of the scheduler is in `Node.config`.
-- `RunCancels`: end these runs, whether they wait or run. Each is answered by a `RunResult` with `CANCELED`, or by the
+- `RunCancel`: end these runs, whether they wait or run. Each is answered by a `RunResult` with `CANCELED`, or by the
   result that was quicker. A run that is not here was answered before, or is none of this worker's: nothing is said.
-- `RecallRequests`: give back those of these that have not started. One that has started stays, and nothing is said.
+- `RecallRequest`: give back those of these that have not started. One that has started stays, and nothing is said.
 - `ObjectFound`, `ObjectLost`: the answers to `NeedObject`.
 - `ForgetObjects`: these objects are deleted. Their ids may come again.
 - `CollectionDue`: an interval is over; what was not used in it may be dropped.
-- `ProcessorsNews`: only for an executor with `Part.SUSPENSION`.
+- `ProcessorNews`: only for an executor with `Part.SUSPENSION`.
 
 Mail out, to the link:
 
-- `RunResults`: exactly one result for each run that was handed here, unless it was given back. A function that raises,
+- `RunResult`: exactly one result for each run that was handed here, unless it was given back. A function that raises,
   or whose arguments or result cannot be read or written, is a result with `FAILED`.
-- `RecallResponses`: these runs were given back and are nobody's.
-- `RunsBlocked`, `RunsUnblocked`: this run waits for other tasks and holds no place; it holds one again.
+- `RecallResponse`: these runs were given back and are nobody's.
+- `RunBlocked`, `RunUnblocked`: this run waits for other tasks and holds no place; it holds one again.
 - `ExecutorProcessGone`: a process is gone in which clients may have been.
 
 Mail out, to the object cache: `NeedObject`.

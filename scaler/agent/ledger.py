@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,
@@ -26,9 +27,7 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunResult,
-    RunsBlocked,
     RunTask,
-    RunTasks,
     RunUnblocked,
 )
 
@@ -60,9 +59,9 @@ class Ledger:
         """Return the results that may not have arrived, in their order."""
         return list(self._kept)
 
-    def waiting(self) -> RunsBlocked:
+    def waiting(self) -> Batch[RunBlocked]:
         """Return the tasks that wait for others."""
-        return RunsBlocked(self._waiting.values())
+        return Batch[RunBlocked](self._waiting.values())
 
     def clear(self) -> list[RunTask]:
         """Forget everything. Returns the tasks that were open."""
@@ -73,10 +72,10 @@ class Ledger:
 
     # Tasks
 
-    def add(self, tasks: Sequence[RunTask]) -> dict[int, RunTasks]:
+    def add(self, tasks: Sequence[RunTask]) -> dict[int, Batch[RunTask]]:
         """Open tasks. Returns those that are new, by worker."""
         known = self._open
-        by_worker: dict[int, RunTasks] = {}
+        by_worker: dict[int, Batch[RunTask]] = {}
         for task in tasks:
             task_id, worker = task.task_id, task.worker
             before = known.get(task_id)
@@ -85,7 +84,7 @@ class Ledger:
             known[task_id] = task
             new = by_worker.get(worker)
             if new is None:
-                new = by_worker[worker] = RunTasks()
+                new = by_worker[worker] = Batch[RunTask]()
             new.append(task)
         return by_worker
 
@@ -110,9 +109,9 @@ class Ledger:
         """An open task has not begun, and goes back to the scheduler."""
         del self._open[response.task_id]
 
-    def suspend(self, runs: Iterable[RunBlocked]) -> RunsBlocked:
+    def suspend(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
         """Some tasks wait for others now. Returns those that are open."""
-        waiting = RunsBlocked(run for run in runs if self.find(run.task_id, run.attempt) is not None)
+        waiting = Batch[RunBlocked](run for run in runs if self.find(run.task_id, run.attempt) is not None)
         self._waiting.update((run.task_id, run) for run in waiting)
         return waiting
 

@@ -39,35 +39,33 @@ from scaler.config import ClusterConfig
 from scaler.ids import NO_ID, ObjectId, random_id
 from scaler.message import message
 from scaler.version import __version__
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     PROTOCOL_VERSION,
-    HelloReplies,
-    HelloRequests,
+    HelloReply,
+    HelloRequest,
     InstructionKind,
-    ObjectInstructions,
+    ObjectInstruction,
     ObjectKept,
     ObjectRequest,
-    ObjectResponses,
+    ObjectResponse,
     TaskStatus,
 )
 from scaler.wire.messages.worker import (
     DisconnectRequest,
-    DisconnectResponses,
+    DisconnectResponse,
     ProcessorGone,
-    ProcessorsNews,
-    RecallRequests,
-    RecallResponses,
-    ResultsReceivedBatch,
+    ProcessorNews,
+    RecallRequest,
+    RecallResponse,
+    ResultsReceived,
+    RunBlocked,
     RunCancel,
-    RunCancels,
     RunResult,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
     RunTask,
-    RunTasks,
+    RunUnblocked,
     WorkerHeartbeat,
-    WorkerHeartbeatEchos,
+    WorkerHeartbeatEcho,
     WorkerHello,
 )
 
@@ -219,12 +217,12 @@ class Link(Actor):
     def _cut(self, cut: LinkCut) -> None:
         self._lose(cut.reason)
 
-    @handles(HelloRequests)
-    def _hello_requested(self, requests: HelloRequests) -> None:
+    @handles(Batch[HelloRequest])
+    def _hello_requested(self, requests: Batch[HelloRequest]) -> None:
         self._lose(f"the scheduler asks for a hello: {requests[0].reason}")
 
-    @handles(HelloReplies)
-    def _hello_answered(self, replies: HelloReplies) -> None:
+    @handles(Batch[HelloReply])
+    def _hello_answered(self, replies: Batch[HelloReply]) -> None:
         reply = replies[0]
         if self._state is not _State.GREETING:
             self.ignored += 1
@@ -264,8 +262,8 @@ class Link(Actor):
             self._connects = 0
             self._door.say([WorkerHeartbeat(int(self.now() * 1e9))])
 
-    @handles(WorkerHeartbeatEchos)
-    def _echo(self, _echos: WorkerHeartbeatEchos) -> None:
+    @handles(Batch[WorkerHeartbeatEcho])
+    def _echo(self, _echos: Batch[WorkerHeartbeatEcho]) -> None:
         self._is_up()
 
     def _is_up(self) -> bool:
@@ -296,15 +294,15 @@ class Link(Actor):
     def _goodbye_due(self, _due: _GoodbyeDue) -> None:
         self._end(0)
 
-    @handles(DisconnectResponses)
-    def _disconnected(self, responses: DisconnectResponses) -> None:
+    @handles(Batch[DisconnectResponse])
+    def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
         logger.info("the scheduler lets this cluster go: %s", responses[0].reason)
         self._end(0)
 
     # Tasks
 
-    @handles(RunTasks)
-    def _run_tasks(self, tasks: RunTasks) -> None:
+    @handles(Batch[RunTask])
+    def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         if not self._is_up():
             return
         by_worker = self._ledger.add(tasks)
@@ -315,13 +313,13 @@ class Link(Actor):
             else:
                 self._refuse(new, f"there is no worker {worker} here")
 
-    @handles(RunCancels)
-    def _run_cancels(self, cancels: RunCancels) -> None:
+    @handles(Batch[RunCancel])
+    def _run_cancels(self, cancels: Batch[RunCancel]) -> None:
         if not self._is_up():
             return
         by_worker, others = self._ledger.by_worker(cancels)
         for worker, wanted in by_worker.items():
-            self._workers[worker].send(RunCancels(wanted))
+            self._workers[worker].send(Batch[RunCancel](wanted))
         if others:
             self._refuse(self._ledger.without_result(others), "no such task here")
 
@@ -331,52 +329,56 @@ class Link(Actor):
         Its own may have the same ids, since the clients say their open tasks again, but never the same attempts. So
         whatever is still said of these is news of an attempt that it does not know.
         """
-        by_worker: dict[int, RunCancels] = {}
+        by_worker: dict[int, Batch[RunCancel]] = {}
         for task in self._ledger.clear():
-            by_worker.setdefault(task.worker, RunCancels()).append(RunCancel(task.task_id, task.worker, task.attempt))
+            by_worker.setdefault(task.worker, Batch[RunCancel]()).append(
+                RunCancel(task.task_id, task.worker, task.attempt)
+            )
         for worker, cancels in by_worker.items():
             self._workers[worker].send(cancels)
 
     def _refuse(self, items: Iterable[RunTask | RunCancel], text: str) -> None:
         status, payload = TaskStatus.NOT_FOUND, text.encode()
         self._results(
-            RunResults(RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ()) for item in items)
+            Batch[RunResult](
+                RunResult(item.task_id, item.worker, item.attempt, status, payload, 0, ()) for item in items
+            )
         )
 
-    @handles(RunResults)
-    def _results(self, results: RunResults) -> None:
+    @handles(Batch[RunResult])
+    def _results(self, results: Batch[RunResult]) -> None:
         self._ledger.finish(results)
         self._say(results)
 
-    @handles(RunsBlocked)
-    def _runs_blocked(self, batch: RunsBlocked) -> None:
+    @handles(Batch[RunBlocked])
+    def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:
         self._say(self._ledger.suspend(batch))
 
-    @handles(RunsUnblocked)
-    def _runs_unblocked(self, batch: RunsUnblocked) -> None:
+    @handles(Batch[RunUnblocked])
+    def _runs_unblocked(self, batch: Batch[RunUnblocked]) -> None:
         for resumed in batch:
             self._ledger.resume(resumed)
         self._say(batch)
 
-    @handles(ResultsReceivedBatch)
-    def _received(self, received: ResultsReceivedBatch) -> None:
+    @handles(Batch[ResultsReceived])
+    def _received(self, received: Batch[ResultsReceived]) -> None:
         if self._is_up() and not self._ledger.acknowledge(max(item.total for item in received)):
             self.ignored += 1
 
     # Balance
 
-    @handles(RecallRequests)
-    def _recall_requests(self, requests: RecallRequests) -> None:
+    @handles(Batch[RecallRequest])
+    def _recall_requests(self, requests: Batch[RecallRequest]) -> None:
         if not self._is_up():
             return
         by_worker, _ended = self._ledger.by_worker(requests)
         for worker, wanted in by_worker.items():
-            self._workers[worker].send(RecallRequests(wanted))
+            self._workers[worker].send(Batch[RecallRequest](wanted))
 
-    @handles(RecallResponses)
-    def _given_back(self, responses: RecallResponses) -> None:
+    @handles(Batch[RecallResponse])
+    def _given_back(self, responses: Batch[RecallResponse]) -> None:
         """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
-        given = RecallResponses()
+        given = Batch[RecallResponse]()
         for response in responses:
             task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
@@ -385,13 +387,13 @@ class Link(Actor):
                 self._ledger.give_back(response)
                 given.append(response)
             else:
-                self._workers[task.worker].send(RunTasks([task]))
+                self._workers[task.worker].send(Batch[RunTask]([task]))
         self._say(given)
 
     # Processors
 
-    @handles(ProcessorsNews)
-    def _processors_news(self, batch: ProcessorsNews) -> None:
+    @handles(Batch[ProcessorNews])
+    def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         if self._is_up():
             for worker in self._workers:
                 worker.send(batch)
@@ -413,15 +415,15 @@ class Link(Actor):
     def _objects_here(self, here: ObjectsHere) -> None:
         self._say([ObjectKept(object_id) for object_id in here.object_ids])
 
-    @handles(ObjectResponses)
-    def _objects_came(self, responses: ObjectResponses) -> None:
+    @handles(Batch[ObjectResponse])
+    def _objects_came(self, responses: Batch[ObjectResponse]) -> None:
         if self._is_up():
             for response in responses:
                 self._fetched.pop(response.object_id, None)
             self._objects.send(responses)
 
-    @handles(ObjectInstructions)
-    def _objects_deleted(self, instructions: ObjectInstructions) -> None:
+    @handles(Batch[ObjectInstruction])
+    def _objects_deleted(self, instructions: Batch[ObjectInstruction]) -> None:
         if not self._is_up():
             return
         for item in instructions:

@@ -27,7 +27,8 @@ from scaler.agent.messages import (
 from scaler.ids import ObjectId
 from scaler.serialization import Frames, size_of
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, block_of
-from scaler.wire.messages.common import InstructionKind, ObjectInstructions, ObjectResponse, ObjectResponses
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ class ObjectCache(Actor):
         elif need.worker not in waiting:
             waiting.append(need.worker)
 
-    @handles(ObjectResponses)
-    def _responses(self, responses: ObjectResponses) -> None:
+    @handles(Batch[ObjectResponse])
+    def _responses(self, responses: Batch[ObjectResponse]) -> None:
         for response in responses:
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
@@ -84,8 +85,8 @@ class ObjectCache(Actor):
         else:
             self._found(StoredObject(response.object_id, (), block), waiting)
 
-    @handles(ObjectInstructions)
-    def _instructions(self, instructions: ObjectInstructions) -> None:
+    @handles(Batch[ObjectInstruction])
+    def _instructions(self, instructions: Batch[ObjectInstruction]) -> None:
         deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
         self._forget([object_id for object_id in deleted if self._stored.pop(object_id, None) is not None])
 

@@ -56,9 +56,10 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
-from scaler.wire.messages.common import ObjectInstructions, ObjectResponses, TaskStatus
-from scaler.wire.messages.processor import CollectGarbageBatch, EndProcessors, ProcessorReady
-from scaler.wire.messages.worker import RunResult, RunTask, RunTasks
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
+from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +84,11 @@ class Processor:
         self._is_extra = birth.is_extra
         self._is_over = False
         self._take: dict[type, Callable[[Any], None]] = {
-            RunTasks: self._run_tasks,
-            ObjectResponses: self._store,
-            ObjectInstructions: self._forget,
-            CollectGarbageBatch: self._collect_garbage,
-            EndProcessors: self._end,
+            Batch[RunTask]: self._run_tasks,
+            Batch[ObjectResponse]: self._store,
+            Batch[ObjectInstruction]: self._forget,
+            Batch[CollectGarbage]: self._collect_garbage,
+            Batch[EndProcessor]: self._end,
         }
         self._number = 0
         self._objects: dict[ObjectId, Frames] = {}
@@ -117,7 +118,7 @@ class Processor:
                 if self._is_over:
                     return
 
-    def _end(self, _end: EndProcessors) -> None:
+    def _end(self, _end: Batch[EndProcessor]) -> None:
         if self.waiting.is_needed():
             self._uplink.say([ProcessorReady(os.getpid())])
         else:
@@ -125,16 +126,16 @@ class Processor:
 
     # Objects
 
-    def _store(self, responses: ObjectResponses) -> None:
+    def _store(self, responses: Batch[ObjectResponse]) -> None:
         for response in responses:
             self._objects[response.object_id] = response.frames
 
-    def _forget(self, instructions: ObjectInstructions) -> None:
+    def _forget(self, instructions: Batch[ObjectInstruction]) -> None:
         for instruction in instructions:
             for table in (self._objects, self._values, self._functions):
                 table.pop(instruction.object_id, None)
 
-    def _collect_garbage(self, batch: CollectGarbageBatch) -> None:
+    def _collect_garbage(self, batch: Batch[CollectGarbage]) -> None:
         gc.collect()
         self._after_task()  # a finalizer may have printed
         give_back_memory(min(item.trim_above_bytes for item in batch))
@@ -159,7 +160,7 @@ class Processor:
 
     # Tasks
 
-    def _run_tasks(self, tasks: RunTasks) -> None:
+    def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         words, put, after_task, waiting = self._words, self._uplink.put, self._after_task, self.waiting
         has_limit = self._has_limit
         number = self._number

@@ -23,7 +23,7 @@ from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import ResumeTasks
+from scaler.wire.messages.processor import ResumeTask
 from scaler.wire.messages.worker import RunResult
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ TICK_SECONDS = 0.003
 """How often the flusher looks for unsent results while tasks run."""
 IDLE_TICKS = 8
 """After so many ticks without an unsent result the flusher sleeps until it is woken."""
+
+_RESUME = Batch[ResumeTask]
 
 
 class Uplink:
@@ -131,7 +133,7 @@ class Uplink:
                 logger.exception("a message of the agent cannot be read")  # both ends are one package: cannot happen
                 os._exit(70)
             for batch in batches:
-                if type(batch) is ResumeTasks:
+                if type(batch) is _RESUME:
                     self._permitted = batch[-1].number
                 else:
                     self._received.append(batch)

@@ -18,7 +18,7 @@ from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHellos
+from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest
 from scaler.wire.messages.directions import (
@@ -27,7 +27,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
 )
-from scaler.wire.messages.worker import ResultsReceived, RunResults, WorkerHeartbeatEcho, WorkerHellos
+from scaler.wire.messages.worker import ResultsReceived, RunResult, WorkerHeartbeatEcho, WorkerHello
 from scaler.wire.sockets import PeerGoneError, RouterSocket
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ MESSAGES_PER_RECEIVE = 64
 STRANGERS = 1024
 """How many unknown connections are remembered, so that each is told once to say hello."""
 
+_HELLOS = (Batch[ClientHello], Batch[WorkerHello])
+_RESULTS = Batch[RunResult]
 _PROBE_NS = 0  # an echo that answers nothing: only to see whether the connection still exists
 
 
@@ -77,10 +79,10 @@ class SchedulerEdge:
             return
         for batch in batches:
             kind = type(batch)
-            if kind is ClientHellos or kind is WorkerHellos:
+            if kind in _HELLOS:
                 self._hello(connection, batch)
                 continue
-            if kind is RunResults:
+            if kind is _RESULTS:
                 peer.results_received += len(batch)
             peer.session.send(batch)
 
@@ -94,7 +96,7 @@ class SchedulerEdge:
                 batches = decode(incoming, header, frames)
             except ProtocolError:
                 continue
-            if batches and type(batches[0]) in (ClientHellos, WorkerHellos) and len(batches[0]) == 1:
+            if batches and type(batches[0]) in _HELLOS and len(batches[0]) == 1:
                 self._hello(connection, batches[0])
             elif connection not in self._strangers:
                 self._strangers[connection] = None
@@ -108,7 +110,7 @@ class SchedulerEdge:
     def _hello(self, connection: Connection, batch: Batch[Any]) -> None:
         self._strangers.pop(connection, None)
         for hello in batch:
-            arrived = ClientArrived if type(batch) is ClientHellos else AgentArrived
+            arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello))
 
     def _drop(self, connection: Connection, peer: Peer, error: ProtocolError) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
     from scaler.agent.messages import StoredObject
     from scaler.processor.progress_page import Progress
-    from scaler.wire.messages.worker import RunResults, RunTask
+    from scaler.wire.messages.columns import Batch
+    from scaler.wire.messages.worker import RunResult, RunTask
 
 # Between slot, pool, processor proxy and proxy of the fork server. A new processor has the address of the one before,
 # so all these carry the number of the one that is meant, which is never used again.
@@ -79,7 +80,7 @@ class ProcessorStays:
 @message
 class TasksFinished:
     number: int
-    results: RunResults
+    results: Batch[RunResult]
 
 
 @message

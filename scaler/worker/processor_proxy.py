@@ -4,7 +4,7 @@ Its slot writes to it (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor
 `SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It
 sends its slot what became of it all, and the proxy of the fork server what is to become of the process.
 
-    coming --ProcessorsReady--> up --the process has ended--> down
+    coming --ProcessorReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
 
 A process that dies after it was ready ends the proxy in good order, for a task that kills its processor is not the
@@ -32,18 +32,19 @@ from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.wire.codec import decode, encode
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import (
     CollectGarbage,
     EndProcessor,
-    ProcessorsReady,
-    ResumeRequests,
+    ProcessorReady,
+    ResumeRequest,
     ResumeTask,
-    TasksBlocked,
-    TasksUnblocked,
+    TaskBlocked,
+    TaskUnblocked,
 )
-from scaler.wire.messages.worker import RunResults
+from scaler.wire.messages.worker import RunResult
 from scaler.worker.messages import (
     CleanProcessor,
     DismissProcessor,
@@ -158,10 +159,10 @@ class ProcessorProxy(Actor):
             for batch in decode(PROCESSOR_TO_AGENT, header, frames):
                 self._readers[type(batch)](self, batch)
 
-    def _finished(self, results: RunResults) -> None:
+    def _finished(self, results: Batch[RunResult]) -> None:
         self._slot.send(TasksFinished(self.number, results))
 
-    def _ready(self, _batch: ProcessorsReady) -> None:
+    def _ready(self, _batch: Batch[ProcessorReady]) -> None:
         if not self._is_ready:
             self._is_ready = True
             logger.info("worker %s: processor %d started", self._name, self._pid)
@@ -170,25 +171,25 @@ class ProcessorProxy(Actor):
             self._is_dismissed = False
             self._slot.send(ProcessorStays(self.number))
 
-    def _suspended(self, batch: TasksBlocked) -> None:
+    def _suspended(self, batch: Batch[TaskBlocked]) -> None:
         for item in batch:
             timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
             self._slot.send(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
 
-    def _asks(self, batch: ResumeRequests) -> None:
+    def _asks(self, batch: Batch[ResumeRequest]) -> None:
         for item in batch:
             self._slot.send(TaskAsks(self.number, item.number))
 
-    def _goes_on(self, batch: TasksUnblocked) -> None:
+    def _goes_on(self, batch: Batch[TaskUnblocked]) -> None:
         for item in batch:
             self._slot.send(TaskUnblocks(self.number, item.number))
 
     _readers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
-        RunResults: _finished,
-        ProcessorsReady: _ready,
-        TasksBlocked: _suspended,
-        ResumeRequests: _asks,
-        TasksUnblocked: _goes_on,
+        Batch[RunResult]: _finished,
+        Batch[ProcessorReady]: _ready,
+        Batch[TaskBlocked]: _suspended,
+        Batch[ResumeRequest]: _asks,
+        Batch[TaskUnblocked]: _goes_on,
     }
 
     # From the slot

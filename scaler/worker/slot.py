@@ -4,9 +4,9 @@ The link writes to it (tasks, cancels, wishes to have tasks back), the object ca
 (coming, up, results, waits, down). It sends tasks and objects to a processor, results to the link, and asks the object
 cache for what tasks need and the pool for more processors.
 
-    link --RunTasks--> queue --HandTasks--> held by a processor --TasksFinished--> link
-                         ^                          |
-                         +---- taken back ----------+
+    link --RunTask--> queue --HandTasks--> held by a processor --TasksFinished--> link
+                        ^                          |
+                        +---- taken back ----------+
 
 A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
 (`supplies.py`). When that was too much, because a task takes longer than all those before it, the tasks behind it are
@@ -30,20 +30,16 @@ from math import inf
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import CollectionDue, ExecutorProcessGone, ForgetObjects, NeedObject, ObjectFound, ObjectLost
 from scaler.ids import ObjectId
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
-    ProcessorsNews,
-    RecallRequests,
+    ProcessorNews,
+    RecallRequest,
     RecallResponse,
-    RecallResponses,
     RunBlocked,
-    RunCancels,
+    RunCancel,
     RunResult,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
     RunTask,
-    RunTasks,
     RunUnblocked,
 )
 from scaler.worker.cancellation import STOPPED, StopDue, Stopping
@@ -99,13 +95,13 @@ class Slot(Actor):
 
     # From the link
 
-    @handles(RunTasks)
-    def _run_tasks(self, tasks: RunTasks) -> None:
+    @handles(Batch[RunTask])
+    def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         self._queue.add(tasks)
         self._hand_out()
 
-    @handles(RunCancels)
-    def _cancel(self, cancels: RunCancels) -> None:
+    @handles(Batch[RunCancel])
+    def _cancel(self, cancels: Batch[RunCancel]) -> None:
         wanted = set(map(run_of, cancels))
         self._end(self._queue.take_out(wanted), _CANCELED)
         for processor in list(self._processors):
@@ -113,12 +109,14 @@ class Slot(Actor):
             if held:
                 self._do_without(processor, dict.fromkeys(held, _CANCELED))
 
-    @handles(RecallRequests)
-    def _give_back(self, requests: RecallRequests) -> None:
+    @handles(Batch[RecallRequest])
+    def _give_back(self, requests: Batch[RecallRequest]) -> None:
         """Part with the tasks that only wait here; what the processor has stays."""
         taken = self._queue.take_out(set(map(run_of, requests)))
         if taken:
-            self._link.send(RecallResponses(RecallResponse(task.task_id, task.worker, task.attempt) for task in taken))
+            self._link.send(
+                Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
+            )
 
     # From the object cache
 
@@ -199,10 +197,12 @@ class Slot(Actor):
             self._link.send(finished)
         self._hand_out()
 
-    def _take_results(self, processor: ProcessorState, results: RunResults) -> tuple[RunResults, list[RunTask]]:
+    def _take_results(
+        self, processor: ProcessorState, results: Batch[RunResult]
+    ) -> tuple[Batch[RunResult], list[RunTask]]:
         """Return the results that go to the scheduler, and the tasks that were not started and shall be."""
         learn = self._prefetch.learn
-        finished = RunResults()
+        finished = Batch[RunResult]()
         unstarted: list[RunTask] = []
         processor.results_seen += len(results)
         for result in results:
@@ -252,7 +252,7 @@ class Slot(Actor):
             return
         self._processors.suspend(processor, task)
         self._suspension.begin(processor, waits.wait, waits.timeout_seconds)
-        self._link.send(RunsBlocked([RunBlocked(task.task_id, task.worker, task.attempt)]))
+        self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
         if len(processor.held) > 1:
             self._recall.withhold(processor, waits.task)
             if waits.is_stuck:  # it starts nothing else before it may go on
@@ -305,8 +305,8 @@ class Slot(Actor):
         self._processors.let_loose(processor)
         processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
-    @handles(ProcessorsNews)
-    def _processors_news(self, batch: ProcessorsNews) -> None:
+    @handles(Batch[ProcessorNews])
+    def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         for news in batch:
             processor = self._processors.get(news.processor)
             if processor is not None:
@@ -324,7 +324,7 @@ class Slot(Actor):
             return
         task, processor.waiting = processor.waiting, None
         if run_of(task) not in processor.unwanted:  # of one that goes on only to end, its end is the next news
-            self._link.send(RunsUnblocked([RunUnblocked(task.task_id, task.worker, task.attempt)]))
+            self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     # Whose turn it is
 
@@ -410,7 +410,7 @@ class Slot(Actor):
         if tasks:
             text = end.text.encode() + (b"\n" + where if end.text and where else b"")
             self._link.send(
-                RunResults(
+                Batch[RunResult](
                     RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile)
                     for task in tasks
                 )

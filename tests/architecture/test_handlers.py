@@ -27,7 +27,8 @@ import scaler.worker.processor_proxy
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.kit import Actor
-from scaler.wire.messages.client import ClientHellos
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import (
     AGENT_TO_PROCESSOR,
     AGENT_TO_SCHEDULER,
@@ -38,10 +39,10 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
-from scaler.wire.messages.worker import WorkerHellos
+from scaler.wire.messages.worker import WorkerHello
 
 SOURCE = Path(scaler.actors.__file__).parents[1]
-BY_THE_EDGE = {ClientHellos, WorkerHellos}
+BY_THE_EDGE = {Batch[ClientHello], Batch[WorkerHello]}
 
 
 def trees(*folders: Path) -> Iterator[ast.AST]:
@@ -63,7 +64,9 @@ def made_in(*folders: Path) -> set[str]:
 
 
 def names_in(module: ModuleType) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Name)}
+    """All names, and the classes of batches: `Batch[Task]`."""
+    nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
+    return {ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Subscript))}
 
 
 def actors_in(package: ModuleType) -> set[type[Actor]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import capnp
 import pytest
 
 from scaler.wire.codec import TaskFailure, camel_case, column_kinds, schema_directory, union_name
+from scaler.wire.messages import client, common, processor, worker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.directions import DIRECTIONS, Direction
@@ -99,8 +101,9 @@ def test_directions_have_different_numbers_and_none_is_zero() -> None:
 
 
 def test_every_message_class_is_in_a_direction() -> None:
-    batches = {batch for batch in Batch.__subclasses__() if batch.__module__.startswith("scaler.wire.messages.")}
-    assert batches == BATCHES
+    modules = (client, common, processor, worker)
+    items = {item for module in modules for item in vars(module).values() if dataclasses.is_dataclass(item)}
+    assert items == {batch.item for batch in BATCHES}
 
 
 def test_every_struct_is_a_direction_or_a_message_class() -> None:

@@ -26,7 +26,8 @@ from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
 from scaler.process.shell import GARBAGE_THRESHOLDS
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages.client import ClientHello, Task, TaskResults
+from scaler.wire.messages.client import ClientHello, Task, TaskResult
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -35,7 +36,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
-from scaler.wire.messages.worker import RunResult, RunTasks, WorkerHello
+from scaler.wire.messages.worker import RunResult, RunTask, WorkerHello
 
 CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
 WINDOW, SUBMIT_BATCH, RESULT_BATCH = 10_000, 1000, 256
@@ -102,9 +103,9 @@ class Run:
         finished, got = [], 0
         for connection, header, frames in sent:
             for batch in decode(SCHEDULER_TO_AGENT if connection == AGENT else SCHEDULER_TO_CLIENT, header, frames):
-                if isinstance(batch, RunTasks):
+                if isinstance(batch, Batch[RunTask]):
                     finished += [RunResult(run.task_id, run.worker, run.attempt, 0, b"y" * 10, 2, ()) for run in batch]
-                elif isinstance(batch, TaskResults):
+                elif isinstance(batch, Batch[TaskResult]):
                     got += len(batch)
         for start in range(0, len(finished), RESULT_BATCH):
             self.wire.say(AGENT, AGENT_TO_SCHEDULER, finished[start : start + RESULT_BATCH])

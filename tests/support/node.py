@@ -14,8 +14,9 @@ from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.process.shell import Shell
 from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunResult, RunResults, RunTask, RunTasks
+from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.worker.processor_pool import Pool
 from scaler.worker.processors import ProcessorState
 from scaler.worker.slot import Slot
@@ -50,7 +51,7 @@ class Node:
     def receive(self) -> bool:
         for need in self.objects.take(NeedObject):
             need.worker.send(ObjectFound(self.stored[need.object_id]))
-        for results in self.link.take(RunResults):
+        for results in self.link.take(Batch[RunResult]):
             self.results += results
         if self._condition() or time.monotonic() > self._deadline:
             self.shell.loop.stop()
@@ -82,7 +83,7 @@ class Node:
 
     def run(self, *tasks: RunTask) -> None:
         for task in tasks:
-            self.slots[task.worker].send(RunTasks([task]))
+            self.slots[task.worker].send(Batch[RunTask]([task]))
 
     def slot(self, worker: int = 0) -> Slot:
         return cast("Slot", self.slots[worker]._actor)

@@ -6,19 +6,16 @@ from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
     RecallRequest,
-    RecallRequests,
-    RecallResponses,
+    RecallResponse,
+    RunBlocked,
     RunCancel,
-    RunCancels,
     RunResult,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
     RunTask,
-    RunTasks,
+    RunUnblocked,
 )
 from scaler.worker.messages import (
     HandTasks,
@@ -78,10 +75,10 @@ class SlotBench:
         return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority)
 
     def run(self, *tasks: RunTask) -> None:
-        self.tell(RunTasks(tasks))
+        self.tell(Batch[RunTask](tasks))
 
     def finish(self, *tasks: RunTask, microseconds: int = 0, status: TaskStatus = TaskStatus.SUCCESS) -> None:
-        results = RunResults(RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks)
+        results = Batch[RunResult](RunResult(t.task_id, 0, 1, status, b"", microseconds, ()) for t in tasks)
         self.tell(TasksFinished(self.number, results))
 
     def hold(self) -> list[RunTask]:
@@ -104,15 +101,15 @@ class SlotBench:
         self.progress.words[0] = number
 
     def texts(self) -> list[str]:
-        return [r.payload.decode() for results in self.link.take(RunResults) for r in results]
+        return [r.payload.decode() for results in self.link.take(Batch[RunResult]) for r in results]
 
     def cancel(self, *tasks: RunTask) -> None:
-        self.tell(RunCancels(RunCancel(t.task_id, 0, t.attempt) for t in tasks))
+        self.tell(Batch[RunCancel](RunCancel(t.task_id, 0, t.attempt) for t in tasks))
 
     def ask_back(self, *tasks: RunTask) -> list[bytes]:
         """Return the ids of the tasks that were given back."""
-        self.tell(RecallRequests(RecallRequest(t.task_id, 0, t.attempt) for t in tasks))
-        return [response.task_id for batch in self.link.take(RecallResponses) for response in batch]
+        self.tell(Batch[RecallRequest](RecallRequest(t.task_id, 0, t.attempt) for t in tasks))
+        return [response.task_id for batch in self.link.take(Batch[RecallResponse]) for response in batch]
 
     def die(self, executing: int) -> None:
         self.tell(ProcessorDown(self.number, executing, "died: signal SIGKILL"))
@@ -121,7 +118,7 @@ class SlotBench:
         return [task for hand in self.processor.take(HandTasks) for task in hand.tasks]
 
     def answers(self) -> list[tuple[bytes, TaskStatus]]:
-        return [(r.task_id, TaskStatus(r.status)) for results in self.link.take(RunResults) for r in results]
+        return [(r.task_id, TaskStatus(r.status)) for results in self.link.take(Batch[RunResult]) for r in results]
 
     def know(self, microseconds: int = 0, function: ObjectId = FUNCTION) -> None:
         """Let the slot see how long a function takes."""
@@ -165,13 +162,13 @@ class WaitingBench(SlotBench):
 
     def end(self, number: int, task: RunTask, status: TaskStatus = TaskStatus.SUCCESS) -> None:
         self.results_of[number] += 1
-        self.tell(TasksFinished(number, RunResults([RunResult(task.task_id, 0, 1, status, b"", 0, ())])))
+        self.tell(TasksFinished(number, Batch[RunResult]([RunResult(task.task_id, 0, 1, status, b"", 0, ())])))
 
     def permitted(self) -> list[int]:
         return [resume.number for resume in self.processor.take(ResumeProcessor)]
 
     def suspended(self) -> list[bytes]:
-        return [run.task_id for batch in self.link.take(RunsBlocked) for run in batch]
+        return [run.task_id for batch in self.link.take(Batch[RunBlocked]) for run in batch]
 
     def resumed(self) -> list[bytes]:
-        return [run.task_id for batch in self.link.take(RunsUnblocked) for run in batch]
+        return [run.task_id for batch in self.link.take(Batch[RunUnblocked]) for run in batch]

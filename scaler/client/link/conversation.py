@@ -26,15 +26,15 @@ from scaler.ids import NO_ID, SchedulerId
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
-    ClientHeartbeatEchos,
+    ClientHeartbeatEcho,
     ClientHello,
     ClientResting,
-    ClientShutdownResponses,
+    ClientShutdownResponse,
     GoodbyeKind,
-    TaskResults,
+    TaskResult,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloReplies, HelloReply, HelloRequests, ObjectRequests, ObjectResponses
+from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse
 
 LOGGER = logging.getLogger("scaler.client")
 
@@ -70,13 +70,13 @@ class Conversation:
         self._is_wait_over: Callable[[], bool] = bool
         self._is_rest_said = False
         self._handlers: dict[type, Callable[[Any], None]] = {
-            HelloReplies: self._on_hello_replies,
-            HelloRequests: self._on_hello_requests,
-            TaskResults: work.on_results,
-            ObjectResponses: self._on_objects,
-            ObjectRequests: self._on_object_requests,
-            ClientShutdownResponses: self._on_shutdown_responses,
-            ClientHeartbeatEchos: _ignore,
+            Batch[HelloReply]: self._on_hello_replies,
+            Batch[HelloRequest]: self._on_hello_requests,
+            Batch[TaskResult]: work.on_results,
+            Batch[ObjectResponse]: self._on_objects,
+            Batch[ObjectRequest]: self._on_object_requests,
+            Batch[ClientShutdownResponse]: self._on_shutdown_responses,
+            Batch[ClientHeartbeatEcho]: _ignore,
         }
 
     # Connections
@@ -181,10 +181,10 @@ class Conversation:
     def _on_heard(self, batches: list[Batch[Any]]) -> None:
         if self.is_welcome:
             self._patience.heard()
-            if any(type(batch) is not HelloRequests for batch in batches):
+            if any(type(batch) is not Batch[HelloRequest] for batch in batches):
                 self._patience.proved()
 
-    def _on_hello_replies(self, batch: HelloReplies) -> None:
+    def _on_hello_replies(self, batch: Batch[HelloReply]) -> None:
         for reply in batch:
             if self.is_welcome:
                 continue
@@ -203,18 +203,18 @@ class Conversation:
             f"the scheduler at {self._connection.address} refused this client: {reply.reason or 'no reason given'}"
         )
 
-    def _on_hello_requests(self, batch: HelloRequests) -> None:
+    def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
         self.lose(f"the scheduler asks for a new hello: {batch[0].reason if batch else ''}")
 
-    def _on_objects(self, batch: ObjectResponses) -> None:
+    def _on_objects(self, batch: Batch[ObjectResponse]) -> None:
         for response in batch:
             self._work.on_object(response)
 
-    def _on_object_requests(self, batch: ObjectRequests) -> None:
+    def _on_object_requests(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
             self._work.on_object_request(request)
 
-    def _on_shutdown_responses(self, batch: ClientShutdownResponses) -> None:
+    def _on_shutdown_responses(self, batch: Batch[ClientShutdownResponse]) -> None:
         for response in batch:
             self._work.on_shutdown_response(response)
 

@@ -12,7 +12,6 @@ from scaler.wire.messages.columns import (
     U16,
     U32,
     U64,
-    Batch,
     Bytes,
     GraphIdColumn,
     Id,
@@ -52,10 +51,6 @@ class ClientHello:
     """of a client inside a task: its processor's number, never used again by the agent"""
 
 
-class ClientHellos(Batch[ClientHello], item=ClientHello):
-    pass
-
-
 @message
 class Task:
     """Run a function."""
@@ -74,19 +69,11 @@ class Task:
     """whether to measure what it takes"""
 
 
-class Tasks(Batch[Task], item=Task):
-    pass
-
-
 @message
 class TaskCancel:
     """Never run the task, or stop it."""
 
     task_id: TaskIdColumn
-
-
-class TaskCancels(Batch[TaskCancel], item=TaskCancel):
-    pass
 
 
 @message
@@ -102,10 +89,6 @@ class TaskResult:
     """a `PROFILE`, if it was measured"""
 
 
-class TaskResults(Batch[TaskResult], item=TaskResult):
-    pass
-
-
 @message
 class GraphTask:
     """A graph: so many nodes of it follow. Said again, it means that they follow once more, from the first."""
@@ -116,10 +99,6 @@ class GraphTask:
     """of all its tasks, as in `Task`"""
     profiling: U8 = 0
     """of all its tasks, as in `Task`"""
-
-
-class GraphTasks(Batch[GraphTask], item=GraphTask):
-    pass
 
 
 @message
@@ -139,19 +118,11 @@ class GraphNode:
     """whether the client wants the result"""
 
 
-class GraphNodes(Batch[GraphNode], item=GraphNode):
-    pass
-
-
 @message
 class GraphTaskCancel:
     """Never run what is left of the graph, and stop what runs."""
 
     graph_id: GraphIdColumn
-
-
-class GraphTaskCancels(Batch[GraphTaskCancel], item=GraphTaskCancel):
-    pass
 
 
 @message
@@ -162,19 +133,11 @@ class ClientHeartbeat:
     """the sender's own clock, echoed"""
 
 
-class ClientHeartbeats(Batch[ClientHeartbeat], item=ClientHeartbeat):
-    pass
-
-
 @message
 class ClientHeartbeatEcho:
     """So am I."""
 
     sent_ns: U64
-
-
-class ClientHeartbeatEchos(Batch[ClientHeartbeatEcho], item=ClientHeartbeatEcho):
-    pass
 
 
 @message
@@ -187,19 +150,11 @@ class ClientResting:
     """how many items it has had on this connection"""
 
 
-class ClientsResting(Batch[ClientResting], item=ClientResting):
-    pass
-
-
 @message
 class ClientDisconnect:
     """A client leaves."""
 
     kind: GoodbyeColumn
-
-
-class ClientDisconnects(Batch[ClientDisconnect], item=ClientDisconnect):
-    pass
 
 
 @message
@@ -208,7 +163,3 @@ class ClientShutdownResponse:
 
     accepted: U8
     reason: Text
-
-
-class ClientShutdownResponses(Batch[ClientShutdownResponse], item=ClientShutdownResponse):
-    pass

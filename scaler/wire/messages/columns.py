@@ -23,10 +23,18 @@ T = TypeVar("T")
 
 
 class Batch(list[T]):
-    """Items of one type that arrived together."""
+    """Items of one class that arrived together. `Batch[Task]` is a class of its own: messages are handled by class."""
 
     item: ClassVar[type]
 
-    def __init_subclass__(cls, item: type, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.item = item
+    @classmethod
+    def __class_getitem__(cls, item: type[T]) -> type[Batch[T]]:  # type: ignore[override]
+        known = _classes.get(item)
+        if known is None:
+            known = _classes[item] = type(
+                f"Batch[{item.__name__}]", (Batch,), {"item": item, "__module__": item.__module__}
+            )
+        return known
+
+
+_classes: dict[type, type[Batch[Any]]] = {}

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U16, Batch, Bytes, FrameColumn, Id, ObjectIdColumn, Text
+from scaler.wire.messages.columns import U8, U16, Bytes, FrameColumn, Id, ObjectIdColumn, Text
 
 PROTOCOL_VERSION = 1
 """Raised by every change that an older peer cannot read."""
@@ -73,19 +73,11 @@ class HelloReply:
     package_version: Text
 
 
-class HelloReplies(Batch[HelloReply], item=HelloReply):
-    pass
-
-
 @message
 class HelloRequest:
     """The scheduler does not know this connection: say hello on a new one."""
 
     reason: Text
-
-
-class HelloRequests(Batch[HelloRequest], item=HelloRequest):
-    pass
 
 
 @message
@@ -97,10 +89,6 @@ class ObjectRequest:
     """1: its bytes, not where they are; that was no use"""
 
 
-class ObjectRequests(Batch[ObjectRequest], item=ObjectRequest):
-    pass
-
-
 @message
 class ObjectResponse:
     """Here it is, or it is not stored."""
@@ -110,10 +98,6 @@ class ObjectResponse:
     frames: FrameColumn
     location: Bytes = b""
     """where its memory is, instead of the frames: a `SharedBlock` of its client"""
-
-
-class ObjectResponses(Batch[ObjectResponse], item=ObjectResponse):
-    pass
 
 
 @message
@@ -128,16 +112,8 @@ class ObjectInstruction:
     """where its memory is, instead of the frames: the client sends those only when it is asked"""
 
 
-class ObjectInstructions(Batch[ObjectInstruction], item=ObjectInstruction):
-    pass
-
-
 @message
 class ObjectKept:
     """An agent that is back on a new connection still has a copy of this object."""
 
     object_id: ObjectIdColumn
-
-
-class ObjectsKept(Batch[ObjectKept], item=ObjectKept):
-    pass

@@ -14,53 +14,53 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.wire.messages.client import (
-    ClientDisconnects,
-    ClientHeartbeatEchos,
-    ClientHeartbeats,
-    ClientHellos,
-    ClientShutdownResponses,
-    ClientsResting,
-    GraphNodes,
-    GraphTaskCancels,
-    GraphTasks,
-    TaskCancels,
-    TaskResults,
-    Tasks,
+    ClientDisconnect,
+    ClientHeartbeat,
+    ClientHeartbeatEcho,
+    ClientHello,
+    ClientResting,
+    ClientShutdownResponse,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
+    Task,
+    TaskCancel,
+    TaskResult,
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
-    HelloReplies,
-    HelloRequests,
-    ObjectInstructions,
-    ObjectRequests,
-    ObjectResponses,
-    ObjectsKept,
+    HelloReply,
+    HelloRequest,
+    ObjectInstruction,
+    ObjectKept,
+    ObjectRequest,
+    ObjectResponse,
 )
 from scaler.wire.messages.processor import (
-    CollectGarbageBatch,
-    EndProcessors,
-    ProcessorsReady,
-    ResumeRequests,
-    ResumeTasks,
-    TasksBlocked,
-    TasksUnblocked,
+    CollectGarbage,
+    EndProcessor,
+    ProcessorReady,
+    ResumeRequest,
+    ResumeTask,
+    TaskBlocked,
+    TaskUnblocked,
 )
 from scaler.wire.messages.worker import (
-    DisconnectRequests,
-    DisconnectResponses,
-    ProcessorsGone,
-    ProcessorsNews,
-    RecallRequests,
-    RecallResponses,
-    ResultsReceivedBatch,
-    RunCancels,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
-    RunTasks,
-    WorkerHeartbeatEchos,
-    WorkerHeartbeats,
-    WorkerHellos,
+    DisconnectRequest,
+    DisconnectResponse,
+    ProcessorGone,
+    ProcessorNews,
+    RecallRequest,
+    RecallResponse,
+    ResultsReceived,
+    RunBlocked,
+    RunCancel,
+    RunResult,
+    RunTask,
+    RunUnblocked,
+    WorkerHeartbeat,
+    WorkerHeartbeatEcho,
+    WorkerHello,
 )
 
 
@@ -72,7 +72,13 @@ class Direction:
     schema: str
     number: int
     """written into every message, so that a message is never read as one of another direction"""
-    batches: Sequence[type[Batch[Any]]]
+    items: Sequence[type]
+    """in the order of the union"""
+
+    @property
+    def batches(self) -> list[type[Batch[Any]]]:
+        """How they arrive."""
+        return [Batch.__class_getitem__(item) for item in self.items]
 
 
 CLIENT_TO_SCHEDULER = Direction(
@@ -80,17 +86,17 @@ CLIENT_TO_SCHEDULER = Direction(
     "client",
     1,
     (
-        ClientHellos,
-        Tasks,
-        TaskCancels,
-        ObjectInstructions,
-        ObjectRequests,
-        ClientHeartbeats,
-        ClientDisconnects,
-        GraphTasks,
-        GraphNodes,
-        GraphTaskCancels,
-        ClientsResting,
+        ClientHello,
+        Task,
+        TaskCancel,
+        ObjectInstruction,
+        ObjectRequest,
+        ClientHeartbeat,
+        ClientDisconnect,
+        GraphTask,
+        GraphNode,
+        GraphTaskCancel,
+        ClientResting,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -98,13 +104,13 @@ SCHEDULER_TO_CLIENT = Direction(
     "client",
     2,
     (
-        HelloReplies,
-        HelloRequests,
-        TaskResults,
-        ObjectResponses,
-        ClientHeartbeatEchos,
-        ClientShutdownResponses,
-        ObjectRequests,
+        HelloReply,
+        HelloRequest,
+        TaskResult,
+        ObjectResponse,
+        ClientHeartbeatEcho,
+        ClientShutdownResponse,
+        ObjectRequest,
     ),
 )
 AGENT_TO_SCHEDULER = Direction(
@@ -112,16 +118,16 @@ AGENT_TO_SCHEDULER = Direction(
     "worker",
     3,
     (
-        WorkerHellos,
-        RunResults,
-        ObjectRequests,
-        WorkerHeartbeats,
-        DisconnectRequests,
-        ObjectsKept,
-        ProcessorsGone,
-        RecallResponses,
-        RunsBlocked,
-        RunsUnblocked,
+        WorkerHello,
+        RunResult,
+        ObjectRequest,
+        WorkerHeartbeat,
+        DisconnectRequest,
+        ObjectKept,
+        ProcessorGone,
+        RecallResponse,
+        RunBlocked,
+        RunUnblocked,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -129,27 +135,27 @@ SCHEDULER_TO_AGENT = Direction(
     "worker",
     4,
     (
-        HelloReplies,
-        HelloRequests,
-        RunTasks,
-        RunCancels,
-        ObjectResponses,
-        ObjectInstructions,
-        ResultsReceivedBatch,
-        WorkerHeartbeatEchos,
-        DisconnectResponses,
-        RecallRequests,
-        ProcessorsNews,
+        HelloReply,
+        HelloRequest,
+        RunTask,
+        RunCancel,
+        ObjectResponse,
+        ObjectInstruction,
+        ResultsReceived,
+        WorkerHeartbeatEcho,
+        DisconnectResponse,
+        RecallRequest,
+        ProcessorNews,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(
     "AgentToProcessor",
     "processor",
     5,
-    (RunTasks, ObjectResponses, ObjectInstructions, CollectGarbageBatch, ResumeTasks, EndProcessors),
+    (RunTask, ObjectResponse, ObjectInstruction, CollectGarbage, ResumeTask, EndProcessor),
 )
 PROCESSOR_TO_AGENT = Direction(
-    "ProcessorToAgent", "processor", 6, (ProcessorsReady, RunResults, TasksBlocked, ResumeRequests, TasksUnblocked)
+    "ProcessorToAgent", "processor", 6, (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked)
 )
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,

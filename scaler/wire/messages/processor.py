@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U32, U64, Batch, Text
+from scaler.wire.messages.columns import U8, U32, U64, Text
 
 
 @message
@@ -14,19 +14,11 @@ class CollectGarbage:
     """a processor with no more memory than this keeps it"""
 
 
-class CollectGarbageBatch(Batch[CollectGarbage], item=CollectGarbage):
-    pass
-
-
 @message
 class ProcessorReady:
     """The processor has started and waits for work."""
 
     pid: U32
-
-
-class ProcessorsReady(Batch[ProcessorReady], item=ProcessorReady):
-    pass
 
 
 @message
@@ -43,19 +35,11 @@ class TaskBlocked:
     """after so long the wait ends in any case; 0: it does not"""
 
 
-class TasksBlocked(Batch[TaskBlocked], item=TaskBlocked):
-    pass
-
-
 @message
 class ResumeRequest:
     """What the task waited for is there: it asks to go on, and waits for `ResumeTask`."""
 
     number: U32
-
-
-class ResumeRequests(Batch[ResumeRequest], item=ResumeRequest):
-    pass
 
 
 @message
@@ -65,10 +49,6 @@ class TaskUnblocked:
     number: U32
 
 
-class TasksUnblocked(Batch[TaskUnblocked], item=TaskUnblocked):
-    pass
-
-
 @message
 class ResumeTask:
     """The task may go on."""
@@ -76,16 +56,8 @@ class ResumeTask:
     number: U32
 
 
-class ResumeTasks(Batch[ResumeTask], item=ResumeTask):
-    pass
-
-
 @message
 class EndProcessor:
     """The processor is not needed any more and ends; unless clients in it have open tasks, then it is ready again."""
 
     reason: Text
-
-
-class EndProcessors(Batch[EndProcessor], item=EndProcessor):
-    pass

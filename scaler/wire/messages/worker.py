@@ -11,7 +11,6 @@ from scaler.wire.messages.columns import (
     U16,
     U32,
     U64,
-    Batch,
     Bytes,
     FrameColumn,
     Id,
@@ -43,10 +42,6 @@ class WorkerHello:
     """random, known to the agent, its processors and the scheduler: the clients inside its tasks show it"""
 
 
-class WorkerHellos(Batch[WorkerHello], item=WorkerHello):
-    pass
-
-
 @message
 class RunTask:
     """Run a task on one of the agent's workers."""
@@ -66,10 +61,6 @@ class RunTask:
     """as in `Task`"""
 
 
-class RunTasks(Batch[RunTask], item=RunTask):
-    pass
-
-
 @message
 class RunCancel:
     """Drop the task from the worker's queue, or stop it; its result says what became of it."""
@@ -77,10 +68,6 @@ class RunCancel:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-
-
-class RunCancels(Batch[RunCancel], item=RunCancel):
-    pass
 
 
 @message
@@ -92,10 +79,6 @@ class RecallRequest:
     attempt: U32
 
 
-class RecallRequests(Batch[RecallRequest], item=RecallRequest):
-    pass
-
-
 @message
 class RecallResponse:
     """The task did not start here, and is the scheduler's again."""
@@ -103,10 +86,6 @@ class RecallResponse:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-
-
-class RecallResponses(Batch[RecallResponse], item=RecallResponse):
-    pass
 
 
 @message
@@ -126,10 +105,6 @@ class RunResult:
     """a `PROFILE`, if it was measured"""
 
 
-class RunResults(Batch[RunResult], item=RunResult):
-    pass
-
-
 @message
 class RunBlocked:
     """The task waits for others and gives up its place. Said again on a new connection, while it waits."""
@@ -137,10 +112,6 @@ class RunBlocked:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-
-
-class RunsBlocked(Batch[RunBlocked], item=RunBlocked):
-    pass
 
 
 @message
@@ -152,19 +123,11 @@ class RunUnblocked:
     attempt: U32
 
 
-class RunsUnblocked(Batch[RunUnblocked], item=RunUnblocked):
-    pass
-
-
 @message
 class ResultsReceived:
     """The scheduler has so many results of this connection; the agent may forget them."""
 
     total: U64
-
-
-class ResultsReceivedBatch(Batch[ResultsReceived], item=ResultsReceived):
-    pass
 
 
 @message
@@ -174,10 +137,6 @@ class WorkerHeartbeat:
     sent_ns: U64
 
 
-class WorkerHeartbeats(Batch[WorkerHeartbeat], item=WorkerHeartbeat):
-    pass
-
-
 @message
 class WorkerHeartbeatEcho:
     """So am I."""
@@ -185,19 +144,11 @@ class WorkerHeartbeatEcho:
     sent_ns: U64
 
 
-class WorkerHeartbeatEchos(Batch[WorkerHeartbeatEcho], item=WorkerHeartbeatEcho):
-    pass
-
-
 @message
 class ProcessorGone:
     """A processor has ended, and the clients in it with it. Said again on each new connection, for the latest ones."""
 
     processor: U32
-
-
-class ProcessorsGone(Batch[ProcessorGone], item=ProcessorGone):
-    pass
 
 
 @message
@@ -211,10 +162,6 @@ class ProcessorNews:
     """1: something was said to it; 0: nothing, and all that it has said has arrived: it may be stopped"""
 
 
-class ProcessorsNews(Batch[ProcessorNews], item=ProcessorNews):
-    pass
-
-
 @message
 class DisconnectRequest:
     """The agent leaves: take back what it has not finished."""
@@ -222,16 +169,8 @@ class DisconnectRequest:
     reason: Text
 
 
-class DisconnectRequests(Batch[DisconnectRequest], item=DisconnectRequest):
-    pass
-
-
 @message
 class DisconnectResponse:
     """The agent is free to go; or, unasked, is told to."""
 
     reason: Text
-
-
-class DisconnectResponses(Batch[DisconnectResponse], item=DisconnectResponse):
-    pass

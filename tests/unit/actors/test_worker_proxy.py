@@ -28,18 +28,15 @@ from scaler.actors.messages import (
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, ObjectId, TaskId
 from scaler.wire.messages.client import Task
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,
     RecallResponse,
-    RecallResponses,
     RunBlocked,
     RunCancel,
     RunResult,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
     RunTask,
     RunUnblocked,
 )
@@ -92,13 +89,13 @@ class Scene:
         self, *numbers: int, attempt: int = 1, status: TaskStatus = TaskStatus.SUCCESS, duration_us: int = 0
     ) -> None:
         results = (RunResult(task_id(n), INDEX, attempt, status, b"", duration_us, ()) for n in numbers)
-        self.tell(RunResults(results))
+        self.tell(Batch[RunResult](results))
 
     def suspend(self, number: int, attempt: int = 1) -> None:
-        self.tell(RunsBlocked([RunBlocked(task_id(number), INDEX, attempt)]))
+        self.tell(Batch[RunBlocked]([RunBlocked(task_id(number), INDEX, attempt)]))
 
     def resume(self, number: int, attempt: int = 1) -> None:
-        self.tell(RunsUnblocked([RunUnblocked(task_id(number), INDEX, attempt)]))
+        self.tell(Batch[RunUnblocked]([RunUnblocked(task_id(number), INDEX, attempt)]))
 
     def forget(self) -> None:
         """Drop what was said until now."""
@@ -156,7 +153,7 @@ def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: 
     scene.assign(2, expected_us=50)
     scene.forget()
     ends = [(0, TaskStatus.SUCCESS, 20), (1, TaskStatus.FAILED, 400), (2, TaskStatus.SUCCESS, 30)]
-    scene.tell(RunResults(RunResult(task_id(n), INDEX, 1, status, b"", us, ()) for n, status, us in ends))
+    scene.tell(Batch[RunResult](RunResult(task_id(n), INDEX, 1, status, b"", us, ()) for n, status, us in ends))
     assert scene.balancer.take() == [PlacesFreed(scene.proxy, 3, 360, {SHORT: (50, 2), OTHER: (400, 1)})]
 
 
@@ -168,7 +165,7 @@ def test_tasks_that_did_not_run_to_their_end_say_nothing_about_durations(scene: 
         RunResult(task_id(0), INDEX, 1, status, b"", 0, ()),
         RunResult(task_id(1), INDEX, 1, TaskStatus.SUCCESS, b"", 1000, ()),
     ]
-    scene.tell(RunResults(results))
+    scene.tell(Batch[RunResult](results))
     assert scene.balancer.take() == [PlacesFreed(scene.proxy, 2, 14, {SHORT: (1000, 1)})]
 
 
@@ -311,7 +308,7 @@ def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
     scene.tell(RecallTasks(1))
     scene.forget()
     assert scene.actor.load == (2, 14)
-    scene.tell(RecallResponses([RecallResponse(task_id(1), INDEX, 1)]))
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
     assert scene.actor.load == (1, 7)
     assert scene.tasks[1].take() == [RunRecalled(1)]
     assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
@@ -330,7 +327,7 @@ def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: 
 def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.forget()
-    scene.tell(RecallResponses([RecallResponse(task_id(0), INDEX, 1), RecallResponse(task_id(2), INDEX, 1)]))
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1), RecallResponse(task_id(2), INDEX, 1)]))
     assert scene.balancer.take() == []
     assert scene.actor.statistics() == {"tasks": 1}
 

@@ -10,7 +10,8 @@ import pytest
 from scaler.agent.edge import Edge
 from scaler.agent.messages import LinkCut
 from scaler.process.shell import Shell
-from scaler.wire.messages.common import HelloReplies, ObjectRequest
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import HelloReply, ObjectRequest
 from scaler.wire.messages.worker import DisconnectResponse, WorkerHeartbeat, WorkerHello
 from tests.support.fake_scheduler_for_agents import FakeScheduler
 from tests.support.recorder import Recorder
@@ -57,7 +58,7 @@ def bench() -> Iterator[Bench]:
 
 def test_what_arrives_goes_to_the_link(bench: Bench) -> None:
     bench.greet()
-    assert [type(message) for message in bench.link.messages] == [HelloReplies]
+    assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
 
 
 def test_nothing_to_say_is_no_message(bench: Bench) -> None:
@@ -99,7 +100,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     assert not bench.edge.flush()
     bench.link.messages.clear()
     bench.greet()
-    assert [type(message) for message in bench.link.messages] == [HelloReplies]
+    assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
 
 
 def test_without_a_connection_nothing_happens(bench: Bench) -> None:

@@ -21,14 +21,12 @@ from scaler.agent.messages import (
 )
 from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
-    HelloReplies,
     HelloReply,
     HelloRequest,
-    HelloRequests,
     InstructionKind,
     ObjectInstruction,
-    ObjectInstructions,
     ObjectKept,
     ObjectRequest,
     TaskStatus,
@@ -37,29 +35,18 @@ from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
-    DisconnectResponses,
     ProcessorGone,
     ProcessorNews,
-    ProcessorsNews,
     RecallRequest,
-    RecallRequests,
     RecallResponse,
-    RecallResponses,
     ResultsReceived,
-    ResultsReceivedBatch,
     RunBlocked,
     RunCancel,
-    RunCancels,
     RunResult,
-    RunResults,
-    RunsBlocked,
-    RunsUnblocked,
     RunTask,
-    RunTasks,
     RunUnblocked,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
-    WorkerHeartbeatEchos,
     WorkerHello,
 )
 from tests.support.recorder import Recorder
@@ -126,7 +113,7 @@ class Bench:
             assert self.dispatcher.run()
 
     def welcome(self, scheduler_id: bytes = SCHEDULER) -> None:
-        self.tell(HelloReplies([HelloReply(1, "", scheduler_id, 1, "0")]))
+        self.tell(Batch[HelloReply]([HelloReply(1, "", scheduler_id, 1, "0")]))
 
     def up(self) -> Bench:
         self.welcome()
@@ -146,11 +133,11 @@ class Bench:
 
     def finish(self, *tasks: RunTask) -> list[RunResult]:
         results = [RunResult(t.task_id, t.worker, t.attempt, TaskStatus.SUCCESS, b"", 0, ()) for t in tasks]
-        self.tell(RunResults(results))
+        self.tell(Batch[RunResult](results))
         return results
 
     def acknowledge(self, total: int) -> None:
-        self.tell(ResultsReceivedBatch([ResultsReceived(total)]))
+        self.tell(Batch[ResultsReceived]([ResultsReceived(total)]))
 
 
 @pytest.fixture
@@ -172,7 +159,7 @@ def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
 
 
 def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.tell(HelloReplies([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
+    bench.tell(Batch[HelloReply]([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
     assert bench.ends == [1]
     assert "versions differ: 1 here, 2 there" in caplog.text
 
@@ -180,13 +167,13 @@ def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCa
 def test_tasks_go_to_the_slots_of_their_workers(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task(0), bench.task(1), bench.task(0)]
-    bench.tell(RunTasks(tasks))
+    bench.tell(Batch[RunTask](tasks))
     assert bench.workers[0].messages == [[tasks[0], tasks[2]]]
     assert bench.workers[1].messages == [[tasks[1]]]
 
 
 def test_tasks_before_the_welcome_are_ignored(bench: Bench) -> None:
-    bench.tell(RunTasks([bench.task()]))
+    bench.tell(Batch[RunTask]([bench.task()]))
     assert bench.workers[0].messages == []
     assert bench.actor.ignored == 1
 
@@ -196,7 +183,7 @@ def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None
     task = bench.task(attempt=2)
     newer = RunTask(task.task_id, 0, 3, FUNCTION, b"", b"")
     older = RunTask(task.task_id, 0, 1, FUNCTION, b"", b"")
-    bench.tell(RunTasks([task, task, older, newer]))
+    bench.tell(Batch[RunTask]([task, task, older, newer]))
     assert bench.workers[0].messages == [[task, newer]]
     bench.finish(task)
     assert bench.reconnect().held == held(newer, task)
@@ -204,7 +191,7 @@ def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None
 
 def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
     bench.up()
-    bench.tell(RunTasks([bench.task(worker=7)]))
+    bench.tell(Batch[RunTask]([bench.task(worker=7)]))
     [result] = bench.door.take()
     assert (result.status, result.worker) == (TaskStatus.NOT_FOUND, 7)
 
@@ -212,7 +199,7 @@ def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
 def test_results_are_said_again_first_until_they_are_acknowledged(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task() for _ in range(3)]
-    bench.tell(RunTasks(tasks))
+    bench.tell(Batch[RunTask](tasks))
     results = bench.finish(*tasks[:2])
     assert bench.door.take() == results
     bench.acknowledge(1)
@@ -261,7 +248,7 @@ def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> 
     bench.up()
     for _ in range(5):
         bench.wait(4)
-        bench.tell(WorkerHeartbeatEchos([WorkerHeartbeatEcho(0)]))
+        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
     assert bench.door.connections == 1
     bench.wait(max(SILENCE_SECONDS, 6) + 4)
     assert bench.door.connections == 2
@@ -269,7 +256,7 @@ def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> 
 
 def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
     bench.up()
-    bench.tell(HelloRequests([HelloRequest("who are you?")]))
+    bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
     assert not bench.door.is_open
     bench.wait(BACK_OFF_MOST_SECONDS)
     assert bench.door.connections == 2
@@ -278,7 +265,7 @@ def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> 
 
 def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> None:
     for _ in range(400):
-        bench.tell(HelloRequests([HelloRequest("who are you?")]))
+        bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
         bench.wait(0.05)
     assert bench.door.connections < 20
 
@@ -295,15 +282,15 @@ def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> No
 def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Bench, worker: int) -> None:
     bench.up()
     task = bench.task(worker=0, attempt=70)
-    bench.tell(RunTasks([task]))
+    bench.tell(Batch[RunTask]([task]))
     bench.reconnect(NEXT_SCHEDULER)
-    assert bench.workers[0].take(RunCancels) == [RunCancels([RunCancel(task.task_id, 0, 70)])]
+    assert bench.workers[0].take(Batch[RunCancel]) == [Batch[RunCancel]([RunCancel(task.task_id, 0, 70)])]
     again = RunTask(task.task_id, worker, 20, FUNCTION, b"", b"")
     bench.workers[0].messages.clear()
-    bench.tell(RunTasks([again]))
-    assert bench.workers[worker].take(RunTasks) == [RunTasks([again])]
+    bench.tell(Batch[RunTask]([again]))
+    assert bench.workers[worker].take(Batch[RunTask]) == [Batch[RunTask]([again])]
     bench.door.take()
-    bench.tell(RunResults([RunResult(task.task_id, 0, 70, TaskStatus.CANCELED, b"", 0, ())]))
+    bench.tell(Batch[RunResult]([RunResult(task.task_id, 0, 70, TaskStatus.CANCELED, b"", 0, ())]))
     assert {item.attempt for item in bench.door.take()} <= {70}
     assert held(again) in bench.reconnect(NEXT_SCHEDULER).held
     bench.door.take()
@@ -317,15 +304,15 @@ def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same
     bench.up()
     task = bench.task(attempt=20)
     again = RunTask(task.task_id, 0, 70, FUNCTION, b"", b"")
-    bench.tell(RunTasks([task]))
+    bench.tell(Batch[RunTask]([task]))
     bench.reconnect(NEXT_SCHEDULER)
-    bench.tell(RunTasks([again]), RunsBlocked([RunBlocked(task.task_id, 0, 70)]))
+    bench.tell(Batch[RunTask]([again]), Batch[RunBlocked]([RunBlocked(task.task_id, 0, 70)]))
     bench.door.take()
     bench.tell(
-        RunsBlocked([RunBlocked(task.task_id, 0, 20)]),
-        RunsUnblocked([RunUnblocked(task.task_id, 0, 20)]),
-        RecallResponses([RecallResponse(task.task_id, 0, 20)]),
-        RunResults([RunResult(task.task_id, 0, 20, TaskStatus.SUCCESS, b"", 0, ())]),
+        Batch[RunBlocked]([RunBlocked(task.task_id, 0, 20)]),
+        Batch[RunUnblocked]([RunUnblocked(task.task_id, 0, 20)]),
+        Batch[RecallResponse]([RecallResponse(task.task_id, 0, 20)]),
+        Batch[RunResult]([RunResult(task.task_id, 0, 20, TaskStatus.SUCCESS, b"", 0, ())]),
     )
     assert {item.attempt for item in bench.door.take()} <= {20}
     bench.reconnect(NEXT_SCHEDULER)
@@ -338,7 +325,7 @@ def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same
 def test_results_that_a_scheduler_never_got_are_not_for_the_next_one_to_hear(bench: Bench) -> None:
     bench.up()
     task = bench.task()
-    bench.tell(RunTasks([task]))
+    bench.tell(Batch[RunTask]([task]))
     bench.finish(task)
     bench.reconnect(NEXT_SCHEDULER)
     assert bench.door.take() == []
@@ -380,33 +367,33 @@ def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -
     bench.welcome()
     for _ in range(10):
         bench.wait(4)
-        bench.tell(WorkerHeartbeatEchos([WorkerHeartbeatEcho(0)]))
+        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
     assert bench.ends == []
 
 
 def test_cancels_go_to_the_slot_that_has_the_task(bench: Bench) -> None:
     bench.up()
     task = bench.task(worker=1)
-    bench.tell(RunTasks([task]))
+    bench.tell(Batch[RunTask]([task]))
     bench.workers[1].messages.clear()
     cancel = RunCancel(task.task_id, 1, 1)
-    bench.tell(RunCancels([cancel]))
+    bench.tell(Batch[RunCancel]([cancel]))
     assert bench.workers[1].messages == [[cancel]]
 
 
 def test_cancel_of_a_finished_task_is_answered_by_its_result_only(bench: Bench) -> None:
     bench.up()
     task = bench.task()
-    bench.tell(RunTasks([task]))
+    bench.tell(Batch[RunTask]([task]))
     bench.finish(task)
     bench.door.take()
-    bench.tell(RunCancels([RunCancel(task.task_id, 0, 1)]))
+    bench.tell(Batch[RunCancel]([RunCancel(task.task_id, 0, 1)]))
     assert bench.door.take() == []
 
 
 def test_cancel_of_an_unknown_task_is_answered(bench: Bench) -> None:
     bench.up()
-    bench.tell(RunCancels([RunCancel(TaskId(b"?" * 16), 0, 1)]))
+    bench.tell(Batch[RunCancel]([RunCancel(TaskId(b"?" * 16), 0, 1)]))
     [result] = bench.door.take()
     assert result.status == TaskStatus.NOT_FOUND
 
@@ -414,10 +401,10 @@ def test_cancel_of_an_unknown_task_is_answered(bench: Bench) -> None:
 def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
     bench.up()
     task, other = bench.task(0), bench.task(1)
-    bench.tell(RunTasks([task, other]))
+    bench.tell(Batch[RunTask]([task, other]))
     bench.workers[0].messages.clear()
     bench.tell(
-        RecallRequests(
+        Batch[RecallRequest](
             [
                 RecallRequest(task.task_id, 0, 1),
                 RecallRequest(other.task_id, 1, 7),  # another attempt
@@ -433,24 +420,24 @@ def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
 def test_what_was_given_back_is_said_and_not_held_any_more(bench: Bench) -> None:
     bench.up()
     task, other = bench.task(0), bench.task(0)
-    bench.tell(RunTasks([task, other]))
+    bench.tell(Batch[RunTask]([task, other]))
     response = RecallResponse(task.task_id, 0, 1)
-    bench.tell(RecallResponses([response]))
+    bench.tell(Batch[RecallResponse]([response]))
     assert bench.door.take() == [response]
     assert bench.reconnect().held == held(other)
-    bench.tell(RunTasks([task]))  # the response was lost with the connection
+    bench.tell(Batch[RunTask]([task]))  # the response was lost with the connection
     assert bench.workers[0].messages[-1] == [task]
 
 
 def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Bench) -> None:
     bench.up()
     task = bench.task(0)
-    bench.tell(RunTasks([task]))
+    bench.tell(Batch[RunTask]([task]))
     bench.tell(LinkCut("cut"))
     bench.wait(BACK_OFF_MOST_SECONDS)
     [hello] = bench.door.take()
     assert hello.held == held(task)
-    bench.tell(RecallResponses([RecallResponse(task.task_id, 0, 1)]))
+    bench.tell(Batch[RecallResponse]([RecallResponse(task.task_id, 0, 1)]))
     assert bench.workers[0].messages == [[task], [task]]
     bench.welcome(SCHEDULER)
     assert bench.door.take() == []
@@ -461,7 +448,7 @@ def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
     bench.tell(Leave("SIGTERM"))
     assert bench.door.take() == [DisconnectRequest("SIGTERM")]
     assert bench.ends == []
-    bench.tell(DisconnectResponses([DisconnectResponse("go")]))
+    bench.tell(Batch[DisconnectResponse]([DisconnectResponse("go")]))
     assert bench.ends == [0]
 
 
@@ -479,17 +466,17 @@ def test_leaving_without_a_scheduler_needs_no_goodbye(bench: Bench) -> None:
 
 def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
     bench.up()
-    bench.tell(DisconnectResponses([DisconnectResponse("shutdown")]))
+    bench.tell(Batch[DisconnectResponse]([DisconnectResponse("shutdown")]))
     assert bench.ends == [0]
 
 
 def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_wait(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task() for _ in range(3)]
-    bench.tell(RunTasks(tasks))
+    bench.tell(Batch[RunTask](tasks))
     waits = [RunBlocked(task.task_id, 0, 1) for task in tasks]
     goes_on = RunUnblocked(tasks[1].task_id, 0, 1)
-    bench.tell(RunsBlocked(waits), RunsUnblocked([goes_on]))
+    bench.tell(Batch[RunBlocked](waits), Batch[RunUnblocked]([goes_on]))
     bench.finish(tasks[2])
     said = bench.door.take()
     assert [item for item in said if type(item) is not RunResult] == [*waits, goes_on]
@@ -514,15 +501,15 @@ def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() 
 def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
     bench = Bench().up()
     first, second = bench.task(), bench.task()
-    bench.tell(RunTasks([first, second]))
+    bench.tell(Batch[RunTask]([first, second]))
     results = [
         RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 5, (b"large",))
         for task in (first, second)
     ]
-    bench.tell(RunResults(results))
+    bench.tell(Batch[RunResult](results))
     bench.acknowledge(1)
     bench.objects.messages.clear()
-    orders = ObjectInstructions(
+    orders = Batch[ObjectInstruction](
         ObjectInstruction(InstructionKind.KEEP_RESULT, ObjectId(task.task_id), "", ()) for task in (first, second)
     )
     bench.tell(orders)
@@ -531,6 +518,6 @@ def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
 
 def test_what_the_scheduler_says_of_a_processor_goes_to_the_slots(bench: Bench) -> None:
     bench.up()
-    news = ProcessorsNews([ProcessorNews(4, 1, 0)])
+    news = Batch[ProcessorNews]([ProcessorNews(4, 1, 0)])
     bench.tell(news)
-    assert [slot.take(ProcessorsNews) for slot in bench.workers] == [[news], [news]]
+    assert [slot.take(Batch[ProcessorNews]) for slot in bench.workers] == [[news], [news]]

@@ -19,13 +19,8 @@ from scaler.agent.messages import (
 from scaler.agent.object_cache import ObjectCache
 from scaler.ids import ObjectId
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
-from scaler.wire.messages.common import (
-    InstructionKind,
-    ObjectInstruction,
-    ObjectInstructions,
-    ObjectResponse,
-    ObjectResponses,
-)
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
 from tests.support.recorder import Recorder
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
@@ -48,7 +43,7 @@ class Bench:
         self.tell(NeedObject(object_id, self.refs[slot]))
 
     def respond(self, object_id: ObjectId, *frames: bytes) -> None:
-        self.tell(ObjectResponses([ObjectResponse(object_id, bool(frames), [memoryview(f) for f in frames])]))
+        self.tell(Batch[ObjectResponse]([ObjectResponse(object_id, bool(frames), [memoryview(f) for f in frames])]))
 
 
 @pytest.fixture
@@ -104,7 +99,9 @@ def test_unexpected_response_is_counted_and_not_kept(bench: Bench) -> None:
 def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
     bench.need(ONE)
     bench.respond(ONE, b"abc")
-    bench.tell(ObjectInstructions([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in (ONE, TWO)]))
+    bench.tell(
+        Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in (ONE, TWO)])
+    )
     assert [slot.take(ForgetObjects) for slot in bench.workers] == [[ForgetObjects([ONE])]] * 2
     bench.link.messages.clear()
     bench.need(ONE)
@@ -114,7 +111,7 @@ def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
 def test_other_instructions_delete_nothing(bench: Bench) -> None:
     bench.need(ONE)
     bench.respond(ONE, b"abc")
-    bench.tell(ObjectInstructions([ObjectInstruction(InstructionKind.CREATE, ONE, "", ())]))
+    bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.CREATE, ONE, "", ())]))
     assert bench.workers[0].take(ForgetObjects) == []
 
 
@@ -139,7 +136,7 @@ def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:
 def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
     block = SharedBlock.of([b"abc", b"defg"])
     bench.need(ONE, 0)
-    bench.tell(ObjectResponses([ObjectResponse(ONE, 1, (), block.location())]))
+    bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), block.location())]))
     [found] = bench.workers[0].take(ObjectFound)
     del block  # it was opened: the client may forget it now
     assert [bytes(frame) for frame in found.stored.block.map()] == [b"abc", b"defg"]
@@ -149,7 +146,7 @@ def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
 def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Bench) -> None:
     location = SharedBlock.of([b"abc"]).location()  # closed by now
     bench.need(ONE, 0)
-    bench.tell(ObjectResponses([ObjectResponse(ONE, 1, (), location)]))
+    bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), location)]))
     assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]
     bench.need(ONE, 1)
     bench.respond(ONE, b"abc")

@@ -37,9 +37,10 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.wire.codec import TaskFailure, decode, encode
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import CollectGarbage, ProcessorsReady
+from scaler.wire.messages.processor import CollectGarbage, ProcessorReady
 from scaler.wire.messages.worker import RunResult, RunTask
 from tests.support.processes import alive, wait_until
 
@@ -78,7 +79,7 @@ class Driver:
         self.arrived: list[tuple[float, RunResult]] = []
         self._new_id = IdSource()
         [batch] = decode(PROCESSOR_TO_AGENT, *self.channel.receive()[0])
-        assert type(batch) is ProcessorsReady
+        assert type(batch) is Batch[ProcessorReady]
         assert batch[0].pid == self.process.pid
 
     def close(self) -> None:

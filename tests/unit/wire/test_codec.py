@@ -14,7 +14,8 @@ from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, TaskId
 from scaler.wire import codec
 from scaler.wire.codec import MESSAGE_ITEMS, TaskFailure, camel_case, decode, encode, schema_directory
-from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, GoodbyeKind, TaskCancel, TaskCancels
+from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, GoodbyeKind, TaskCancel
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -22,7 +23,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
 )
-from scaler.wire.messages.worker import ResultsReceived, RunCancel, RunResult, WorkerHeartbeat, WorkerHeartbeats
+from scaler.wire.messages.worker import ResultsReceived, RunCancel, RunResult, WorkerHeartbeat
 
 ONE = TaskId(bytes(range(16)))
 TWO = TaskId(bytes(range(16, 32)))
@@ -87,7 +88,7 @@ def test_runs_of_one_type_become_one_batch_each_in_order() -> None:
     ((header, frames),) = encode(CLIENT_TO_SCHEDULER, items)
     assert frames == []
     assert decode(CLIENT_TO_SCHEDULER, header, frames) == [items[:2], items[2:3], items[3:]]
-    assert type(decode(CLIENT_TO_SCHEDULER, header, frames)[0]) is TaskCancels
+    assert type(decode(CLIENT_TO_SCHEDULER, header, frames)[0]) is Batch[TaskCancel]
 
 
 def test_columns_of_defaults_take_no_room() -> None:
@@ -169,7 +170,7 @@ def test_message_of_another_direction_is_refused() -> None:
 
 def test_hand_made_message_is_read() -> None:
     assert decode(AGENT_TO_SCHEDULER, agent_message(2, sentNs=struct.pack("<2Q", 1, 2)), []) == [
-        WorkerHeartbeats([WorkerHeartbeat(1), WorkerHeartbeat(2)])
+        Batch[WorkerHeartbeat]([WorkerHeartbeat(1), WorkerHeartbeat(2)])
     ]
 
 

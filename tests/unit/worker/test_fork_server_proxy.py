@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunCancel, RunCancels
+from scaler.wire.messages.worker import RunCancel
 from tests.support.node import Node
 from tests.support.processes import alive
 
@@ -34,7 +35,7 @@ def test_what_a_task_started_ends_with_its_processor(node: Node, tmp_path: Path)
     running = node.task(start_child)
     node.run(running)
     node.until(lambda: note.exists() and note.read_text().endswith("\n"))
-    node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: node.results)
     node.until(lambda: not alive(int(note.read_text())))
 
@@ -49,5 +50,5 @@ def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
     node.until(lambda: node.active() not in {None, before})
     node.until_executing()
     node.until(lambda: not alive(processor.pid))
-    node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: TaskStatus.SUCCESS in node.statuses())

@@ -15,8 +15,9 @@ from scaler.agent.messages import StoredObject
 from scaler.ids import TaskId, content_id
 from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunCancel, RunCancels, RunTask, RunTasks
+from scaler.wire.messages.worker import RunCancel, RunTask
 from scaler.worker.cancellation import GRACE_SECONDS
 from scaler.worker.processor_proxy import how_it_ended
 from tests.support.node import Node
@@ -70,7 +71,7 @@ def test_results_before_the_death_count(node: Node) -> None:
     node.until(lambda: len(node.results) == 50)
     last = node.task(lambda: os._exit(1))
     more = [node.task(int) for _ in range(50)]
-    node.slots[0].send(RunTasks([*more, last, *(node.task(int) for _ in range(3))]))
+    node.slots[0].send(Batch[RunTask]([*more, last, *(node.task(int) for _ in range(3))]))
     node.until(lambda: len(node.results) == 104)
     by_id = {result.task_id: result.status for result in node.results}
     assert len(by_id) == 104
@@ -99,7 +100,7 @@ def test_cancel_stops_a_running_task(node: Node, task: Callable[[], None], survi
     node.until_executing()
     processors = node.processes()
     began = time.monotonic()
-    node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
     assert (node.processes() == processors) is survives
@@ -111,7 +112,7 @@ def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
     node.run(running, waiting)
     processor = node.until_executing()
     [pid] = node.processes()
-    node.slots[0].send(RunCancels([RunCancel(running.task_id, 0, 1)]))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: processor.interrupted and not processor.progress.is_interrupt_due)
     os.kill(pid, signal.SIGKILL)
     node.until(lambda: len(node.results) == 2)
@@ -133,9 +134,9 @@ def test_a_long_task_gives_back_those_behind_it(node: Node, tmp_path: Path) -> N
     node.until(lambda: node.results)
     gate.touch()
     behind = task()
-    node.slots[0].send(RunTasks([task(), behind, task()]))
+    node.slots[0].send(Batch[RunTask]([task(), behind, task()]))
     node.until(lambda: len(list(node.slot()._queue)) == 2)
-    node.slots[0].send(RunCancels([RunCancel(behind.task_id, 0, 1)]))
+    node.slots[0].send(Batch[RunCancel]([RunCancel(behind.task_id, 0, 1)]))
     node.until(lambda: len(node.results) == 2)
     assert node.results[-1].task_id == behind.task_id
     gate.unlink()

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import (
-    RunBlocked,
-    RunsBlocked,
-    RunsUnblocked,
-    RunUnblocked,
-)
+from scaler.wire.messages.worker import RunBlocked, RunUnblocked
 from scaler.worker.messages import AddProcessor, InterruptProcessor, ProcessorDown, TaskAsks, TaskBlocks, TaskUnblocks
 from scaler.worker.reserve import SPARE_KEPT
 from tests.support.slot_bench import WaitingBench
@@ -163,6 +159,6 @@ def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:
     parent = bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
-    assert bench.link.take(RunsBlocked) == [RunsBlocked([RunBlocked(parent.task_id, 0, 1)])]
+    assert bench.link.take(Batch[RunBlocked]) == [Batch[RunBlocked]([RunBlocked(parent.task_id, 0, 1)])]
     bench.ask(1)
-    assert bench.link.take(RunsUnblocked) == [RunsUnblocked([RunUnblocked(parent.task_id, 0, 1)])]
+    assert bench.link.take(Batch[RunUnblocked]) == [Batch[RunUnblocked]([RunUnblocked(parent.task_id, 0, 1)])]

@@ -6,7 +6,8 @@ from math import inf
 
 import pytest
 
-from scaler.wire.messages.worker import ProcessorNews, ProcessorsNews
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import ProcessorNews
 from scaler.worker.messages import SuspendProcessor, TaskBlocks, TaskUnblocks
 from scaler.worker.suspension import BREATH_SECONDS
 from tests.support.slot_bench import WaitingBench
@@ -31,7 +32,7 @@ class PausingBench(WaitingBench):
 
     def hear(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
         """The scheduler says this. Returns what became of the process: true, it was stopped; false, it goes on."""
-        self.tell(ProcessorsNews([ProcessorNews(processor, wait, has_news)]))
+        self.tell(Batch[ProcessorNews]([ProcessorNews(processor, wait, has_news)]))
         return self.pauses()
 
     def pauses(self) -> list[bool]:
@@ -62,7 +63,7 @@ def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
     bench = WaitingBench()
     bench.run(bench.task())
     bench.wait_for_others(1)
-    bench.tell(ProcessorsNews([ProcessorNews(1, 0, 0)]))
+    bench.tell(Batch[ProcessorNews]([ProcessorNews(1, 0, 0)]))
     assert bench.processor.take(SuspendProcessor) == []
 
 

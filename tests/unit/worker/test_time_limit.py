@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import (
-    RunResult,
-    RunResults,
-    RunTask,
-)
+from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.worker.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED
 from scaler.worker.messages import InterruptProcessor, KillProcessor, TasksFinished
 from tests.support.slot_bench import SlotBench
@@ -27,7 +24,7 @@ def test_a_task_that_runs_for_longer_than_the_limit_is_interrupted() -> None:
     assert len(bench.processor.take(InterruptProcessor)) == 1
     bench.progress.words[3] = 0
     where = RunResult(first.task_id, 0, 1, STOPPED, b"  in f\n", 5_000_000, ())
-    bench.tell(TasksFinished(bench.number, RunResults([where])))
+    bench.tell(TasksFinished(bench.number, Batch[RunResult]([where])))
     assert bench.texts() == [
         "it ran for 5 s on worker w, where no task may run for longer than 5 s (task_timeout_seconds)\n  in f\n"
     ]

@@ -2,6 +2,7 @@
 #
 #   make test PYTHON=python3.12 VENV=.venv-3.12     another interpreter, beside the first
 #   make test ARGS='tests/unit -k balancer'         a part of the tests
+#   make fast EXAMPLES=                             with as many examples as `make test`
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,10 +10,12 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+EXAMPLES ?= --hypothesis-profile=few
+FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test fast check format bench docs clean
+.PHONY: help quickstart test test-more fast check format bench docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -20,11 +23,14 @@ help: ## what can be made
 quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Python's standard library with it
 	@$(BIN)/python examples/measure_code.py
 
-test: $(VENV)/.dev ## all tests
+test: $(VENV)/.dev ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(ARGS)
 
-fast: $(VENV)/.dev ## the tests without real processes, in less than 30 seconds
-	@$(BIN)/python -m pytest -m 'not processes' $(wildcard tests/unit tests/property tests/architecture) $(ARGS)
+test-more: $(VENV)/.dev docs ## the documentation, and the tests that are heavy, or need what only this target installs
+	@$(BIN)/python -m pytest -m more $(ARGS)
+
+fast: $(VENV)/.dev ## the tests without real processes, with few examples of each property, in 30 seconds
+	@$(BIN)/python -m pytest -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, types and layers, as CI checks them
 	@$(BIN)/ruff format --check .

@@ -25,8 +25,6 @@ from tests.support.processes import (
     wait_until,
 )
 
-CYCLES = 200
-
 
 def test_a_scheduler_and_a_cluster_are_processes_of_their_own() -> None:
     scheduler = Scheduler()
@@ -201,12 +199,13 @@ assert before == (list(logging.getLogger().handlers), logging.getLogger().level)
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_two_hundred_cycles_leave_no_process_port_descriptor_or_thread_behind() -> None:
+@pytest.mark.parametrize("cycles", [20, pytest.param(200, marks=pytest.mark.more)])
+def test_many_cycles_leave_no_process_port_descriptor_or_thread_behind(cycles: int) -> None:
     with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
         client.submit(pow, 2, 2).result(30)  # what the first use of a library opens for good
     threads, descriptors, processes = threading.active_count(), open_descriptors(), set(descendants())
     addresses = []
-    for _ in range(CYCLES):
+    for _ in range(cycles):
         with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
             assert client.submit(pow, 2, 2).result(30) == 4
             addresses.append(combo.get_address())

@@ -8,13 +8,14 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.errors import ProtocolError
 from scaler.wire.codec import MESSAGE_ITEMS, TaskFailure, decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
+from tests.support.examples import examples
 from tests.support.items import as_sent, batches_of, default_item, directions, items_of, mixed_items
 
 ALL = [pytest.param(d, b, id=f"{d.name}-{b.item.__name__}") for d in DIRECTIONS for b in d.batches]
@@ -42,7 +43,7 @@ def is_refused_or_valid(direction: Direction, header: bytes, frames: list[Any]) 
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_items_of_each_class_arrive_as_they_were_sent(direction: Direction, batch: type[Batch[Any]], data: Any) -> None:
     items = data.draw(batches_of(batch))
@@ -60,7 +61,7 @@ def test_mixed_items_arrive_in_order_and_in_runs(data: Any) -> None:
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@settings(max_examples=3)
+@examples(3)
 @given(data=st.data(), length=st.integers(MESSAGE_ITEMS - 1, 2 * MESSAGE_ITEMS + 2))
 def test_many_items_are_split_into_messages(
     direction: Direction, batch: type[Batch[Any]], data: Any, length: int

@@ -11,13 +11,14 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Rules
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
+from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, Simulation
 
 WORKERS = 8
@@ -81,7 +82,7 @@ def test_it_is_the_balancing_that_does_it() -> None:
     assert unbalanced > 1.2 * one_by_one(seconds)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.sampled_from((0.0, 0.001, 0.01, 0.3, 3.0)), min_size=1, max_size=120), st.sampled_from((0.1, 1.0)))
 def test_whatever_the_durations_it_ends_nearly_as_if_given_one_by_one(seconds: list[float], pause: float) -> None:
     """Behind one long task each worker may lose two looks and a pause, before what waits there is taken away."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors.acceptor import Limits
@@ -21,6 +21,7 @@ from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
+from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LIMITS = Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, per_worker_queue_size=4, crash_limit=3)
@@ -211,7 +212,7 @@ def check_ends(story: Story, final_statuses: AbstractSet[TaskStatus] = FINAL_STA
     assert [agent.kept for agent in living] == [set()] * len(living)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(5, 80))
 def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, steps: int) -> None:
     story = Story(seed)
@@ -221,7 +222,7 @@ def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, 
     assert story.simulation.dispatcher.failures == 0
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(5, 60))
 def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> None:
     story = Story(seed, with_failures=True)
@@ -231,7 +232,7 @@ def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> Non
     assert story.simulation.escalations == []
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(5, 60), st.booleans())
 def test_so_it_is_when_tasks_are_refused(seed: int, steps: int, with_failures: bool) -> None:
     story = Story(seed, with_failures, LIMITED)
@@ -240,7 +241,7 @@ def test_so_it_is_when_tasks_are_refused(seed: int, steps: int, with_failures: b
     check_ends(story, {*FINAL_STATUSES, TaskStatus.NO_WORKER})
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(0, 2**32))
 def test_the_same_seed_gives_the_same_messages(seed: int) -> None:
     first, second = Story(seed), Story(seed)

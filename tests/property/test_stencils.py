@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.wire import codec
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.stencils import SEEN_BEFORE_CUT
+from tests.support.examples import examples
 from tests.support.items import items_of
 
 ALL = [pytest.param(d, b, id=f"{d.name}-{b.item.__name__}") for d in DIRECTIONS for b in d.batches]
@@ -51,7 +52,7 @@ def draw_rows(direction: Direction, batch: type[Batch[Any]], data: st.DataObject
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@settings(max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_a_stencil_writes_and_reads_what_the_library_does(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject
@@ -72,7 +73,7 @@ def test_a_stencil_writes_and_reads_what_the_library_does(
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@settings(max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_what_a_stencil_reads_of_damaged_bytes_the_library_reads_too(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject

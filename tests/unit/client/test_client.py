@@ -475,7 +475,7 @@ class TestEnd:
 
     def test_no_future_is_left_when_threads_submit_while_the_client_leaves(self, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
-        for _ in range(10):
+        for _ in range(4):
             client = Client(scheduler.address)
             futures: list[Any] = []
 

@@ -34,7 +34,23 @@ class Progress:
     """The page, mapped. The descriptor stays the caller's."""
 
     def __init__(self, descriptor: int) -> None:
-        self.words = memoryview(mmap.mmap(descriptor, _PAGE_BYTES)).cast("Q")
+        self._mapping = mmap.mmap(descriptor, _PAGE_BYTES)
+        self._bytes = memoryview(self._mapping)
+        self.words = self._bytes.cast("Q")
+
+    def close(self) -> None:
+        """Unmap the page, and with it free the descriptor that the mapping has.
+
+        What was in the page last can still be read, and what is written now nobody sees: the slot may have this in its
+        hands until it hears that the processor is dead.
+        """
+        if self._mapping.closed:
+            return
+        last = self.words
+        self.words = memoryview(bytearray(self._bytes)).cast("Q")
+        last.release()
+        self._bytes.release()
+        self._mapping.close()
 
     @property
     def executing(self) -> int:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.config import ClusterConfig
 from scaler.errors import ProtocolError
 from scaler.message import message
@@ -134,6 +134,7 @@ class ProcessorProxy(Actor):
         self._channel = Channel(ours, remembers_blocks=True)
         self._progress_page = new_progress_page()
         self._progress = Progress(self._progress_page)
+        self._ready_timer: Timer | None = None
 
     def on_start(self) -> None:
         self._shell.watch(self._channel.descriptor, self._read)
@@ -141,7 +142,7 @@ class ProcessorProxy(Actor):
             StartProcess(self.number, self.actor_ref, self._their_channel.detach(), self._progress_page, self._is_extra)
         )
         self._slot.send(ProcessorComing(self.number, self._is_extra))
-        self.schedule(READY_SECONDS, _ReadyDue())
+        self._ready_timer = self.schedule(READY_SECONDS, _ReadyDue())
 
     # From the process
 
@@ -299,8 +300,11 @@ class ProcessorProxy(Actor):
     def on_stop(self) -> None:
         self._fork_server.send(KillProcess(self.number))
         self._over(0, "was ended")  # by us: no task is to blame
+        if self._ready_timer is not None:
+            self._ready_timer.cancel()  # it would keep this proxy until then
         self._shell.unwatch(self._channel.descriptor)
         self._channel.close()
+        self._progress.close()
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from scaler.processor.progress_page import Progress, new_progress_page
+from tests.support.processes import open_descriptors
 
 
 def test_both_ends_see_the_same_words() -> None:
@@ -32,3 +33,19 @@ def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> N
     progress.words[4], progress.words[0] = 2_000_000_000, 7
     assert progress.ran_seconds(7, now=5.0) == 3
     assert progress.ran_seconds(6, now=5.0) == 0
+
+
+def test_a_closed_page_holds_no_descriptor_and_says_what_it_said_last() -> None:
+    page = new_progress_page()
+    agent, processor = Progress(page), Progress(page)
+    os.close(page)
+    processor.words[0] = 7
+    before = open_descriptors()
+    agent.close()
+    agent.close()
+    assert open_descriptors() == before - 1
+    assert agent.executing == 7
+    agent.interrupt(7)
+    assert agent.is_interrupt_due
+    assert processor.words[3] == 0
+    processor.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -11,7 +12,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.worker import fork_server_proxy
 from scaler.worker.messages import AddProcessor, ProcessorUp
 from tests.support.node import Node
-from tests.support.processes import alive
+from tests.support.processes import alive, open_descriptors
 
 pytestmark = pytest.mark.processes
 
@@ -43,6 +44,21 @@ def test_deaths_after_the_start_cost_no_budget(node: Node) -> None:
     node.until(lambda: len(node.results) == 30)
     assert node.statuses() == [TaskStatus.PROCESSOR_DIED] * 30
     assert node.shell.exit_code == 0
+
+
+def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garbage(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    before = open_descriptors()
+    gc.disable()
+    try:
+        node.run(*(node.task(lambda: os._exit(1)) for _ in range(300)))
+        node.until(lambda: len(node.results) == 301, seconds=60)
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 302)
+        assert open_descriptors() <= before + 2  # a processor may be on its way
+    finally:
+        gc.enable()
 
 
 def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:

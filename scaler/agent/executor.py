@@ -13,7 +13,7 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 - `RunTask`: run these, at most one at a time, the highest `priority` first and in order within one. A task carries its
   function, arguments, `name`, `priority` and attempt; the address of the scheduler is in `Node.config`.
 - `RunCancel`: end these runs, whether they wait or run. Each is answered by a `RunResult` with `CANCELED`, or by the
-  result that was quicker. A run that is not here was answered before, or is none of this worker's: nothing is said.
+  result that was quicker. A run that is not here was answered before, or is none of this worker's: it has no result.
 - `RecallRequest`: give back those of these that have not started. One that has started stays, and nothing is said.
 - `ObjectFound`, `ObjectLost`: the answers to `NeedObject`.
 - `ForgetObjects`: these objects are deleted. Their ids may come again.
@@ -25,6 +25,8 @@ Mail out, to the link:
 - `RunResult`: exactly one result for each run that was handed here, unless it was given back. A function that raises,
   or whose arguments or result cannot be read or written, is a result with `FAILED`.
 - `RecallResponse`: these runs were given back and are nobody's.
+- `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and they are not here. Optional: a run that the
+  link still takes for open is then answered with `NOT_FOUND`, so that the scheduler does not wait for it.
 - `RunBlocked`, `RunUnblocked`: this run waits for other tasks and holds no place; it holds one again.
 - `ExecutorProcessGone`: a process is gone in which clients may have been.
 

@@ -33,6 +33,7 @@ from scaler.agent.messages import (
     Leave,
     LinkCut,
     ObjectsHere,
+    RunsNotHere,
     SayWhatIsKept,
 )
 from scaler.config import ClusterConfig
@@ -337,7 +338,14 @@ class Link(Actor):
         for worker, cancels in by_worker.items():
             self._workers[worker].send(cancels)
 
-    def _refuse(self, items: Iterable[RunTask | RunCancel], text: str) -> None:
+    @handles(RunsNotHere)
+    def _runs_not_here(self, news: RunsNotHere) -> None:
+        """Answer for those that are still open. What became of the others was said before this."""
+        lost = [run for run in news.runs if self._ledger.find(run.task_id, run.attempt) is not None]
+        if lost:
+            self._refuse(lost, "the worker does not have the task any more")
+
+    def _refuse(self, items: Iterable[RunTask | RunCancel | RecallRequest], text: str) -> None:
         status, payload = TaskStatus.NOT_FOUND, text.encode()
         self._results(
             Batch[RunResult](

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
     from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
+    from scaler.wire.messages.worker import RecallRequest, RunCancel
 
 
 # To and from the link.
@@ -44,6 +45,13 @@ class ExecutorProcessGone:
     """A process of the executor is gone in which clients may have been, by the number that it had."""
 
     number: int
+
+
+@message
+class RunsNotHere:
+    """An executor to the link: it was told to end or give back these runs, and has none of them."""
+
+    runs: Sequence[RunCancel | RecallRequest]
 
 
 @message

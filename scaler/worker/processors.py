@@ -58,6 +58,8 @@ class ProcessorState:
     results_seen: int = 0
     is_doomed: bool = False
     """killed, and not dead yet"""
+    distrusted: str = ""
+    """why its results are not believed any more, and it was killed"""
     waiting: RunTask | None = None
     """its task that waits for others, or asks to go on"""
 

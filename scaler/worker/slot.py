@@ -19,7 +19,7 @@ A worker runs one task at a time. One whose task waits for other tasks has furth
 
 These rooms know of one processor at a time. Here is what concerns several: the queue, whose turn it is, the answers.
 
-Must never: decode a payload, or answer a task twice.
+Must never: decode a payload, answer a task twice, or believe a result that is not that of the task at its place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ import logging
 from math import inf
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.agent.messages import CollectionDue, ExecutorProcessGone, ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.agent.messages import (
+    CollectionDue,
+    ExecutorProcessGone,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    RunsNotHere,
+)
 from scaler.ids import ObjectId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -103,11 +111,15 @@ class Slot(Actor):
     @handles(Batch[RunCancel])
     def _cancel(self, cancels: Batch[RunCancel]) -> None:
         wanted = set(map(run_of, cancels))
-        self._end(self._queue.take_out(wanted), _CANCELED)
+        taken = self._queue.take_out(wanted)
+        self._end(taken, _CANCELED)
+        here = set(map(run_of, taken))
         for processor in list(self._processors):
             held = processor.runs() & wanted
             if held:
+                here |= held
                 self._do_without(processor, dict.fromkeys(held, _CANCELED))
+        self._say_not_here([cancel for cancel in cancels if run_of(cancel) not in here])
 
     @handles(Batch[RecallRequest])
     def _give_back(self, requests: Batch[RecallRequest]) -> None:
@@ -117,6 +129,13 @@ class Slot(Actor):
             self._link.send(
                 Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
             )
+        here = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))
+        self._say_not_here([request for request in requests if run_of(request) not in here])
+
+    def _say_not_here(self, runs: list[RunCancel] | list[RecallRequest]) -> None:
+        """Nobody shall wait for an answer about these runs; mostly their results were quicker."""
+        if runs:
+            self._link.send(RunsNotHere(runs))
 
     # From the object cache
 
@@ -183,11 +202,12 @@ class Slot(Actor):
         processor = self._processors.get(news.number)
         if processor is None:
             return
-        results = news.results
-        if len(results) > len(processor.held):  # a task has written to the channel itself
-            self._stopping.kill(processor, "it gave more results than it had tasks")
+        if processor.distrusted:
             return
-        finished, unstarted = self._take_results(processor, results)
+        if len(news.results) > len(processor.held):
+            self._distrust(processor, "it gave more results than it had tasks")
+            return
+        finished, unstarted = self._take_results(processor, news.results)
         if not processor.held:
             processor.held_us = 0.0  # sums of floats drift
             self._processors.put_back(processor)
@@ -200,25 +220,43 @@ class Slot(Actor):
     def _take_results(
         self, processor: ProcessorState, results: Batch[RunResult]
     ) -> tuple[Batch[RunResult], list[RunTask]]:
-        """Return the results that go to the scheduler, and the tasks that were not started and shall be."""
-        learn = self._prefetch.learn
+        """Return the results that go to the scheduler, and the tasks that were not started and shall be.
+
+        A result that is not that of the task at its place ends the processor: user code has written to the channel, or
+        a process that a task forked has come back from it. Which of the further results are right cannot be known.
+        """
+        held, learn = processor.held, self._prefetch.learn
+        held_before = len(held)
+        done_us = 0.0
         finished = Batch[RunResult]()
         unstarted: list[RunTask] = []
-        processor.results_seen += len(results)
         for result in results:
-            entry = processor.held.popleft()
+            entry = held.popleft()
             if entry is None:
                 continue  # taken back long ago
-            processor.held_us -= entry.expected_us
-            end = processor.unwanted.pop(run_of(entry.task), None) if processor.unwanted else None
-            if result.status == STOPPED and end is not None:
-                self._end([entry.task], end, result.payload, result.profile)
-            elif result.status == STOPPED:
-                unstarted.append(entry.task)
-            else:
-                learn(entry.task.function_id, result.duration_us)
+            task, expected_us = entry
+            if result.task_id != task.task_id or result.attempt != task.attempt:
+                held.appendleft(entry)
+                self._distrust(processor, "it gave the result of another task than the one that was due")
+                break
+            done_us += expected_us
+            end = processor.unwanted.pop(run_of(task), None) if processor.unwanted else None
+            if result.status != STOPPED:
+                learn(task.function_id, result.duration_us)
                 finished.append(result)
+            elif end is not None:
+                self._end([task], end, result.payload, result.profile)
+            else:
+                unstarted.append(task)
+        processor.held_us -= done_us
+        processor.results_seen += held_before - len(held)
         return finished, unstarted
+
+    def _distrust(self, processor: ProcessorState, reason: str) -> None:
+        """Believe nothing more that it says, and end it."""
+        processor.distrusted = reason
+        if not processor.is_doomed:
+            self._stopping.kill(processor, reason)
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
@@ -228,14 +266,16 @@ class Slot(Actor):
             return
         if not processor.is_extra:
             self._processors.asked += 1  # the pool starts the next one by itself
-        executed = None if processor.is_doomed else processor.task_at(down.executing)
+        is_blameless = processor.is_doomed and not processor.distrusted
+        executed = None if is_blameless else processor.task_at(down.executing)
+        reason = f"was killed: {processor.distrusted}" if processor.distrusted else down.reason
         again: list[RunTask] = []
         for task in (entry.task for entry in processor.held if entry is not None):
             end = processor.unwanted.get(run_of(task))
             if end is not None:
                 self._end([task], end)
             elif task is executed:
-                text = f"the processor of worker {self.name} {down.reason}"
+                text = f"the processor of worker {self.name} {reason}"
                 self._end([task], End(TaskStatus.PROCESSOR_DIED, text))
             else:
                 again.append(task)

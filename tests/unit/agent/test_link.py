@@ -17,6 +17,7 @@ from scaler.agent.messages import (
     Leave,
     LinkCut,
     ObjectsHere,
+    RunsNotHere,
     SayWhatIsKept,
 )
 from scaler.config import ClusterConfig
@@ -521,3 +522,20 @@ def test_what_the_scheduler_says_of_a_processor_goes_to_the_slots(bench: Bench) 
     news = Batch[ProcessorNews]([ProcessorNews(4, 1, 0)])
     bench.tell(news)
     assert [slot.take(Batch[ProcessorNews]) for slot in bench.workers] == [[news], [news]]
+
+
+def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_was_quicker(bench: Bench) -> None:
+    bench.up()
+    lost, asked_back, ended = bench.task(), bench.task(), bench.task(attempt=2)
+    bench.tell(Batch[RunTask]([lost, asked_back, ended]))
+    bench.finish(ended)
+    bench.door.take()
+    cancels = [RunCancel(task.task_id, 0, task.attempt) for task in (lost, ended)]
+    bench.tell(RunsNotHere(cancels), RunsNotHere([RecallRequest(asked_back.task_id, 0, 1)]))
+    assert [(result.task_id, result.status) for result in bench.door.take()] == [
+        (lost.task_id, TaskStatus.NOT_FOUND),
+        (asked_back.task_id, TaskStatus.NOT_FOUND),
+    ]
+    assert bench.actor._ledger.held() == held(ended, lost, asked_back)  # results until they are acknowledged
+    bench.tell(RunsNotHere(cancels))
+    assert bench.door.take() == []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
+from scaler.agent.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import (
-    RunTask,
-)
-from scaler.worker.messages import KillProcessor, ProcessorDown
+from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.worker.messages import KillProcessor, ProcessorDown, TasksFinished
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 
@@ -63,8 +62,16 @@ def test_a_request_for_another_attempt_or_for_nothing_that_is_here_is_not_answer
     assert bench.handed() == [running, waiting]
 
 
-def test_unknown_cancel_is_ignored(bench: SlotBench) -> None:
-    bench.cancel(bench.task())
+def test_a_run_that_is_nowhere_is_told_to_the_link_and_has_no_result(bench: SlotBench) -> None:
+    held, waiting, ended = (bench.task() for _ in range(3))
+    bench.run(ended)
+    bench.finish(ended)
+    bench.run(held, waiting)
+    bench.answers()
+    bench.ask_back(held, waiting, ended)
+    bench.cancel(held, ended)
+    told = [[run.task_id for run in news.runs] for news in bench.link.take(RunsNotHere)]
+    assert told == [[ended.task_id], [ended.task_id]]
     assert bench.answers() == []
 
 
@@ -106,3 +113,43 @@ def test_more_results_than_tasks_kill_the_processor(bench: SlotBench) -> None:
     bench.finish(bench.task())
     assert len(bench.processor.take(KillProcessor)) == 1
     assert bench.answers() == []
+
+
+@pytest.mark.parametrize("attempt", [1, 2], ids=["another task", "another attempt"])
+def test_a_result_at_the_place_of_another_run_ends_the_processor_and_loses_nothing(
+    bench: SlotBench, attempt: int
+) -> None:
+    first, second, third = bench.hold_and_execute()
+    wrong = RunResult(third.task_id if attempt == 1 else second.task_id, 0, attempt, TaskStatus.SUCCESS, b"", 0, ())
+    right = RunResult(first.task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, ())
+    bench.tell(TasksFinished(bench.number, Batch[RunResult]([right, wrong])))
+    assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS)]
+    (kill,) = bench.processor.take(KillProcessor)
+    assert "result of another task" in kill.reason
+    bench.finish(second, third)  # too late: nothing more is believed
+    assert bench.answers() == []
+    bench.die(executing=3)
+    (results,) = bench.link.take(Batch[RunResult])
+    assert [(result.task_id, result.status) for result in results] == [(second.task_id, TaskStatus.PROCESSOR_DIED)]
+    assert kill.reason in results[0].payload.decode()
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [third]
+
+
+def test_a_processor_with_a_wrong_result_marks_nobody_if_it_executes_nothing(bench: SlotBench) -> None:
+    tasks = bench.hold()
+    bench.finish(tasks[2])
+    bench.die(executing=0)
+    assert bench.answers() == []
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == tasks
+
+
+def test_a_cancelled_run_of_a_processor_with_a_wrong_result_is_cancelled(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.cancel(second)
+    bench.finish(third)
+    bench.die(executing=2)
+    assert bench.answers() == [(first.task_id, TaskStatus.PROCESSOR_DIED), (second.task_id, TaskStatus.CANCELED)]

@@ -29,6 +29,7 @@ _OWN_FILES = frozenset(
     for path in (
         Path(__file__).with_name("processor.py"),
         Path(__file__).with_name("meter.py"),
+        Path(__file__).with_name("values.py"),
         Path(__file__).parents[1] / "serialization.py",
     )
 )

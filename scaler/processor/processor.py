@@ -20,7 +20,6 @@ import faulthandler
 import gc
 import logging
 import os
-import pickle
 import select
 import signal
 import socket
@@ -34,8 +33,7 @@ from typing import Any
 
 from scaler import task_context
 from scaler.config import ClusterConfig
-from scaler.errors import DeserializeObjectError, TaskInterrupt
-from scaler.ids import ObjectId
+from scaler.errors import TaskInterrupt
 from scaler.process.logs import LineWriter, set_up_logging
 from scaler.process.memory import give_back_memory
 from scaler.processor.channel import Channel, ChannelClosedError
@@ -44,16 +42,12 @@ from scaler.processor.meter import Meter
 from scaler.processor.progress_page import Progress
 from scaler.processor.task_context import Birth, ProcessorTaskContext
 from scaler.processor.uplink import Uplink
+from scaler.processor.values import Values
 from scaler.serialization import (
     INLINE_BYTES,
-    DefaultSerializer,
     Frames,
-    Serializer,
-    from_frames,
-    function_from_frames,
     name_of,
     read_arguments,
-    size_of,
     to_frames,
 )
 from scaler.wire.messages.columns import Batch
@@ -91,9 +85,8 @@ class Processor:
             Batch[EndProcessor]: self._end,
         }
         self._number = 0
-        self._objects: dict[ObjectId, Frames] = {}
-        self._values: dict[ObjectId, Any] = {}
-        self._functions: dict[ObjectId, tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]] = {}
+        self._values = Values()
+        self._functions = self._values.functions
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._may_interrupt = False
@@ -128,35 +121,15 @@ class Processor:
 
     def _store(self, responses: Batch[ObjectResponse]) -> None:
         for response in responses:
-            self._objects[response.object_id] = response.frames
+            self._values.store(response.object_id, response.frames)
 
     def _forget(self, instructions: Batch[ObjectInstruction]) -> None:
-        for instruction in instructions:
-            for table in (self._objects, self._values, self._functions):
-                table.pop(instruction.object_id, None)
+        self._values.forget(instruction.object_id for instruction in instructions)
 
     def _collect_garbage(self, batch: Batch[CollectGarbage]) -> None:
         gc.collect()
         self._after_task()  # a finalizer may have printed
         give_back_memory(min(item.trim_above_bytes for item in batch))
-
-    def _read_function(self, object_id: ObjectId) -> tuple[Serializer, Callable[..., Any], Callable[[bytes], Any]]:
-        serializer, function = function_from_frames(self._objects[object_id])
-        value = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
-        known = self._functions[object_id] = (serializer, function, value)
-        return known
-
-    def _stored(self, serializer: Serializer, object_id: ObjectId) -> Any:
-        """Return the value of an object: a large one is read once, a small one for each task, so that tasks that
-        change their argument change it for themselves only.
-        """
-        if object_id in self._values:
-            return self._values[object_id]
-        frames = self._objects[object_id]
-        value = from_frames(serializer, frames)
-        if size_of(frames) > INLINE_BYTES:
-            self._values[object_id] = value
-        return value
 
     # Tasks
 
@@ -190,14 +163,14 @@ class Processor:
         try:
             try:
                 known = self._functions.get(task.function_id)
-                serializer, function, value = known or self._read_function(task.function_id)
+                serializer, function, value = known or self._values.read_function(task.function_id)
                 if self._is_logging:
                     logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
                 if task.profiling:
                     function = meter = Meter(function)
                 self._may_interrupt = True
                 if task.payload:
-                    positional, keywords = read_arguments(task.payload, value, partial(self._stored, serializer))
+                    positional, keywords = read_arguments(task.payload, value, partial(self._values.stored, serializer))
                     started_ns = perf_counter_ns()
                     returned = function(*positional, **keywords)
                 else:
@@ -258,18 +231,6 @@ class Processor:
         return result
 
 
-def _read_value(data: bytes) -> Any:
-    """What `from_frames` does for the default serializer, in half the time: the path of most arguments."""
-    try:
-        return pickle.loads(data)
-    except Exception as error:
-        raise DeserializeObjectError(f"an argument cannot be read here: {type(error).__name__}: {error}") from error
-
-
-def _read_own_value(serializer: Serializer, data: bytes) -> Any:
-    return from_frames(serializer, [data])
-
-
 def _nothing() -> None:
     pass
 
@@ -285,7 +246,7 @@ def _is_delicate(frame: FrameType | None) -> bool:
             return True
         if _is_of_threading(frame, "start"):
             is_waiting = False  # it does, for a moment, but somebody is in the middle of something
-        if type(name) is str and name.startswith("scaler.") and name != _PURE and not is_waiting:
+        if type(name) is str and name.startswith("scaler.") and name not in _PURE and not is_waiting:
             return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back)
         frame = frame.f_back
     return False
@@ -296,8 +257,8 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 
 _OURS = globals()
-_PURE = function_from_frames.__module__
-"""It keeps nothing, so it can be interrupted: values may take long to read and to write."""
+_PURE = frozenset({to_frames.__module__, Values.__module__})
+"""What can be interrupted: values may take long to read and to write, and nothing is kept before they are read."""
 
 
 def _has_children() -> bool:

@@ -1,0 +1,71 @@
+"""Values: what is read once and what for each task, with the serializer that belongs to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.errors import DeserializeObjectError
+from scaler.ids import ObjectId
+from scaler.processor.values import Values
+from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
+
+ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
+DEFAULT = DefaultSerializer()
+
+
+class Backwards(Serializer):
+    """Writes texts only, and them from the end."""
+
+    def serialize(self, obj: Any) -> bytes:
+        return bytes(obj[::-1].encode())
+
+    def deserialize(self, payload: bytes) -> Any:
+        return payload.decode()[::-1]
+
+
+def values(**objects: Any) -> Values:
+    known = Values()
+    for object_id, value in zip((ONE, TWO), objects.values(), strict=False):
+        known.store(object_id, [bytes(frame) for frame in to_frames(DEFAULT, value)])
+    return known
+
+
+def test_a_large_value_is_read_once_and_a_small_one_for_each_task() -> None:
+    known = values(small=[1], large=[b"x" * (INLINE_BYTES + 1)])
+    assert known.stored(DEFAULT, ONE) is not known.stored(DEFAULT, ONE)
+    assert known.stored(DEFAULT, TWO) is known.stored(DEFAULT, TWO)
+
+
+def test_what_is_forgotten_is_read_anew_when_it_comes_again() -> None:
+    known = values(small=1, large=[b"x" * (INLINE_BYTES + 1)])
+    before = known.stored(DEFAULT, TWO)
+    known.forget([ONE, TWO])
+    for object_id in (ONE, TWO):
+        with pytest.raises(KeyError):
+            known.stored(DEFAULT, object_id)
+    known.store(TWO, [bytes(frame) for frame in to_frames(DEFAULT, "another")])
+    assert (known.stored(DEFAULT, TWO), before) == ("another", [b"x" * (INLINE_BYTES + 1)])
+
+
+def test_a_function_is_read_once() -> None:
+    known = Values()
+    known.store(ONE, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
+    assert known.read_function(ONE).call is max
+    assert known.functions[ONE].read(b"\x80\x05K\x07.") == 7
+
+
+def test_a_function_brings_the_serializer_of_its_arguments() -> None:
+    known = Values()
+    own = bytes(to_frames(DEFAULT, Backwards())[0])
+    known.store(ONE, [own, b"txet a"])
+    serializer, function, read = known.read_function(ONE)
+    assert (type(serializer).__name__, function, read(b"cba")) == ("Backwards", "a text", "abc")
+
+
+def test_an_argument_that_cannot_be_read_says_so() -> None:
+    known = Values()
+    known.store(ONE, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
+    with pytest.raises(DeserializeObjectError, match="an argument cannot be read here: "):
+        known.read_function(ONE).read(b"nonsense")

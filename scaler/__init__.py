@@ -4,7 +4,10 @@ from scaler.client import lifetime as _lifetime
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
-from scaler.cluster import Cluster, Scheduler, SchedulerClusterCombo, StartError, start_local_cluster
+from scaler.cluster.child_process import StartError
+from scaler.cluster.cluster import Cluster
+from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster
+from scaler.cluster.scheduler import Scheduler
 from scaler.config import ConfigError
 from scaler.errors import (
     ClientCancelledException,

@@ -15,7 +15,7 @@ from scaler.cli.options import (
     checked,
     make_settings,
 )
-from scaler.cluster import usable_cores
+from scaler.cluster.cluster import usable_cores
 from scaler.config import ClusterConfig, ConfigError
 from scaler.process.logs import set_up_logging
 

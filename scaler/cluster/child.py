@@ -1,4 +1,4 @@
-"""What the child processes of `scaler.cluster` run: a scheduler or an agent, with a lifeline to their parent.
+"""What a child process of `scaler.cluster` runs: a scheduler or an agent, with a lifeline to its parent.
 
 The parent writes the settings as one line on standard input and leaves it open; this process reports one line on the
 descriptor given as the second argument: {"ready": ...} or {"error": "why"}.

@@ -1,0 +1,62 @@
+"""Scheduler: a scheduler as a child process of the user's program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler.cluster.child_process import ChildProcess, settings_among
+from scaler.config import SchedulerConfig
+
+
+class Scheduler(ChildProcess):
+    """A scheduler in a process of its own.
+
+    Args:
+        address: where it listens, such as `tcp://127.0.0.1:2345`; with port `*` it takes a free one.
+
+    The other arguments are those of `SchedulerClusterCombo`.
+
+    Raises:
+        ConfigError: if an argument has a bad value.
+    """
+
+    def __init__(
+        self,
+        address: str = "tcp://127.0.0.1:*",
+        io_threads: int = 1,
+        max_number_of_tasks_waiting: int = -1,
+        client_timeout_seconds: float = 60,
+        worker_timeout_seconds: float = 60,
+        object_retention_seconds: float = 60,
+        load_balance_seconds: float = 1,
+        load_balance_trigger_times: int = 2,
+        per_worker_queue_size: int = 1000,
+        protected: bool = True,
+        event_loop: str = "builtin",
+        logging_paths: str | Sequence[str] = ("/dev/stdout",),
+        logging_level: str = "INFO",
+        logging_config_file: str | None = None,
+        crash_limit: int = 3,
+    ) -> None:
+        arguments = locals()
+        super().__init__("scaler_scheduler")
+        self._config = settings_among(SchedulerConfig, arguments)
+        self._address = address
+
+    def start(self) -> None:
+        """Start the process; returns when it listens.
+
+        Raises:
+            StartError: if it cannot, for instance because its address is in use.
+        """
+        self.launch()
+        self.listen()
+
+    def listen(self) -> None:
+        """Let a launched process go on to its address; returns when it listens."""
+        self.configure(self._config)
+        self._address = self.wait_ready()
+
+    def get_address(self) -> str:
+        """Return where it listens."""
+        return self._address

@@ -12,39 +12,70 @@ class ScalerError(Exception):
 
 
 class ProcessorDiedError(ScalerError):
-    """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows."""
+    """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows.
+
+    The text says how it ended. SIGKILL most often means that the kernel ran out of memory: use fewer workers or smaller
+    tasks. SIGSEGV is a crash of a C library: the log of the worker has the Python traceback of that moment.
+    """
 
 
 class WorkerDiedError(ScalerError):
-    """The worker that ran the task was lost as often as the crash limit allows."""
+    """The worker that ran the task was lost as often as the crash limit allows.
+
+    Its host died, or its connection was away for too long. Look at the log of the cluster that is named, and submit the
+    task again.
+    """
 
 
 class NoWorkerError(ScalerError):
-    """The task was refused: no worker has a free place and the queue is full."""
+    """The task was refused: no worker has a free place, and `max_number_of_tasks_waiting` tasks wait already.
+
+    Submit it again later, add workers, or raise that setting of the scheduler.
+    """
 
 
 class TaskNotFoundError(ScalerError):
-    """The scheduler knows no such task."""
+    """The scheduler or the worker knows no such task.
+
+    It was deleted while news of it was on its way. Submit it again.
+    """
 
 
 class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
-    """An object that the task needs is not stored any more."""
+    """An object that the task needs is not stored any more.
+
+    Its client left, cleared its objects, or the scheduler was restarted. Send it again with `Client.send_object`.
+    """
 
 
 class DisconnectedError(ScalerError):
-    """The client is disconnected, or the link to the scheduler was refused."""
+    """The client is disconnected, or the scheduler refused it.
+
+    The text of a refusal names the versions on both sides: install the same ones. After `disconnect`, make a new
+    client.
+    """
 
 
 class SerializeObjectError(ScalerError):
-    """A value cannot be serialised, so it cannot travel."""
+    """A function, an argument or a result cannot be pickled, so it cannot travel.
+
+    Open files, locks, connections, generators and coroutines belong to one process. Pass what such a value is made
+    from, and make it inside the task.
+    """
 
 
 class DeserializeObjectError(ScalerError):
-    """A value arrived but cannot be read here, for instance because its module is missing."""
+    """A value arrived but cannot be read here, most often because a module is missing.
+
+    Install the module where the workers run, set `PYTHONPATH` there, or start the cluster in the folder of the module.
+    """
 
 
 class TaskFailedError(ScalerError):
-    """The task raised an exception that cannot travel. The text names its type and shows its message and traceback."""
+    """The task raised an exception that cannot be pickled.
+
+    The text names its type and shows its message and its traceback.
+    """
 
 
 class ClientCancelledException(ScalerError):  # noqa: N818 - the name is a public contract
@@ -52,7 +83,10 @@ class ClientCancelledException(ScalerError):  # noqa: N818 - the name is a publi
 
 
 class ClientShutdownException(ScalerError):  # noqa: N818 - the name is a public contract
-    """The scheduler refused to shut down, or is shutting down."""
+    """The scheduler refused to shut down, or is shutting down.
+
+    A scheduler is protected unless it was started with `--no-protected`.
+    """
 
 
 class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public contract

@@ -13,7 +13,7 @@ import scaler
 
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), CHECKOUT / "protocol" / "README.md"]
+PAGES = [*sorted(DOCS.rglob("*.md")), CHECKOUT / "protocol" / "README.md"]
 
 
 def run(script: str) -> ModuleType:
@@ -26,7 +26,12 @@ def run(script: str) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("script", "page"), [("draw_task_states.py", "task-states.md"), ("draw_layout.py", "layout.md")]
+    ("script", "page"),
+    [
+        ("draw_task_states.py", "task-states.md"),
+        ("draw_layout.py", "layout.md"),
+        ("draw_errors.py", "reference/errors.md"),
+    ],
 )
 def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
     """Else: python docs/SCRIPT."""

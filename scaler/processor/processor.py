@@ -29,7 +29,7 @@ from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns, perf_counter_ns
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from scaler import task_context
 from scaler.config import ClusterConfig
@@ -38,6 +38,7 @@ from scaler.process.logs import LineWriter, set_up_logging
 from scaler.process.memory import give_back_memory
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure, describe_stack
+from scaler.processor.forked import end_forked
 from scaler.processor.meter import Meter
 from scaler.processor.progress_page import Progress
 from scaler.processor.task_context import Birth, ProcessorTaskContext
@@ -46,10 +47,12 @@ from scaler.processor.values import Values
 from scaler.serialization import (
     INLINE_BYTES,
     Frames,
+    Serializer,
     name_of,
     read_arguments,
     to_frames,
 )
+from scaler.wire.codec import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
@@ -90,9 +93,13 @@ class Processor:
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._may_interrupt = False
-        self._was_interrupted = False
+        self._is_void = False
+        """whatever the executed task returns or raises is dropped"""
         self._interrupted_at = ""
         """where the last task was that was interrupted, as text"""
+        self._is_forked = False
+        self._write: Callable[[Serializer, Any], Frames] = to_frames
+        self._describe: Callable[[BaseException], TaskFailure] = describe_failure
 
     def run(self, after_task: Callable[[], None]) -> None:
         """Serve until the agent closes the channel.
@@ -177,24 +184,32 @@ class Processor:
                     started_ns = perf_counter_ns()
                     returned = function()
                 ended_ns = perf_counter_ns()
-                frames = to_frames(serializer, returned)
+                frames = self._write(serializer, returned)
                 self._may_interrupt = False
                 if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
                     payload, frames = frames[0], ()
             except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
-                if not self._was_interrupted:
-                    status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
+                status, payload, frames = TaskStatus.FAILED, self._describe(error).encode(), ()
         except TaskInterrupt:  # it came between an exception of the task's and the first line of the handler above
             ended_ns = ended_ns or perf_counter_ns()
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
-        if self._was_interrupted:
-            return self._interrupted(task, duration_us, profile)
+        if self._is_void:
+            return self._void_result(task, duration_us, profile)
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)
+
+    def forked(self) -> None:
+        """This is the copy in a process that a task has forked: it ends where its task ends, and answers nothing."""
+        self._is_forked = self._is_void = True
+        self._write = _end_forked
+        self._describe = end_forked
+        self._uplink.leave()
+        for number in (INTERRUPT_SIGNAL, signal.SIGCONT):
+            signal.signal(number, signal.SIG_DFL)
 
     # Interrupting
 
@@ -207,17 +222,19 @@ class Processor:
         number = words[0]
         if self._may_interrupt and words[3] == number and not _is_delicate(frame):
             self._may_interrupt = False
-            self._was_interrupted = True
+            self._is_void = True
             self._interrupted_at = describe_stack(frame)
             words[3] = 0
             raise TaskInterrupt("the task is not wanted any more")
 
-    def _interrupted(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
+    def _void_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
 
         Processes that it has started and not waited for shall not outlive it. They end with this one, and so it ends.
         """
-        self._was_interrupted = False
+        if self._is_forked:  # while the result was written
+            end_forked(None)
+        self._is_void = False
         self.waiting.cancel_children()
         if self._is_logging:
             logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
@@ -233,6 +250,10 @@ class Processor:
 
 def _nothing() -> None:
     pass
+
+
+def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
+    end_forked(None)
 
 
 def _is_delicate(frame: FrameType | None) -> bool:
@@ -300,6 +321,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
     processor = Processor(Channel(connection), progress, birth, config)
+    os.register_at_fork(after_in_child=processor.forked)
     signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
     if config.hard_processor_suspend:
         signal.signal(signal.SIGCONT, processor.waiting.continued)

@@ -103,6 +103,12 @@ class Uplink:
                         self.send_results()
         os._exit(0)  # the agent is gone
 
+    def leave(self) -> None:
+        """This is the copy in a forked process: say nothing, hear nothing, and wait for nobody."""
+        self._lock = threading.Lock()  # the other one may have been held by a thread that does not exist here
+        self._unsent.clear()
+        self._channel.close()
+
     # In
 
     def hear(self) -> Iterator[Batch[Any]]:

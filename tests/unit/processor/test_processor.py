@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,135 +20,21 @@ import cloudpickle
 import pytest
 
 from scaler.client.client import Client
-from scaler.config import ClusterConfig, LoggingConfig
-from scaler.ids import IdSource, ObjectId, TaskId, content_id
-from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.processor import INTERRUPT_SIGNAL
-from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.channel import ChannelClosedError
 from scaler.serialization import (
     INLINE_BYTES,
-    OBJECT,
     VALUE,
-    DefaultSerializer,
     Serializer,
     argument_block,
-    from_frames,
-    function_to_frames,
     to_frames,
 )
-from scaler.wire.codec import TaskFailure, decode, encode
-from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
-from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import CollectGarbage, ProcessorReady
+from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
 from tests.support.processes import alive, wait_until
+from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
 
 pytestmark = pytest.mark.processes
-
-DEFAULT = DefaultSerializer()
-PROGRAM = """
-import socket, sys
-from scaler.config import ClusterConfig
-from scaler.processor import processor
-from scaler.processor.task_context import Birth
-birth = Birth(7, bytes(16))
-processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, ClusterConfig.from_json(sys.argv[3]))
-"""
-
-
-class Driver:
-    """The agent's end of one processor process."""
-
-    def __init__(self, directory: Path, **settings: Any) -> None:
-        ours, theirs = socket.socketpair()
-        page = new_progress_page()
-        self.log = directory / "log"
-        config = ClusterConfig("tcp://127.0.0.1:1", 1, logging=LoggingConfig((str(self.log),)), **settings)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(theirs.fileno()), str(page), config.to_json()],
-            pass_fds=(theirs.fileno(), page),
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
-            stderr=subprocess.PIPE,
-        )
-        theirs.close()
-        ours.settimeout(None)
-        self.channel = Channel(ours)
-        self.progress = Progress(page)
-        os.close(page)
-        self.arrived: list[tuple[float, RunResult]] = []
-        self._new_id = IdSource()
-        [batch] = decode(PROCESSOR_TO_AGENT, *self.channel.receive()[0])
-        assert type(batch) is Batch[ProcessorReady]
-        assert batch[0].pid == self.process.pid
-
-    def close(self) -> None:
-        self.channel.close()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
-        self.process.wait(20)
-
-    def start(self, function: Callable[..., Any], *arguments: Any) -> int:
-        """Have a task executed, and return its number as soon as it is."""
-        self.send(self.task(self.function(function), *arguments))
-        return int(wait_until(lambda: self.progress.executing, "the task is executed"))
-
-    def interrupt(self, number: int) -> None:
-        self.progress.interrupt(number)
-        self.process.send_signal(INTERRUPT_SIGNAL)
-
-    def interrupt_until_over(self, number: int) -> None:
-        """Ask again and again until the task is not executed any more, as the agent does."""
-
-        def is_over() -> bool:
-            if self.progress.executing == number:
-                self.interrupt(number)
-            return self.progress.executing != number
-
-        wait_until(is_over, "the task has ended")
-
-    def send(self, *items: Any) -> None:
-        for header, frames in encode(AGENT_TO_PROCESSOR, items):
-            self.channel.send(header, frames)
-
-    def store(self, frames: Sequence[Any]) -> ObjectId:
-        object_id = content_id(frames)
-        self.send(ObjectResponse(object_id, 1, frames))
-        return object_id
-
-    def function(self, function: Callable[..., Any], serializer: Serializer = DEFAULT) -> ObjectId:
-        return self.store(function_to_frames(serializer, function))
-
-    def task(self, function_id: ObjectId, *arguments: Any, **keywords: Any) -> RunTask:
-        """Return a task; an `ObjectReference` stands for its object."""
-        named = [("", value) for value in arguments] + list(keywords.items())
-        block = b"".join(
-            argument_block(OBJECT, value.object_id, name)
-            if isinstance(value, Reference)
-            else argument_block(VALUE, bytes(to_frames(DEFAULT, value)[0]), name)
-            for name, value in named
-        )
-        return RunTask(TaskId(self._new_id()), 0, 1, function_id, block, b"")
-
-    def results(self, count: int) -> list[RunResult]:
-        """Return the next results."""
-        results: list[RunResult] = []
-        while len(results) < count:
-            for message in self.channel.receive():
-                for batch in decode(PROCESSOR_TO_AGENT, *message):
-                    results += batch
-                    self.arrived += [(time.monotonic(), result) for result in batch]
-        return results
-
-    def call(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> RunResult:
-        self.send(self.task(self.function(function), *arguments, **keywords))
-        [result] = self.results(1)
-        return result
-
-
-class Reference:
-    def __init__(self, object_id: ObjectId) -> None:
-        self.object_id = object_id
 
 
 @pytest.fixture(scope="module")
@@ -156,16 +42,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     driver = Driver(tmp_path_factory.mktemp("processor"))
     yield driver
     driver.close()
-
-
-def value_of(result: RunResult) -> Any:
-    assert result.status == TaskStatus.SUCCESS, TaskFailure.decode(result.payload)
-    return from_frames(DEFAULT, result.frames or [result.payload])
-
-
-def failure_of(result: RunResult) -> TaskFailure:
-    assert result.status == TaskStatus.FAILED
-    return TaskFailure.decode(result.payload)
 
 
 def test_arguments_and_result_are_those_of_a_call(driver: Driver) -> None:
@@ -205,7 +81,7 @@ def test_exception_travels_with_its_traceback(driver: Driver) -> None:
     assert (failure.type_name, failure.text) == ("LookupError", "nothing here")
     assert "in inner" in failure.traceback
     assert "in outer" in failure.traceback
-    assert "scaler/worker" not in failure.traceback
+    assert "scaler/processor" not in failure.traceback
     assert str(pickle.loads(failure.exception)) == "nothing here"
 
 
@@ -465,7 +341,7 @@ def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver,
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
     assert time.monotonic() - began < 20
     where = result.payload.decode()  # in the task, and neither above nor below it
-    assert "scaler/worker" not in where
+    assert "scaler/processor" not in where
     assert where.startswith(f'  File "{__file__}", line') if function != "sleep" else where == ""
     assert not driver.progress.is_interrupt_due
     assert value_of(driver.call(os.getpid)) == driver.process.pid
@@ -672,7 +548,7 @@ def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_pat
 
     driver.send(dataclasses.replace(driver.task(driver.function(fail)), profiling=1))
     [failed] = driver.results(1)
-    assert "scaler/worker" not in failure_of(failed).traceback
+    assert "scaler/processor" not in failure_of(failed).traceback
     assert profile_of(failed)[0] < 1_000_000
     mark = tmp_path / "mark"
 
@@ -689,7 +565,7 @@ def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_pat
     assert interrupted.status == TaskStatus.CANCELED
     where = interrupted.payload.decode()
     assert "in rest" in where
-    assert "scaler/worker" not in where
+    assert "scaler/processor" not in where
     assert 50_000 < profile_of(interrupted)[0] < 30_000_000
 
 

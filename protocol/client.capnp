@@ -64,6 +64,7 @@ struct Task {
   priority @5 :Data;           # UInt32 column: how deep the task is nested: 0 if no other task submitted it; deeper ones go first
   name @6 :List(Text);         # what the user calls the task; empty: it has the name of its function's object
   profiling @7 :Data;          # byte column: 1 = measure what it takes, for the profile in its result
+  account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
 }
 
 struct TaskCancel {
@@ -90,6 +91,7 @@ struct GraphTask {
   nodeCount @2 :Data;           # UInt32 column: how many nodes the graph has
   priority @3 :Data;            # UInt32 column: of all its tasks, as in Task
   profiling @4 :Data;           # byte column: of all its tasks, as in Task
+  account @5 :Data;             # UInt32 column: of all its tasks, as in Task
 }
 
 struct GraphNode {

@@ -71,6 +71,7 @@ struct RunTask {
   priority @7 :Data;           # UInt32 column: as in Task: tasks of a higher one are run first, those of the same one in their order
   name @8 :List(Text);         # as in Task, for the log
   profiling @9 :Data;          # byte column: as in Task
+  account @10 :Data;           # UInt32 column: the account of the client that it is for, for clients inside the task, see README.md
 }
 
 struct RunCancel {

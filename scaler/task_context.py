@@ -35,6 +35,8 @@ class TaskContext:
     """what the clients of this process show the scheduler as a proof of where they are"""
     processor = 0
     """the number of this process, never used again by its agent"""
+    account = 0
+    """on whose share the task runs that is executed, a number of its scheduler; what it submits is on the same"""
 
     @property
     def task(self) -> int:

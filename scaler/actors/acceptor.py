@@ -101,8 +101,10 @@ class Acceptor(Actor):
                 reason = "the agent that runs your task is not connected"
                 self._outbox.put_to_stranger(arrived.connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
                 return
-            session = self._start_client(arrived, ClientSession if agent is None else NestedSession)
-            if agent is not None:
+            if agent is None:
+                session = self._start_client(arrived, ClientSession, self._directory.accounts.open(hello.client_id))
+            else:
+                session = self._start_client(arrived, NestedSession, 0)
                 session.send(NestedIn(agent, hello.processor))
                 agent.send(NestedArrived(hello.processor, session))
         else:
@@ -110,7 +112,7 @@ class Acceptor(Actor):
         self._reply(arrived.connection)
         self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
 
-    def _start_client(self, arrived: ClientArrived, kind: type[ClientSession]) -> ActorRef:
+    def _start_client(self, arrived: ClientArrived, kind: type[ClientSession], account: int) -> ActorRef:
         hello, limits = arrived.hello, self._limits
         client_id = ClientId(hello.client_id)
         logger.info("client %s connected (Python %s)", client_id.hex()[:8], hello.python_version)
@@ -122,6 +124,7 @@ class Acceptor(Actor):
                 limits.client_timeout_seconds,
                 limits.crash_limit,
                 first_attempt(self._scheduler_id),
+                account,
             )
         )
 
@@ -233,6 +236,7 @@ class Acceptor(Actor):
         for key in [key for key, known in directory.sessions.items() if known is session]:
             del directory.sessions[key]
             directory.pythons.pop(key, None)
+            directory.accounts.close(key[1])
         for agent_token in [
             agent_token for agent_token, known in directory.agents_by_token.items() if known is session
         ]:

@@ -168,7 +168,7 @@ class Balancer(Actor):
                     row[task_id] = ready
                     row.move_to_end(task_id, last=False)
                     return
-                worker.send(AssignTask(ready.task, spec, ready.attempt, expected_us))
+                worker.send(AssignTask(ready.task, spec, ready.attempt, expected_us, ready.account))
 
     def _refuse_surplus(self) -> None:
         arrived, self._arrived = self._arrived, []

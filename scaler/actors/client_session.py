@@ -58,12 +58,14 @@ class ClientSession(Session):
         timeout_seconds: float,
         crash_limit: int,
         first_attempt: int,
+        account: int,
     ) -> None:
         super().__init__(f"client {client_id.hex()[:8]}", connection, services, timeout_seconds, COME_BACK_SECONDS)
         self._client_id = client_id
         self._object_store = services.object_store
         self._crash_limit = crash_limit
         self._first_attempt = first_attempt
+        self._account = account
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
 
@@ -71,8 +73,17 @@ class ClientSession(Session):
         super().on_start()
         services = self._services
         self._home = Home(
-            self.actor_ref, services.balancer, services.object_store, self._crash_limit, self._first_attempt
+            self.actor_ref,
+            services.balancer,
+            services.object_store,
+            self._crash_limit,
+            self._first_attempt,
+            self._account,
         )
+
+    def _home_of(self, _account: int) -> Home:
+        """Return the home of tasks that name an account. A client that is in no task has its own, whatever it says."""
+        return self._home
 
     # From the client
 
@@ -95,7 +106,7 @@ class ClientSession(Session):
         for spec in batch:
             graph = self._graphs.get(spec.graph_id)
             if graph is None or graph.is_stopped():
-                self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home))
+                self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home_of(spec.account)))
             else:
                 graph.send(spec)  # it was sent again after a cut
 

@@ -19,7 +19,7 @@ from scaler.wire.messages.worker import WorkerHello
 @message
 class TaskReady:
     """task -> balancer: I can run. `again`: a worker had me and could not finish me, or I continue a graph: I go first.
-    `near`: the worker on whose host much of what I need is.
+    `near`: the worker on whose host much of what I need is. `account`: on whose share I run.
     """
 
     task: ActorRef
@@ -27,6 +27,7 @@ class TaskReady:
     attempt: int
     again: bool
     near: ActorRef | None = None
+    account: int = 0
 
 
 @message
@@ -36,6 +37,7 @@ class WithdrawTask:
     task: ActorRef
     task_id: TaskId
     priority: int
+    account: int = 0
 
 
 @message
@@ -64,6 +66,7 @@ class AssignTask:
     spec: Task
     attempt: int
     expected_us: int
+    account: int = 0
 
 
 @message

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from scaler.actors.accounts import Accounts
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages import NewsSaid
 from scaler.ids import Connection
@@ -47,6 +48,8 @@ class Directory:
         """what the clients inside an agent's tasks show -> session of the agent"""
         self.pythons: dict[PeerKey, str] = {}
         """the Python of those peers whose functions and results are pickled, such as 3.11"""
+        self.accounts = Accounts()
+        """of the clients that are not inside a task"""
         self.departed: dict[Connection, Direction] = {}
         """connections that were unbound since the last flush: their last words still go out"""
 

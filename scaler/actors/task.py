@@ -58,22 +58,33 @@ from scaler.wire.messages.worker import RunResult
 
 
 class Home:
-    """What all tasks of a client share: whom they talk to, and the limit that they have."""
+    """What all tasks of a client share: whom they talk to, the limit that they have, and on whose share they run."""
 
-    __slots__ = ("balancer", "crash_limit", "first_attempt", "object_store", "session")
+    __slots__ = ("account", "balancer", "crash_limit", "first_attempt", "object_store", "session")
 
     def __init__(
-        self, session: ActorRef, balancer: ActorRef, object_store: ActorRef, crash_limit: int, first_attempt: int
+        self,
+        session: ActorRef,
+        balancer: ActorRef,
+        object_store: ActorRef,
+        crash_limit: int,
+        first_attempt: int,
+        account: int = 0,
     ) -> None:
         self.session = session
         self.balancer = balancer
         self.object_store = object_store
         self.crash_limit = crash_limit
         self.first_attempt = first_attempt
+        self.account = account
 
     def of_graph(self, graph: ActorRef) -> Home:
         """Return the home of a graph's tasks, which have the graph in the place of the session."""
-        return Home(graph, self.balancer, self.object_store, self.crash_limit, self.first_attempt)
+        return Home(graph, self.balancer, self.object_store, self.crash_limit, self.first_attempt, self.account)
+
+    def of_account(self, account: int) -> Home:
+        """Return the home of tasks on another share."""
+        return Home(self.session, self.balancer, self.object_store, self.crash_limit, self.first_attempt, account)
 
 
 class TaskActor(Actor):
@@ -195,14 +206,19 @@ class TaskActor(Actor):
         self._say_ready(again)
 
     def _say_ready(self, again: bool) -> None:
-        self._home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again, self._near))
+        home = self._home
+        home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again, self._near, home.account))
 
     def _enter_withdrawing(self, event: Event) -> None:
         if event is not CANCEL:
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
             self._say_ready_again(again=False)
-        self._home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id, self._spec.priority))
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        home = self._home
+        home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id, self._spec.priority, home.account))
 
     def _enter_canceling(self) -> None:
         if self._worker is not None:
@@ -231,7 +247,7 @@ class TaskActor(Actor):
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:
-            home.balancer.send(WithdrawTask(self.actor_ref, spec.task_id, spec.priority))
+            self._withdraw()
         if spec.object_ids:
             home.object_store.send(ReleaseObjects(spec.object_ids))
 

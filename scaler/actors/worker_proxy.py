@@ -52,12 +52,13 @@ Measured = dict[ObjectId, tuple[int, int]]
 class RunRecord:
     """One attempt of a task at this worker."""
 
-    __slots__ = ("attempt", "canceled", "expected_us", "lent_places", "lent_us", "places", "spec", "task")
+    __slots__ = ("account", "attempt", "canceled", "expected_us", "lent_places", "lent_us", "places", "spec", "task")
 
-    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int) -> None:
+    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int) -> None:
         self.task = task
         self.spec = spec
         self.attempt = attempt
+        self.account = account
         self.expected_us = expected_us
         """the work that it counts for at the balancer, and that is given back when it ends"""
         self.places = 1
@@ -117,11 +118,11 @@ class WorkerProxy(Actor):
         if self._leaving or task_id in self._runs or assign.task.is_stopped():
             self._refuse(assign)
             return
-        self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us)
-        self._outbox.put(self._connection, self._order(spec, attempt))
+        self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us, assign.account)
+        self._outbox.put(self._connection, self._order(spec, attempt, assign.account))
         assign.task.send(TaskAssigned(self._actor_ref, attempt))
 
-    def _order(self, spec: Task, attempt: int) -> RunTask:
+    def _order(self, spec: Task, attempt: int, account: int) -> RunTask:
         return RunTask(
             spec.task_id,
             self._index,
@@ -132,6 +133,7 @@ class WorkerProxy(Actor):
             spec.priority,
             spec.name,
             spec.profiling,
+            account,
         )
 
     def _refuse(self, assign: AssignTask) -> None:
@@ -239,7 +241,7 @@ class WorkerProxy(Actor):
             if run.canceled:  # if it never got the order, it says so
                 self._outbox.put(self._connection, RunCancel(task_id, self._index, run.attempt))
             elif held.get(task_id) != run.attempt:
-                self._outbox.put(self._connection, self._order(run.spec, run.attempt))
+                self._outbox.put(self._connection, self._order(run.spec, run.attempt, run.account))
         for task_id, attempt in held.items():
             mine = self._runs.get(TaskId(task_id))
             if mine is None or mine.attempt != attempt:

@@ -154,6 +154,7 @@ class Processor:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
             else:
                 waiting.priority = task.priority
+                waiting.account = task.account
                 result = self._run(task)
                 waiting.forget_children()
                 after_task()

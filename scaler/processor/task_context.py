@@ -68,7 +68,7 @@ class ProcessorTaskContext(TaskContext):
         self._say = say
         self._await_permission = await_permission
         self._is_hard = is_hard
-        self.priority = 0
+        self.priority = self.account = 0
         """of the task that is executed"""
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
         self._needs: list[Callable[[], bool]] = []

@@ -633,6 +633,7 @@ class SimulatedClient(SimulatedPeer):
         uses: Iterable[ObjectId] = (),
         for_task: bytes = b"",
         priority: int = 0,
+        account: int = 0,
     ) -> list[TaskId]:
         """Submit tasks in one batch.
 
@@ -640,6 +641,7 @@ class SimulatedClient(SimulatedPeer):
             uses: objects among the arguments.
             for_task: content of one more object that each task brings along, if not empty.
             priority: how deep they are nested.
+            account: on whose share they run, as a client inside a task says it.
         """
         batch: list[Any] = []
         task_ids = []
@@ -652,7 +654,7 @@ class SimulatedClient(SimulatedPeer):
                 self._for_task[task_id] = [brought]
                 batch.append(brought)
             self.open[task_id] = Task(
-                task_id, self.function_id, payload, b"".join(object_ids), priority, "", self.profiling
+                task_id, self.function_id, payload, b"".join(object_ids), priority, "", self.profiling, account
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)

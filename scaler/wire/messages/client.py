@@ -67,6 +67,8 @@ class Task:
     """what the user calls it; empty: it has the name of its function"""
     profiling: U8 = 0
     """whether to measure what it takes"""
+    account: U32 = 0
+    """of a client inside a task: that task's, as its `RunTask` says; else 0, and the scheduler knows better"""
 
 
 @message
@@ -98,6 +100,8 @@ class GraphTask:
     priority: U32 = 0
     """of all its tasks, as in `Task`"""
     profiling: U8 = 0
+    """of all its tasks, as in `Task`"""
+    account: U32 = 0
     """of all its tasks, as in `Task`"""
 
 

@@ -59,6 +59,9 @@ class RunTask:
     """as in `Task`"""
     profiling: U8 = 0
     """as in `Task`"""
+    account: U32 = 0
+    """on whose share it runs: a number that the scheduler gives each client that is not inside a task. Tasks that this
+    one submits are on the same"""
 
 
 @message

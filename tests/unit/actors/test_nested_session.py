@@ -6,8 +6,9 @@ import pytest
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
-from scaler.actors.nested_session import NestedSession
-from scaler.wire.messages.client import ClientResting, TaskResult
+from scaler.actors.nested_session import ACCOUNTS_REMEMBERED, NestedSession
+from scaler.ids import GraphId
+from scaler.wire.messages.client import ClientResting, GraphNode, GraphTask, TaskResult
 from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
 from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
@@ -175,3 +176,48 @@ def test_it_does_not_matter_of_any_other_client(simulation: Simulation, agent: S
     simulation.run()
     assert news(agent) == []
     assert len(simulation.sessions(ClientSession)) == 1
+
+
+def accounts(agent: SimulatedAgent) -> list[int]:
+    return [run.account for slot in agent.slots for run in slot.queue]
+
+
+def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often_it_changes(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    nested.submit(1, account=3)
+    nested.submit(1, account=4)
+    graph = GraphTask(GraphId(b"g" * 16), 1, 1, account=3)
+    node = GraphNode(graph.graph_id, simulation.new_id(b"node"), nested.function_id, b"", b"", b"", 0)
+    nested.say(graph, node)
+    simulation.advance(1.0)
+    agent.execute = lambda _run: Outcome()
+    runs = [run for slot in agent.slots for run in slot.queue]
+    for number in range(100, 300):
+        nested.submit(1, account=number)
+    simulation.run()
+    assert sorted(run.account for run in runs) == [3, 4]
+    (session,) = simulation.sessions(NestedSession)
+    assert len(session._homes) <= ACCOUNTS_REMEMBERED
+    simulation.advance(2000.0)
+    assert [run.account for run in agent.started if run.task_id == node.task_id] == [3]
+
+
+def test_a_client_that_is_in_no_task_has_its_own_account_whatever_it_says(
+    simulation: Simulation, agent: SimulatedAgent
+) -> None:
+    first, second = simulation.client(), simulation.client()
+    first.submit(1, account=9)
+    simulation.run()
+    second.submit(1, account=9)
+    simulation.run()
+    assert sorted(accounts(agent)) == [0, 1]
+    simulation.close_connection(second.connection)
+    second.connect()
+    second.submit(1)
+    first.leave()
+    simulation.run()
+    third = simulation.client()
+    third.submit(1)
+    simulation.advance(1001.0)
+    assert sorted(run.account for run in agent.started) == [0, 0, 1, 1]

@@ -15,7 +15,7 @@ from scaler.client import lifetime
 from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.serialization import DefaultSerializer, Serializer
 from scaler.task_context import TaskContext
-from scaler.wire.messages.client import ClientHello, Task
+from scaler.wire.messages.client import ClientHello, GraphTask, Task
 from tests.support.fake_scheduler import FakeScheduler
 
 ELSEWHERE = "tcp://127.0.0.1:1"
@@ -36,6 +36,7 @@ class InATask(TaskContext):
     agent_token = b"n" * 16
     processor = 7
     child_priority = 3  # type: ignore[assignment]
+    account = 5
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -129,9 +130,12 @@ def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(schedule
     assert len({client.identity for client in clients}) == 1
     assert [client.submit(abs, -1).result(10) for client in clients] == [1, 1, 1]
     assert clients[0].map(abs, [(-2,)]) == [2]
+    assert clients[0].get({"a": (abs, -3)}, ["a"], block=False).keys() == {"a"}
+    scheduler.wait_for(GraphTask)
     (hello,) = scheduler.of(ClientHello)
     assert (hello.agent_token, hello.processor) == (b"n" * 16, 7)
-    assert {task.priority for task in scheduler.of(Task)} == {3}
+    said = [*scheduler.of(Task), *scheduler.of(GraphTask)]
+    assert {(task.priority, task.account) for task in said} == {(3, 5)}
 
 
 @pytest.mark.usefixtures("in_a_task")
@@ -140,6 +144,7 @@ def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
         assert client.submit(abs, -1).result(10) == 1
         (hello,) = other.of(ClientHello)
         assert (hello.agent_token, hello.processor) == (bytes(16), 0)
+        assert [task.account for task in other.of(Task)] == [0]
 
 
 def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,22 @@
+"""The numbers of clients, on whose share their work runs."""
+
+from __future__ import annotations
+
+from scaler.actors.accounts import Accounts
+
+
+def test_a_new_account_has_the_lowest_number_that_is_free() -> None:
+    accounts = Accounts()
+    assert [accounts.open(client) for client in (b"a", b"b", b"c")] == [0, 1, 2]
+    accounts.close(b"a")
+    accounts.close(b"b")
+    assert [accounts.open(client) for client in (b"d", b"e", b"f")] == [0, 1, 3]
+
+
+def test_a_client_has_one_account_however_often_it_is_opened_or_closed() -> None:
+    accounts = Accounts()
+    assert [accounts.open(b"a"), accounts.open(b"a")] == [0, 0]
+    accounts.close(b"a")
+    accounts.close(b"a")
+    assert len(accounts) == 0
+    assert [accounts.open(b"b"), accounts.open(b"c")] == [0, 1]

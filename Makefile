@@ -2,6 +2,7 @@
 #
 #   make test PYTHON=python3.12 VENV=.venv-3.12     another interpreter, beside the first
 #   make test ARGS='tests/unit -k balancer'         a part of the tests
+#   make test PARALLEL=                             one test at a time
 #   make fast EXAMPLES=                             with as many examples as `make test`
 
 PYTHON ?= python3
@@ -10,6 +11,7 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+PARALLEL ?= -n 2 --dist loadfile
 EXAMPLES ?= --hypothesis-profile=few
 FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
@@ -24,7 +26,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 	@$(BIN)/python examples/measure_code.py
 
 test: $(VENV)/.dev ## all tests that need nothing but pip, in at most 6 minutes
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-more: $(VENV)/.dev docs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@$(BIN)/python -m pytest -m more $(ARGS)

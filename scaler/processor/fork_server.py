@@ -1,8 +1,8 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
-The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, ended). It has imported what
-processors need, so that a new one is there within milliseconds. When the agent goes, however it goes, the fork server
-sees the end of their connection, kills all processors with everything they have started, and ends.
+The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, not started, ended). It has
+imported what processors need, so that a new one is there within milliseconds. When the agent goes, however it goes, the
+fork server sees the end of their connection, kills all processors with everything they have started, and ends.
 
 Must never: run user code, open a ZeroMQ context, or start a thread.
 """
@@ -31,8 +31,8 @@ START, KILL, INTERRUPT, STOP, CONTINUE = 1, 2, 3, 4, 5
 SIGNALS = {INTERRUPT: processor.INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
 """for the processor alone, and not for what its task has started"""
 REPORT = struct.Struct("<BIi")
-"""what happened (STARTED, ENDED), the number of the processor, its process id or exit code"""
-STARTED, ENDED = 1, 2
+"""what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process"""
+STARTED, ENDED, NOT_STARTED = 1, 2, 3
 
 _PR_SET_PDEATHSIG = 1
 
@@ -70,9 +70,14 @@ class ForkServer:
                             self._reap()
             except (EOFError, ConnectionError):
                 pass
+            finally:
+                self._end_all()
+
+    def _end_all(self) -> None:
+        """Kill all processors. When this process has ended, so have they."""
         for pid in self._pids.values():
             _kill_group(pid)
-        for pid in self._pids.values():  # when this process has ended, so have they
+        for pid in self._pids.values():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
@@ -93,13 +98,18 @@ class ForkServer:
 
     def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
         channel, progress = descriptors
-        pid = os.fork()
-        if pid == 0:
-            self._become_processor(birth, channel, progress, not_for_children)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_processor(birth, channel, progress, not_for_children)
+        except OSError as error:  # a limit is reached, which is nothing to the processors that are there
+            self._report(NOT_STARTED, birth.number, error.errno or 0)
+            return
+        finally:
+            os.close(channel)
+            os.close(progress)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # the child does so too: whoever is first
-        os.close(channel)
-        os.close(progress)
         self._pids[birth.number] = pid
         self._report(STARTED, birth.number, pid)
 

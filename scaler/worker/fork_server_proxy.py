@@ -21,11 +21,13 @@ from scaler.config import ClusterConfig
 from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.process.shell import Shell
-from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STOP
+from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
+from scaler.worker.deaths import how_it_ended
 from scaler.worker.messages import (
     InterruptProcess,
     KillProcess,
     ProcessEnded,
+    ProcessNotStarted,
     ProcessStarted,
     StartProcess,
     SuspendProcess,
@@ -80,10 +82,11 @@ class ForkServerProxy(Actor):
         whole = len(data) - len(data) % REPORT.size
         self._reports = data[whole:]
         for kind, number, value in REPORT.iter_unpack(data[:whole]):
-            if kind == ENDED:
-                self._processors.pop(number).send(ProcessEnded(number, value))
-            else:
+            if kind == STARTED:
                 self._processors[number].send(ProcessStarted(number, value))
+            else:
+                news = ProcessEnded if kind == ENDED else ProcessNotStarted
+                self._processors.pop(number).send(news(number, value))
 
     @handles(StartProcess)
     def _start(self, start: StartProcess) -> None:
@@ -116,7 +119,14 @@ class ForkServerProxy(Actor):
 
     @handles(_ForkServerLost)
     def _lost(self, _lost: _ForkServerLost) -> None:
-        raise ForkServerDiedError("the process that starts processors is gone")
+        try:
+            how = how_it_ended(self._process.wait(GOODBYE_SECONDS))
+        except subprocess.TimeoutExpired:
+            how = "it hung up"
+        raise ForkServerDiedError(
+            f"the fork server (process {self._process.pid}) is gone, and with it all processors of this node: {how}. "
+            "If it never starts, its own error is in the standard error of this process"
+        )
 
     def on_stop(self) -> None:
         """End the fork server, which takes all processors with it."""

@@ -34,6 +34,11 @@ class AddProcessor:
 
 
 @message
+class InstallationWorks:
+    """processor proxy -> pool: what fails from now on is no fault of the installation."""
+
+
+@message
 class ProcessorComing:
     """It is being started."""
 
@@ -206,6 +211,14 @@ class KillProcess:
 class ProcessStarted:
     number: int
     pid: int
+
+
+@message
+class ProcessNotStarted:
+    """The system gave no process."""
+
+    number: int
+    errno: int
 
 
 @message

@@ -7,23 +7,30 @@
         extra ones                     the same, for slots that asked for more: no new one starts
 
 A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge.
-One that never gets ready is a failure: back-off, and too many end the agent.
+One that never gets ready is a failure, and so is the loss of the fork server: back-off. Before the first processor of a
+node is ready, too many failures end the agent, since they will be those of its installation. Afterwards none does: it
+tries again for as long as it lives.
 
-Slots write to the pool (`AddProcessor`).
+Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from scaler.actors.kit import ActorRef, ChildSpec, Restart, RestartBudget, Strategy, Supervisor, handles
+from scaler.actors.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.config import ClusterConfig
 from scaler.process.shell import Shell
 from scaler.worker.fork_server_proxy import ForkServerProxy
-from scaler.worker.messages import AddProcessor
+from scaler.worker.messages import AddProcessor, InstallationWorks
 from scaler.worker.processor_proxy import ProcessorProxy
+
+AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
+ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
+"""The failures within the time say how long to wait before the next try."""
 
 
 class Pool(Supervisor):
@@ -43,21 +50,31 @@ class Pool(Supervisor):
         slots: tuple[ActorRef, ...],
         agent_token: bytes,
     ) -> None:
+        self._is_known_to_work = False
+
         def new_processor(fork_server: ActorRef, slot: int, is_extra: bool) -> ProcessorProxy:
-            return ProcessorProxy(shell, fork_server, slots[slot], names[slot], config, is_extra)
+            return ProcessorProxy(shell, fork_server, self.actor_ref, slots[slot], names[slot], config, is_extra)
+
+        def processors(peers: Peers) -> _Processors:
+            at_first = RestartBudget(AT_FIRST.times * len(names) + 2, AT_FIRST.within_seconds)
+            budget = ENDLESS if self._is_known_to_work else at_first
+            return _Processors(partial(new_processor, peers["fork server"]), names, budget)
 
         super().__init__(
             (
                 ChildSpec("fork server", ForkServerProxy, lambda _peers: ForkServerProxy(shell, config, agent_token)),
-                ChildSpec(
-                    "processors",
-                    _Processors,
-                    lambda peers: _Processors(partial(new_processor, peers["fork server"]), names),
-                ),
+                ChildSpec("processors", _Processors, processors),
             ),
             Strategy.REST_FOR_ONE,
-            RestartBudget(times=3, within_seconds=30.0),
+            AT_FIRST,
         )
+
+    @handles(InstallationWorks)
+    def _installation_works(self, works: InstallationWorks) -> None:
+        if not self._is_known_to_work:
+            self._is_known_to_work = True
+            self._budget = ENDLESS
+            self.children["processors"].send(works)
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:
@@ -67,17 +84,19 @@ class Pool(Supervisor):
 class _Processors(Supervisor):
     """One processor for each worker, and those that slots have asked for."""
 
-    def __init__(self, new_processor: Callable[[int, bool], ProcessorProxy], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, new_processor: Callable[[int, bool], ProcessorProxy], names: tuple[str, ...], budget: RestartBudget
+    ) -> None:
         def spec(slot: int) -> ChildSpec:
             return ChildSpec(f"processor-{slot}", ProcessorProxy, lambda _peers: new_processor(slot, False))
 
-        super().__init__(
-            tuple(map(spec, range(len(names)))),
-            Strategy.ONE_FOR_ONE,
-            RestartBudget(times=3 * len(names) + 2, within_seconds=30.0),
-        )
+        super().__init__(tuple(map(spec, range(len(names)))), Strategy.ONE_FOR_ONE, budget)
         self._new_processor = new_processor
         self._next_extra = count(1).__next__
+
+    @handles(InstallationWorks)
+    def _installation_works(self, _works: InstallationWorks) -> None:
+        self._budget = ENDLESS
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:

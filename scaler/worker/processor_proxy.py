@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import signal
+import os
 import socket
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -45,17 +45,20 @@ from scaler.wire.messages.processor import (
     TaskUnblocked,
 )
 from scaler.wire.messages.worker import RunResult
+from scaler.worker.deaths import how_it_ended
 from scaler.worker.messages import (
     CleanProcessor,
     DismissProcessor,
     DropObjects,
     HandObject,
     HandTasks,
+    InstallationWorks,
     InterruptProcess,
     InterruptProcessor,
     KillProcess,
     KillProcessor,
     ProcessEnded,
+    ProcessNotStarted,
     ProcessorComing,
     ProcessorDown,
     ProcessorNotComing,
@@ -115,11 +118,19 @@ class ProcessorProxy(Actor):
     """Owns one processor process and the channel to it."""
 
     def __init__(
-        self, shell: Shell, fork_server: ActorRef, slot: ActorRef, name: str, config: ClusterConfig, is_extra: bool
+        self,
+        shell: Shell,
+        fork_server: ActorRef,
+        pool: ActorRef,
+        slot: ActorRef,
+        name: str,
+        config: ClusterConfig,
+        is_extra: bool,
     ) -> None:
         self.number = next(_numbers)
         self._shell = shell
         self._fork_server = fork_server
+        self._pool = pool
         self._slot = slot
         self._name = name
         self._is_extra = is_extra
@@ -167,6 +178,7 @@ class ProcessorProxy(Actor):
         if not self._is_ready:
             self._is_ready = True
             logger.info("worker %s: processor %d started", self._name, self._pid)
+            self._pool.send(InstallationWorks())
             self._slot.send(ProcessorUp(self.number, self.actor_ref, self._progress, self._is_extra))
         elif self._is_dismissed:
             self._is_dismissed = False
@@ -267,6 +279,15 @@ class ProcessorProxy(Actor):
     def _started(self, started: ProcessStarted) -> None:
         self._pid = started.pid
 
+    @_handles_own(ProcessNotStarted)
+    def _not_started(self, failed: ProcessNotStarted) -> None:
+        self._pool.send(InstallationWorks())
+        raise ProcessorNotStartedError(
+            f"worker {self._name}: the system gave no process for a processor: {os.strerror(failed.errno)}. "
+            "There may be a limit of processes (ulimit -u, or the pids limit of a container) or too little memory. "
+            "The other processors go on; it is tried again"
+        )
+
     @handles(_ReadyDue)
     def _ready_due(self, _due: _ReadyDue) -> None:
         if not self._is_ready:
@@ -308,13 +329,3 @@ class ProcessorProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()
-
-
-def how_it_ended(exit_code: int) -> str:
-    """Return the exit code, or the signal by its name, as a part of a sentence."""
-    if exit_code >= 0:
-        return f"exit code {exit_code}"
-    try:
-        return f"signal {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"signal {-exit_code}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -13,6 +16,7 @@ import pytest
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel
+from scaler.worker import fork_server_proxy
 from tests.support.node import Node
 from tests.support.processes import alive
 
@@ -52,3 +56,76 @@ def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
     node.until(lambda: not alive(processor.pid))
     node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: TaskStatus.SUCCESS in node.statuses())
+
+
+def test_a_node_outlives_any_number_of_kills_of_its_fork_server(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    for _ in range(5):
+        [fork_server] = psutil.Process().children()
+        fork_server.kill()
+        node.until(lambda killed=fork_server.pid: [each for each in node.processes() if not alive(killed)])
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 2)
+    assert node.statuses() == [TaskStatus.SUCCESS] * 2
+    assert node.shell.exit_code == 0
+
+
+NOBODY = 65534
+
+
+class LimitedNode:
+    """A node of two workers whose fork server is subject to limits, as root is not: there it becomes another user."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        if os.getuid() == 0:
+            change_user = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY}); fork_server.main("
+            program = fork_server_proxy.PROGRAM.replace("fork_server.main(", change_user)
+            monkeypatch.setattr(fork_server_proxy, "PROGRAM", program)
+        self.node = Node(2)
+        self.node.run(self.node.task(int), self.node.task(int, worker=1))
+        self.node.until(lambda: len(self.node.results) == 2)
+        [self.fork_server] = psutil.Process().children()
+        self._most = resource.getrlimit(resource.RLIMIT_NPROC)
+
+    def allow_processes(self, are_allowed: bool) -> None:
+        """Change the limit, which takes a process of the same user."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if os.getuid() == 0:
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                limits = (self._most[0] if are_allowed else 0, self._most[1])
+                resource.prlimit(self.fork_server.pid, resource.RLIMIT_NPROC, limits)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+def test_a_fork_that_fails_fails_that_start_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limited = LimitedNode(monkeypatch)
+    node = limited.node
+    try:
+        pids = set(node.processes())
+        neighbour = node.task(partial(time.sleep, 1000), worker=1)  # that user can import nothing but built-ins
+        node.run(neighbour)
+        limited.allow_processes(False)
+        node.run(node.task(partial(os._exit, 1)))
+        node.until(lambda: caplog.text.count("restarting processor-0 in") > 3)
+        assert "the system gave no process for a processor: Resource temporarily unavailable" in caplog.text
+        assert len(pids & set(node.processes())) == 1
+        limited.allow_processes(True)
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 4)
+        node.slots[1].send(Batch[RunCancel]([RunCancel(neighbour.task_id, 1, 1)]))
+        node.until(lambda: len(node.results) == 5)
+        assert node.statuses()[2:] == [TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS, TaskStatus.CANCELED]
+        assert node.shell.exit_code == 0
+        assert psutil.Process().children() == [limited.fork_server]
+    finally:
+        node.close()

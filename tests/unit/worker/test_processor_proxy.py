@@ -19,7 +19,6 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel, RunTask
 from scaler.worker.cancellation import GRACE_SECONDS
-from scaler.worker.processor_proxy import how_it_ended
 from tests.support.node import Node
 
 pytestmark = pytest.mark.processes
@@ -152,11 +151,3 @@ def test_large_objects_are_shared(node: Node) -> None:
     node.run(RunTask(TaskId(b"t" * 16), 0, 1, function_id, b"", b""))
     node.until(lambda: node.results)
     assert node.statuses() == [TaskStatus.FAILED]  # len() without an argument: it arrived and was called
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "text"),
-    [(0, "exit code 0"), (7, "exit code 7"), (-9, "signal SIGKILL"), (-99, "signal 99")],
-)
-def test_exit_codes_are_named(exit_code: int, text: str) -> None:
-    assert how_it_ended(exit_code) == text

@@ -5,7 +5,7 @@ Only processes of Scaler are set up here, never the user's program.
 
 from __future__ import annotations
 
-import io
+import contextlib
 import logging
 import logging.config
 import os
@@ -45,35 +45,40 @@ def set_up_logging(config: LoggingConfig, own_files: bool = False) -> None:
 
 def _handler(path: str, own_files: bool) -> logging.Handler:
     if path == "/dev/stdout":
-        return logging.StreamHandler(sys.stdout)
+        return _StreamHandler(sys.stdout)
     if path == "/dev/stderr":
-        return logging.StreamHandler(sys.stderr)
+        return _StreamHandler(sys.stderr)
     name = f"{path}.{os.getpid()}" if own_files and not path.startswith("/dev/") else path
     try:
-        return logging.FileHandler(name)
+        return _FileHandler(name)
     except OSError as error:
         raise ConfigError(f"cannot log to {name!r}: {error.strerror}") from None
 
 
-class LineWriter(io.TextIOBase):
-    """A stream that logs each line written to it: what tasks print."""
+class _SaysOnce(logging.Handler):
+    """A handler that cannot write says so once, on the standard error of the process, and then keeps silent.
 
-    def __init__(self, level: int) -> None:
-        self._logger = logging.getLogger(TASK_OUTPUT)
-        self._level = level
-        self._rest = ""
+    The usual one writes a traceback to `sys.stderr` for each record. In a processor that is a stream that is logged.
+    """
 
-    def writable(self) -> bool:
-        return True
+    _has_failed = False
 
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            self._logger.log(self._level, "%s", line)
-        return len(text)
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
+        if self._has_failed:
+            return
+        self._has_failed = True
+        text = f"scaler: the log cannot be written: {sys.exc_info()[1]}; the first lost line: {record.getMessage()}\n"
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode(errors="backslashreplace"))
 
-    def flush(self) -> None:
-        """Log an unfinished line as well."""
-        if self._rest:
-            rest, self._rest = self._rest, ""
-            self._logger.log(self._level, "%s", rest)
+
+class _StreamHandler(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg]
+    pass
+
+
+class _FileHandler(_SaysOnce, logging.FileHandler):
+    def close(self) -> None:
+        with contextlib.suppress(
+            OSError
+        ):  # the disk is full: `logging.basicConfig(force=True)` of a task works all the same
+            super().close()

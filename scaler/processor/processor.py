@@ -34,13 +34,14 @@ from typing import Any, NoReturn
 from scaler import task_context
 from scaler.config import ClusterConfig
 from scaler.errors import TaskInterrupt
-from scaler.process.logs import LineWriter, set_up_logging
+from scaler.process.logs import set_up_logging
 from scaler.process.memory import give_back_memory
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
 from scaler.processor.meter import Meter
 from scaler.processor.progress_page import Progress
+from scaler.processor.streams import TaskStreams
 from scaler.processor.task_context import Birth, ProcessorTaskContext
 from scaler.processor.uplink import Uplink
 from scaler.processor.values import Values
@@ -308,23 +309,18 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     set_up_logging(config.logging, own_files=True)
     with contextlib.suppress(ValueError, OSError, AttributeError):
         faulthandler.enable()  # a segmentation fault says where; not without a stderr
-    printed, complained = LineWriter(logging.INFO), LineWriter(logging.ERROR)
-    sys.stdout, sys.stderr = printed, complained
-
-    def after_task() -> None:
-        with contextlib.suppress(Exception):  # a task may have closed them
-            printed.flush()
-            complained.flush()
-
+    streams = TaskStreams()
+    streams.enter()
     if sys.platform != "linux":  # there the kernel sees to it
         threading.Thread(target=_follow_agent, args=(connection.fileno(),), name="scaler-lifeline", daemon=True).start()
     connection.setblocking(True)
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
     processor = Processor(Channel(connection), progress, birth, config)
+    os.register_at_fork(after_in_child=streams.forked)
     os.register_at_fork(after_in_child=processor.forked)
     signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
     if config.hard_processor_suspend:
         signal.signal(signal.SIGCONT, processor.waiting.continued)
     task_context.enter(processor.waiting)
-    processor.run(after_task)
+    processor.run(streams.after_task)

@@ -48,15 +48,19 @@ processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, 
 class Driver:
     """The agent's end of one processor process."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
+    def __init__(
+        self, directory: Path, logging: LoggingConfig | None = None, stdout: int | None = None, **settings: Any
+    ) -> None:
         ours, theirs = socket.socketpair()
         page = new_progress_page()
         self.log = directory / "log"
-        config = ClusterConfig("tcp://127.0.0.1:1", 1, logging=LoggingConfig((str(self.log),)), **settings)
+        logging = logging or LoggingConfig((str(self.log),))
+        config = ClusterConfig("tcp://127.0.0.1:1", 1, logging=logging, **settings)
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(theirs.fileno()), str(page), config.to_json()],
             pass_fds=(theirs.fileno(), page),
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            stdout=stdout,
             stderr=subprocess.PIPE,
         )
         theirs.close()
@@ -72,8 +76,9 @@ class Driver:
 
     def close(self) -> None:
         self.channel.close()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
         self.process.wait(20)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError, LoggingConfig
-from scaler.process.logs import TASK_OUTPUT, LineWriter, set_up_logging
+from scaler.process.logs import TASK_OUTPUT, set_up_logging
 
 
 @pytest.fixture(autouse=True)
@@ -103,29 +103,11 @@ def test_configuration_file_takes_the_place_of_the_rest(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
-# What tasks print
-
-
-def test_each_printed_line_is_one_line_of_the_log(tmp_path: Path) -> None:
-    set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
-    writer = LineWriter(logging.INFO)
-    print("one", "two\nthree", file=writer)
-    print("unfinished %s", end="", file=writer)
-    assert "unfinished" not in (tmp_path / "log").read_text()
-    writer.flush()
-    writer.flush()
-    texts = [line.partition(": ")[2] for line in (tmp_path / "log").read_text().splitlines()]
-    assert texts == ["one two", "three", "unfinished %s"]
-
-
-def test_what_tasks_print_is_heard_at_any_level(tmp_path: Path) -> None:
-    set_up_logging(LoggingConfig((str(tmp_path / "log"),), "CRITICAL"))
-    print("result", file=LineWriter(logging.INFO))
-    assert "result" in (tmp_path / "log").read_text()
-
-
-def test_writer_counts_characters_and_can_only_be_written_to() -> None:
-    writer = LineWriter(logging.DEBUG)
-    assert writer.write("abc\nde") == 6
-    assert writer.writable()
-    assert not writer.readable()
+def test_log_that_cannot_be_written_says_so_once(capfd: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(LoggingConfig(("/dev/full",)))
+    for number in range(3):
+        logging.getLogger("scaler").info("line %d", number)
+    complaint = capfd.readouterr().err
+    assert complaint.count("\n") == 1
+    assert "No space left" in complaint
+    assert "line 0" in complaint

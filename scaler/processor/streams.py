@@ -1,0 +1,190 @@
+"""Streams: the standard output and the standard error of tasks, whose lines go to the log of the process.
+
+They are text streams as libraries expect them. A line is logged when it is complete, when it has 8 KiB, or when its
+task ends. Of a line that is written again and again, as progress bars do with carriage returns, the last state is
+logged.
+
+    print --> TextIOWrapper --> _Lines --> TaskLog --> the handlers of the process's own log
+
+The handlers are taken when the process starts. So what tasks do to `logging` does not reach them.
+
+Made by the processor. Must never: let a task fail because its text cannot be written, or use a logger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from scaler.process.logs import TASK_OUTPUT
+
+LINE_BYTES = 8192
+"""A longer line does not wait for its end."""
+
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
+LEVELS = {STANDARD_OUTPUT: logging.INFO, STANDARD_ERROR: logging.WARNING}
+"""Not every text on standard error is an error: warnings and progress bars go there as well."""
+
+
+class TaskLog:
+    """Where the texts of tasks go: the handlers that the process has now for the logger `scaler.task`."""
+
+    def __init__(self) -> None:
+        logger: logging.Logger | None = logging.getLogger(TASK_OUTPUT)
+        assert logger is not None
+        self._level = logger.getEffectiveLevel()
+        self._handlers: list[logging.Handler] = []
+        while logger is not None:
+            self._handlers += logger.handlers
+            logger = logger.parent if logger.propagate else None
+        self._here = threading.local()
+
+    def say(self, level: int, text: str) -> None:
+        """Log a line. Text that a handler itself writes, in order to complain, goes to the process's own stream."""
+        if level < self._level:
+            return
+        if getattr(self._here, "is_busy", False):
+            with contextlib.suppress(OSError):
+                os.write(STANDARD_ERROR, text.encode(errors="backslashreplace") + b"\n")
+            return
+        self._here.is_busy = True
+        try:
+            record = logging.LogRecord(TASK_OUTPUT, level, "", 0, text, None, None)
+            for handler in self._handlers:
+                if level >= handler.level:
+                    with contextlib.suppress(Exception):  # a filter of the user's configuration may raise anything
+                        handler.handle(record)
+        finally:
+            self._here.is_busy = False
+
+
+class _Lines(io.BufferedIOBase):
+    """Takes bytes, and says each line. To close it does nothing: whoever wraps it may be collected at any time."""
+
+    mode = "wb"
+
+    def __init__(self, descriptor: int, say: Callable[[str], None]) -> None:
+        self.name = "<stdout>" if descriptor == STANDARD_OUTPUT else "<stderr>"
+        self.unfinished_bytes = 0
+        self._descriptor = descriptor
+        self._say = say
+        self._parts: list[bytes] = []
+        self._lock = threading.RLock()
+        self._is_forked = False
+
+    def forked(self) -> None:
+        """This is the copy in a forked process: another thread may have held the lock, and nobody ends a task here."""
+        self._lock = threading.RLock()
+        self._parts, self.unfinished_bytes = [], 0
+        self._is_forked = True
+
+    @property
+    def raw(self) -> _Lines:
+        """What lies below a buffer: it has none."""
+        return self
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.end_line()
+
+    def flush(self) -> None:
+        if self._is_forked:
+            self.end_line()
+
+    def write(self, data: Any, /) -> int:
+        text = bytes(data)
+        with self._lock:
+            self._parts.append(text)
+            self.unfinished_bytes += len(text)
+            if b"\n" not in text and self.unfinished_bytes < LINE_BYTES:
+                return len(text)
+            *lines, rest = b"".join(self._parts).split(b"\n")
+            rest = _last_state(rest)
+            if len(rest) >= LINE_BYTES:
+                lines.append(rest)
+                rest = b""
+            self._parts, self.unfinished_bytes = [rest], len(rest)
+        for line in lines:
+            self._say_line(line)
+        return len(text)
+
+    def end_line(self) -> None:
+        """Say an unfinished line as well."""
+        with self._lock:
+            rest = b"".join(self._parts)
+            self._parts, self.unfinished_bytes = [], 0
+        if rest:
+            self._say_line(rest)
+
+    def _say_line(self, line: bytes) -> None:
+        if b"\r" in line:
+            line = _last_state(line).rstrip(b"\r")
+            if not line.strip():  # that is how a progress bar vanishes
+                return
+        self._say(line.decode(errors="backslashreplace"))
+
+
+def _last_state(line: bytes) -> bytes:
+    """Return what follows the last carriage return with text behind it: roughly what a terminal shows of the line."""
+    return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
+
+
+class _Stream(io.TextIOWrapper):
+    """What `sys.stdout` and `sys.stderr` are in tasks."""
+
+    def __init__(self, lines: _Lines) -> None:
+        super().__init__(lines, "utf-8", "backslashreplace", newline="\n", line_buffering=True)
+        self.mode = "w"  # type: ignore[misc]
+
+    def reconfigure(self, **_options: Any) -> None:
+        """Accept everything and change nothing: the stream outlives the task."""
+
+
+class TaskStreams:
+    """Stands in the places of `sys.stdout` and `sys.stderr`."""
+
+    def __init__(self) -> None:
+        log = TaskLog()
+        self._lines = [_Lines(descriptor, partial(log.say, level)) for descriptor, level in LEVELS.items()]
+        self._output_lines, self._error_lines = self._lines
+        self._output, self._error = map(_Stream, self._lines)
+
+    def enter(self) -> None:
+        """Take the places."""
+        sys.stdout, sys.stderr = self._output, self._error
+
+    def after_task(self) -> None:
+        """Log the lines that a task has left unfinished, and repair a stream that it has taken apart."""
+        try:
+            self._output.flush()
+            self._error.flush()
+        except Exception:  # noqa: BLE001 - detached, or whatever a task has made of it
+            self._renew()
+        if self._output_lines.unfinished_bytes or self._error_lines.unfinished_bytes:
+            for lines in self._lines:
+                lines.end_line()
+
+    def _renew(self) -> None:
+        output, error = self._output, self._error
+        self._output, self._error = map(_Stream, self._lines)
+        if sys.stdout is output:
+            sys.stdout = self._output
+        if sys.stderr is error:
+            sys.stderr = self._error
+
+    def forked(self) -> None:
+        """This is the copy in a forked process."""
+        for lines in self._lines:
+            lines.forked()

@@ -29,6 +29,12 @@ Frames: TypeAlias = Sequence[Buffer]
 INLINE_BYTES = 16 * 1024
 """The largest value that travels inside a message; a larger one becomes an object of its own."""
 
+BLOCK_BYTES = 64 * 1024
+"""The most that the values in one block of arguments should take together; the largest of them become objects."""
+
+WORTH_AN_OBJECT_BYTES = 1024
+"""A value smaller than this stays in the block: an object of its own would cost more than it saves."""
+
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
 

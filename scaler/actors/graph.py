@@ -35,16 +35,10 @@ from scaler.actors.messages import (
 from scaler.actors.task import Home, TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import OBJECT, VALUE, Frames, put_results
+from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-
-BLOCK_BYTES = 64 * 1024
-"""The most that the results in one block of arguments should take together; the larger ones of them become objects."""
-
-WORTH_AN_OBJECT_BYTES = 1024
-"""A result smaller than this stays in the block: an object of its own would cost more than it saves."""
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """The nodes that need such a result run where it was made, if there is room. A smaller one has travelled before a

@@ -1,6 +1,6 @@
-"""Client: what users hold. Checks, serialises and names what they ask for, and hands it to the link.
+"""Client: what users hold. Its core checks, serialises and names what they ask for, and hands it to the link.
 
-Called by any thread of the user's; sends to the link's queue. A client that travels becomes the client of the process
+Called by any thread of the user's. A client that travels becomes the client of the process
 where it arrives: however many copies arrive, they have one connection. Must never touch the socket, wait for the
 scheduler where it need not (the constructor, `submit` and `send_object` do not), or send anything before all of it was
 checked.
@@ -12,32 +12,23 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from scaler import task_context
 from scaler.client import lifetime
-from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import (
     ADDRESS_VARIABLE,
     ClientSettings,
     address_to_take,
-    in_a_task_for,
     pickled,
 )
-from scaler.client.calls.functions import Functions
-from scaler.client.calls.graph import pack_graph
-from scaler.client.calls.snapshot import freeze_for
+from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
-from scaler.client.lifetime import Seconds
-from scaler.client.link.thread import LinkThread
-from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
 from scaler.config import ConfigError, check_number
-from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.serialization import DefaultSerializer, Serializer, size_of, to_frames
-from scaler.wire.messages.client import Task
+from scaler.ids import ObjectId
+from scaler.serialization import DefaultSerializer, Serializer, size_of
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 if TYPE_CHECKING:
@@ -87,7 +78,7 @@ class Client:
         serializer = serializer or DefaultSerializer()
         here = task_context.current.address
         if here is not None and address in (None, here):
-            self._share(
+            self._core = _shared_core(
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
             )
             return
@@ -99,43 +90,18 @@ class Client:
             address = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(address, seconds)
-        self._become(link, seconds, serializer, profiling, False)
+        self._core = Core(link, seconds, serializer, profiling, is_shared=False)
         self._finalizer = lifetime.ends_with(self, link, cluster)
 
-    def _become(
-        self, link: LinkThread, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool
-    ) -> None:
-        self._link = link
-        self._profiling = profiling
-        self._seconds = seconds
-        self._serializer = serializer
-        self._is_shared = is_shared
-        self._functions = Functions(serializer, link.address)
-        self._freeze = freeze_for(link.address)
-        self._packer = ArgumentPacker(serializer, link.address, self._freeze)
-        self._new_id = IdSource()
-        self._stored_ids: set[ObjectId] = set()
-
-    def _share(self, settings: ClientSettings) -> None:
-        """Be the client that this process has for `settings`."""
-        with _sharing:
-            model = _models.get(settings)
-            if model is None or model._link.is_closed:  # noqa: SLF001 - of the same class
-                seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
-                model = object.__new__(Client)
-                link = lifetime.shared_link(settings.address, seconds)
-                model._become(link, seconds, settings.read_serializer(), settings.profiling, True)
-                _models[settings] = model  # only now: an exception may have come out of the middle
-        self.__dict__.update(model.__dict__)
-
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
-        address = address_to_take(self._link.address)
-        return _arrive, (address, self._profiling, *self._seconds, pickled(self._serializer))
+        core = self._core
+        address = address_to_take(core.link.address)
+        return _arrive, (address, core.profiling, *core.seconds, pickled(core.serializer))
 
     @property
     def identity(self) -> bytes:
         """The id of this client, 16 bytes."""
-        return self._link.client_id
+        return self._core.link.client_id
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +112,7 @@ class Client:
         self.disconnect()
 
     def __repr__(self) -> str:
-        return f"<Client {self.identity.hex()[:8]} of {self._link.address}>"
+        return f"<Client {self.identity.hex()[:8]} of {self._core.link.address}>"
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, profiling: bool | None = None, **kwargs: Any
@@ -171,22 +137,11 @@ class Client:
             MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
             DisconnectedError: if the client is disconnected.
         """
-        self._link.check_open()
-        function = self._functions.get(fn)
-        name = function.take_name(kwargs) if "name" in kwargs else ""
-        function.check(args, kwargs)
-        if profiling is None:
-            profiling = self._profiling
-        elif not isinstance(profiling, bool):
+        core = self._core
+        name = core.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
+        if profiling is not None and not isinstance(profiling, bool):
             raise TypeError(f"profiling must be true or false, not {profiling!r}")
-        packed = self._packer.pack(args, kwargs)
-        instruction = function.instruction
-        task_id = TaskId(self._new_id())
-        future = ScalerFuture(task_id, self._link, self._serializer, self, name or instruction.name)
-        priority = task_context.current.child_priority
-        task = Task(task_id, instruction.object_id, packed.block, packed.object_ids, priority, name, int(profiling))
-        self._link.submit((task, future, instruction, packed.objects, packed.references))
-        return future
+        return core.submit(self, fn, args, kwargs, core.terms(name, profiling))
 
     def map(
         self,
@@ -215,12 +170,8 @@ class Client:
             TimeoutError: if it took longer than `timeout`, or no scheduler was found for too long.
             BaseException: what the first task to fail raised.
         """
-        self._link.check_open()
-        if timeout is not None:
-            check_number("timeout", timeout, 0)
-        function = self._functions.get(fn)
-        run = MapRun(function, self._packer, self._serializer, self._link, timeout, self._profiling)
-        return run.run(iterable_of_tuples, progress)
+        core = self._core
+        return core.map(fn, iterable_of_tuples, progress, timeout, core.terms("", None))
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
         """Run what `keys` need of a graph, and return key -> value in the order of `keys`.
@@ -244,28 +195,8 @@ class Client:
             DisconnectedError: if the client is disconnected.
             BaseException: what the first of the `keys` to have failed raised, if `block`.
         """
-        self._link.check_open()
-        open_graph, tasks = pack_graph(graph, keys, self._functions, self._packer, self._profiling)
-        futures: dict[str, ScalerFuture] = {}
-        for key, task_id in tasks.items():
-            future = futures[key] = ScalerFuture(
-                task_id or TaskId(self._new_id()), self._link, self._serializer, self, key
-            )
-            if task_id is None:
-                future.settle(graph[key])
-            else:
-                open_graph.sinks[task_id] = future
-        try:
-            if open_graph.sinks:
-                self._link.submit_graph(open_graph)
-            if not block:
-                return futures
-            with task_context.current.wait(self._link, partial(_all_done, futures)):
-                return {key: future.result() for key, future in futures.items()}
-        except (KeyboardInterrupt, SystemExit):  # nobody could ask for the results any more
-            for future in futures.values():
-                future.cancel()
-            raise
+        core = self._core
+        return core.get(self, graph, keys, block, core.terms("", None))
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Changing it afterwards changes nothing.
@@ -282,17 +213,17 @@ class Client:
             SerializeObjectError: if it cannot be serialised.
             DisconnectedError: if the client is disconnected.
         """
-        self._link.check_open()
+        core = self._core
+        core.link.check_open()
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an object is a text, not {name!r}")
-        with in_a_task_for(self._link.address):
-            frames = self._freeze(to_frames(self._serializer, obj))
-        object_id = ObjectId(self._new_id())
+        frames = core.serialised(obj)
+        object_id = ObjectId(core.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
-        self._stored_ids.add(object_id)
-        reference = ObjectReference(name, object_id, size_of(frames), self._stored_ids)
-        weakref.finalize(reference, _release, self._link, self._stored_ids, object_id).atexit = False
-        self._link.hold(ObjectInstruction(InstructionKind.CREATE, object_id, name, frames))
+        core.stored_ids.add(object_id)
+        reference = ObjectReference(name, object_id, size_of(frames), core.stored_ids)
+        weakref.finalize(reference, core.release, object_id).atexit = False
+        core.link.hold(ObjectInstruction(InstructionKind.CREATE, object_id, name, frames))
         return reference
 
     def clear(self) -> None:
@@ -304,9 +235,9 @@ class Client:
         Raises:
             DisconnectedError: if the client is disconnected.
         """
-        self._link.check_open()
-        self._stored_ids.clear()
-        self._link.clear()
+        self._core.link.check_open()
+        self._core.stored_ids.clear()
+        self._core.link.clear()
 
     def disconnect(self) -> None:
         """Cancel what is open (its futures raise `CancelledError`) and leave; the scheduler goes on.
@@ -314,10 +245,11 @@ class Client:
         May be called any number of times. Nothing happens to a client that travelled, nor to one of the scheduler that
         runs the task: others use it too.
         """
-        if self._is_shared:
+        core = self._core
+        if core.is_shared:
             return
-        self._stored_ids.clear()
-        self._link.close()
+        core.stored_ids.clear()
+        core.link.close()
         self._finalizer()
 
     def shutdown(self) -> None:
@@ -328,17 +260,25 @@ class Client:
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler was found for too long.
         """
-        self._link.shut_down().result()
+        self._core.link.shut_down().result()
         self.disconnect()
 
 
 _sharing = threading.RLock()
-_models: dict[ClientSettings, Client] = {}
-"""the clients of this process that are shared by all who have the same settings"""
+_shared_cores: dict[ClientSettings, Core] = {}
+"""of the clients that travelled here: all who have the same settings have the same"""
 
 
-def _all_done(futures: dict[str, ScalerFuture]) -> bool:
-    return all(future.done() for future in futures.values())
+def _shared_core(settings: ClientSettings) -> Core:
+    """Return the core that this process has for clients with `settings`."""
+    with _sharing:
+        core = _shared_cores.get(settings)
+        if core is None or core.link.is_closed:
+            seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
+            link = lifetime.shared_link(settings.address, seconds)
+            core = Core(link, seconds, settings.read_serializer(), settings.profiling, is_shared=True)
+            _shared_cores[settings] = core
+        return core
 
 
 def _connect() -> None:
@@ -352,10 +292,5 @@ task_context.connect = _connect
 def _arrive(*settings: Any) -> Client:
     """Return the client of this process for one that travelled here."""
     client: Client = object.__new__(Client)
-    client._share(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
+    client._core = _shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     return client
-
-
-def _release(link: LinkThread, stored_ids: set[ObjectId], object_id: ObjectId) -> None:
-    stored_ids.discard(object_id)
-    link.release(object_id)

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from scaler import task_context
+from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.link.callbacks import Callbacks
-from scaler.client.link.open_work import MakeError, Receiver
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId

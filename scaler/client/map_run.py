@@ -15,15 +15,14 @@ from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.arguments import ArgumentPacker
-from scaler.client.calls.functions import Function
-from scaler.client.link.open_work import MakeError
+from scaler.client.calls.entry import Entry, MakeError
+from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.progress_bar import REDRAW_SECONDS, Progress
-from scaler.ids import ObjectId, TaskId, random_id
-from scaler.serialization import Frames, Serializer, plain_block
-from scaler.wire.messages.client import Task, TaskResult
+from scaler.ids import ObjectId, random_id
+from scaler.serialization import Frames, Serializer, size_of
+from scaler.wire.messages.client import TaskResult
 
 WINDOW_TASKS = 16384
 """The most tasks of one map that are open at once."""
@@ -42,26 +41,23 @@ class MapRun:
     """The tasks of one map. A sink of their results and a receiver of the large ones.
 
     Args:
+        terms: how its tasks run.
         timeout: seconds from the start to the end, or None.
-        profiling: whether to measure what the tasks take.
     """
 
     def __init__(
         self,
         function: Function,
-        packer: ArgumentPacker,
+        terms: Terms,
         serializer: Serializer,
         link: LinkThread,
         timeout: float | None = None,
-        profiling: bool = False,
     ) -> None:
         self._function = function
-        self._packer = packer
+        self._terms = terms
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
-        self._priority = task_context.current.child_priority
-        self._profiling = int(profiling)
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._progress: Progress | None = None
@@ -105,23 +101,18 @@ class MapRun:
     # Submitting
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
-        results, submit, prefix = self._results, self._link.submit, self._id_prefix
-        priority, profiling = self._priority, self._profiling
-        instruction, least, most = self._function.instruction, self._function.least, self._function.most
-        function_id, may_be_plain = instruction.object_id, self._packer.is_default
+        results, submit = self._results, self._link.submit
+        prefix: Any = self._id_prefix  # of type Any, since to call `TaskId` for each item takes a while
+        make, terms = self._function.entry, self._terms
         room = WINDOW_TASKS
         has_watch = self._progress is not None or self._deadline is not None
         for index, item in enumerate(items):
             if not isinstance(item, (tuple, list)):
                 raise TypeError(f"each item must be a tuple or a list of arguments; item {index} is {item!r}")
-            if not least <= len(item) <= most:
-                self._function.check(item, {})
-            task_id = TaskId(prefix + index.to_bytes(8, "big"))
-            block = plain_block(item) if may_be_plain else None
-            if block is None:
-                self._submit_packed(task_id, index, item)
-            else:
-                submit((Task(task_id, function_id, block, b"", priority, "", profiling), self, instruction, (), ()))
+            entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms)
+            if entry[3] is not NO_OBJECTS:
+                self._count_bytes(index, entry)
+            submit(entry)
             results.append(None)
             room -= 1
             if self._is_urgent or has_watch:
@@ -129,17 +120,12 @@ class MapRun:
             if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
                 room = self._make_room()
 
-    def _submit_packed(self, task_id: TaskId, index: int, item: Sequence[Any]) -> None:
-        packed = self._packer.pack(item, {})
-        size_bytes = packed.size_bytes()
+    def _count_bytes(self, index: int, entry: Entry) -> None:
+        """Count the memory that a task takes until it has ended."""
+        size_bytes = len(entry[0].payload) + sum(size_of(instruction.frames) for instruction in entry[3])
         if size_bytes > COUNTED_BYTES:
             self._open_bytes[index] = size_bytes
             self._open_bytes_sum += size_bytes
-        instruction = self._function.instruction
-        task = Task(
-            task_id, instruction.object_id, packed.block, packed.object_ids, self._priority, "", self._profiling
-        )
-        self._link.submit((task, self, instruction, packed.objects, packed.references))
 
     def _make_room(self) -> int:
         """Wait until a part of what is open has ended. Returns how many more tasks may be open then."""

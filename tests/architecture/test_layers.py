@@ -31,6 +31,10 @@ TRESPASSES = [
     ("scaler.worker", "scaler.actors.task"),
     ("scaler.client", "scaler.actors.kit"),
     ("scaler.client", "scaler.cluster"),
+    ("scaler.client.calls", "scaler.client.link.inbox"),
+    ("scaler.client.calls", "asyncio"),
+    ("scaler.client.calls", "threading"),
+    ("scaler.client.calls", "zmq"),
 ]
 
 # Imports that look like one and are lawful.

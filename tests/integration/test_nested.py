@@ -84,7 +84,7 @@ class Counting(Serializer):
 
 
 def serializer_name(client: Client) -> str:
-    names = [type(client._serializer).__name__]
+    names = [type(client._core.serializer).__name__]
     return "".join(names + client.map(name_of_argument, [(1,)]))
 
 
@@ -143,7 +143,7 @@ def test_a_client_inside_a_task_reaches_the_scheduler_where_the_worker_does(tmp_
 
 
 def who_is_it(client: Client) -> str:
-    return client._link.address
+    return client._core.link.address
 
 
 def test_a_client_of_another_scheduler_stays_with_it(client: Client) -> None:

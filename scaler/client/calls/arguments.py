@@ -6,7 +6,7 @@ never send.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scaler.client.calls.client_pickling import in_a_task_for
@@ -15,9 +15,11 @@ from scaler.client.object_reference import ObjectReference
 from scaler.ids import IdSource, ObjectId
 from scaler.serialization import (
     ARGUMENT_HEADER_BYTES,
+    BLOCK_BYTES,
     INLINE_BYTES,
     OBJECT,
     VALUE,
+    WORTH_AN_OBJECT_BYTES,
     Buffer,
     DefaultSerializer,
     Serializer,
@@ -27,12 +29,6 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-
-BLOCK_BYTES = 64 * 1024
-"""The most that the values inside one block should take together; the largest of them become objects."""
-
-WORTH_AN_OBJECT_BYTES = 1024
-"""A value smaller than this stays in the block: an object of its own would cost more than it saves."""
 
 
 class PackedArguments(NamedTuple):
@@ -50,10 +46,6 @@ class PackedArguments(NamedTuple):
     objects: Sequence[ObjectInstruction] = ()
     references: Sequence[ObjectReference] = ()
 
-    def size_bytes(self) -> int:
-        """Return how much memory it takes until the task has ended."""
-        return len(self.block) + sum(size_of(instruction.frames) for instruction in self.objects)
-
 
 class ArgumentPacker:
     """Packs arguments for one client. Safe to use from several threads.
@@ -69,7 +61,10 @@ class ArgumentPacker:
         self._address = address
         self._freeze = freeze
         self._new_id = IdSource()
-        self.is_default = type(serializer) is DefaultSerializer
+        self.plain_block: Callable[[Sequence[Any]], bytes | None] = _no_block
+        """makes the block of values that need no pickler, or says that they do"""
+        if type(serializer) is DefaultSerializer:
+            self.plain_block = plain_block
 
     def pack(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
         """Return the arguments, serialised.
@@ -78,10 +73,13 @@ class ArgumentPacker:
             SerializeObjectError: if one cannot be serialised.
             MissingObjects: if one is a reference to an object that is not stored any more.
         """
-        if self.is_default and not keywords:
-            block = plain_block(arguments)
-            if block is not None:
-                return PackedArguments(block)
+        block = None if keywords else self.plain_block(arguments)
+        if block is not None:
+            return PackedArguments(block)
+        return self.pack_values(arguments, keywords)
+
+    def pack_values(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
+        """Return the same for arguments that are not known to be plain."""
         if "" in keywords:
             raise TypeError("a keyword argument needs a name")  # in a block, no name means positional
         return self._pack([("", argument) for argument in arguments] + list(keywords.items()))
@@ -111,6 +109,10 @@ class ArgumentPacker:
         block = b"".join(_in_block(part, name) for (name, _), part in zip(named, packed, strict=True))
         object_ids = b"".join(part for part in packed if isinstance(part, bytes))
         return PackedArguments(block, object_ids, objects, references)
+
+
+def _no_block(_arguments: Sequence[Any]) -> None:
+    return None
 
 
 def _in_block(part: ObjectId | list[Buffer], name: str) -> bytes:

@@ -9,9 +9,9 @@ scheduler that runs the task where it arrives. Must never know more of a client 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from scaler import task_context
@@ -66,23 +66,20 @@ def pickled(serializer: Serializer) -> bytes:
     return b"" if type(serializer) is DefaultSerializer else bytes(to_frames(DefaultSerializer(), serializer)[0])
 
 
-class _Task(threading.local):
-    address = ""
-
-
-_task = _Task()
+_task_address = ContextVar("task_address", default="")
+"""of the scheduler in whose tasks it will be read what is pickled now"""
 
 
 @contextmanager
 def in_a_task_for(address: str) -> Iterator[None]:
-    """While this is open, what this thread pickles will be read in tasks of the scheduler at `address`."""
-    before, _task.address = _task.address, address
+    """While this is open, what is pickled in this context will be read in tasks of the scheduler at `address`."""
+    token = _task_address.set(address)
     try:
         yield
     finally:
-        _task.address = before
+        _task_address.reset(token)
 
 
 def address_to_take(address: str) -> str:
     """Return the address that a client of the scheduler at `address` travels with."""
-    return HERE if _task.address == address else address
+    return HERE if _task_address.get() == address else address

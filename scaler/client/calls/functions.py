@@ -1,8 +1,8 @@
 """Functions as the client sends them: serialised, named by their content, with the arguments that they take.
 
-Asked by the client for each submit and once per map. A function whose pickle cannot change between two submits is
-serialised once; any other each time, because a closure or a global that it reads may have changed. Must never call
-the function.
+Asked by the client for each submit and once per map; with arguments, a function makes the entry of a task. A function
+whose pickle cannot change between two submits is serialised once; any other each time, because a closure or a global
+that it reads may have changed. Must never call the function.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
+from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.entry import Entry, Sink
 from scaler.client.calls.snapshot import frozen
-from scaler.ids import content_id
+from scaler.ids import TaskId, content_id
 from scaler.serialization import (
     DefaultSerializer,
     Serializer,
@@ -23,10 +25,18 @@ from scaler.serialization import (
     name_of,
     what_pickle_depends_on,
 )
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
+
+Terms: TypeAlias = tuple[int, str, int]
+"""How a task runs: its priority, its name (empty: that of its function), whether it is measured."""
+
+NO_KEYWORDS: Mapping[str, Any] = {}
+NO_OBJECTS: Sequence[ObjectInstruction] = ()
+"""of an entry whose arguments are plain values, and small"""
 
 
 class Function:
@@ -38,16 +48,50 @@ class Function:
         most: the most positional arguments.
     """
 
-    __slots__ = ("_function", "_state", "instruction", "least", "most")
+    __slots__ = ("_function", "_object_id", "_pack_values", "_plain_block", "_state", "instruction", "least", "most")
 
-    def __init__(self, function: Callable[..., Any], state: tuple[Any, ...] | None, serializer: Serializer) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        state: tuple[Any, ...] | None,
+        serializer: Serializer,
+        packer: ArgumentPacker,
+    ) -> None:
         frames = frozen(function_to_frames(serializer, function))
         self.instruction = ObjectInstruction(
             InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
         )
         self._function = function
         self._state = state
+        self._object_id = self.instruction.object_id
+        self._plain_block, self._pack_values = packer.plain_block, packer.pack_values
         self.least, self.most = _positional_counts(function)
+
+    def entry(
+        self,
+        task_id: TaskId,
+        sink: Sink,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any] = NO_KEYWORDS,
+        terms: Terms = (0, "", 0),
+    ) -> Entry:
+        """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
+
+        Raises:
+            TypeError: if the function does not take these arguments.
+            SerializeObjectError: if one cannot be serialised.
+            MissingObjects: if one is a reference to an object that is not stored any more.
+        """
+        if keywords or not self.least <= len(arguments) <= self.most:
+            self.check(arguments, keywords)
+        block = self._plain_block(arguments) if not keywords else None
+        if block is None:
+            block, object_ids, objects, references = self._pack_values(arguments, keywords)
+        else:
+            object_ids, objects, references = b"", NO_OBJECTS, ()
+        priority, name, profiling = terms
+        task = Task(task_id, self._object_id, block, object_ids, priority, name, profiling)
+        return task, sink, self.instruction, objects, references
 
     def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Raise `TypeError` unless the function takes these arguments."""
@@ -127,10 +171,12 @@ class Functions:
 
     Args:
         address: of the scheduler whose tasks run them.
+        packer: packs their arguments.
     """
 
-    def __init__(self, serializer: Serializer, address: str) -> None:
+    def __init__(self, serializer: Serializer, address: str, packer: ArgumentPacker) -> None:
         self._serializer = serializer
+        self._packer = packer
         self._address = address
         # Another serializer may change its mind, or itself, from one call to the next.
         self._may_remember = type(serializer) is DefaultSerializer
@@ -150,7 +196,7 @@ class Functions:
             raise TypeError(f"the first argument must be something to call, not {function!r}")
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
-            made = Function(function, state, self._serializer)
+            made = Function(function, state, self._serializer, self._packer)
         if state is not None:
             if len(self._remembered) >= REMEMBERED_FUNCTIONS:
                 self._remembered = {}  # a program with so many functions makes them as it goes

@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from scaler import task_context
-from scaler.client.calls.arguments import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, ArgumentPacker, PackedArguments
-from scaler.client.calls.functions import Function, Functions
-from scaler.client.link.open_graphs import OpenGraph
+from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
+from scaler.client.calls.entry import GraphEntry
+from scaler.client.calls.functions import Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.graph.description import Call, read
 from scaler.graph.identity import identity
 from scaler.graph.order import order
 from scaler.ids import GraphId, TaskId, random_id
-from scaler.serialization import result_argument
+from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
 
@@ -34,8 +33,12 @@ _POSITION = struct.Struct("<I")
 
 
 def pack_graph(
-    graph: Mapping[str, Any], keys: Iterable[str], functions: Functions, packer: ArgumentPacker, profiling: bool = False
-) -> tuple[OpenGraph, dict[str, TaskId | None]]:
+    graph: Mapping[str, Any],
+    keys: Iterable[str],
+    functions: Functions,
+    packer: ArgumentPacker,
+    terms: Terms = (0, "", 0),
+) -> tuple[GraphEntry, dict[str, TaskId | None]]:
     """Return what the keys need, serialised, and the task of each key in their order; None for data.
 
     Raises:
@@ -50,15 +53,15 @@ def pack_graph(
     calls = [numbered[number] for number in order(description)]
     # A stored object is not here: a call fetches it. After all others, which take it for data.
     calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
-    return _GraphPacker(graph, functions, packer, profiling).pack(calls, description.asked)
+    return _GraphPacker(graph, functions, packer, terms).pack(calls, description.asked)
 
 
 class _GraphPacker:
     """One graph on its way to the wire."""
 
-    def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker, profiling: bool) -> None:
+    def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker, terms: Terms) -> None:
         self._graph = graph
-        self._profiling = profiling
+        self._terms = terms
         self._get_function = functions.get
         self._packer = packer
         self._functions: dict[int, Function] = {}
@@ -70,7 +73,7 @@ class _GraphPacker:
 
     def pack(
         self, calls: Iterable[tuple[str, Call]], keys: Iterable[str]
-    ) -> tuple[OpenGraph, dict[str, TaskId | None]]:
+    ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
         graph_id, positions = GraphId(random_id()), self._positions
         asked: dict[str, TaskId | None] = dict.fromkeys(keys)
         nodes = []
@@ -87,8 +90,9 @@ class _GraphPacker:
             function_id = function.instruction.object_id
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted))
         functions = [function.instruction for function in self._functions.values()]
-        spec = GraphTask(graph_id, len(nodes), task_context.current.child_priority, self._profiling)
-        return OpenGraph(spec, nodes, functions, self._objects, self._references), asked
+        priority, _, profiling = self._terms
+        spec = GraphTask(graph_id, len(nodes), priority, profiling)
+        return GraphEntry(spec, nodes, functions, self._objects, self._references), asked
 
     def _function(self, function: Callable[..., Any]) -> Function:
         known = self._functions[id(function)] = self._get_function(function)

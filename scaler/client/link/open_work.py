@@ -7,25 +7,23 @@ never block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.kept_functions import KeptFunctions
-from scaler.client.link.open_graphs import OpenGraph, OpenGraphs
-from scaler.client.object_reference import ObjectReference
+from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.serialization import Frames
 from scaler.shared_memory import SharedFrames
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,
     GoodbyeKind,
     GraphTaskCancel,
-    Task,
     TaskCancel,
     TaskResult,
 )
@@ -33,50 +31,6 @@ from scaler.wire.messages.common import InstructionKind, ObjectInstruction, Obje
 
 TRIES_MOST = 5
 """How often answers that nobody can read may come while something is open, before it fails."""
-
-MakeError: TypeAlias = Callable[[], BaseException]
-"""Makes the error of one future: an exception that is raised in several threads must not be one object."""
-
-
-class Receiver(Protocol):
-    """Waits for an object that was requested. Called by the link's thread: must not block."""
-
-    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
-        """Here they are, or the object is not stored any more (None)."""
-
-    def fail(self, make_error: MakeError) -> None:
-        """They will not come."""
-
-
-class Sink(Protocol):
-    """Where the results of tasks go: a future or a map. Called by the link's thread: must not block.
-
-    Each task ends with exactly one of `deliver`, `refuse`, `store` and `fail`.
-    """
-
-    @property
-    def deliver(self) -> Callable[[TaskResult], None]:
-        """The result is in the payload."""
-
-    def refuse(self, result: TaskResult) -> None:
-        """There is no result: the status says why."""
-
-    def store(self, result: TaskResult) -> None:
-        """The result is large and stays with the scheduler until it is fetched."""
-
-    def fail(self, make_error: MakeError) -> None:
-        """There will be no answer."""
-
-    def notify(self) -> None:
-        """That was all for now: a good time to wake a thread."""
-
-
-OpenTask: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
-"""A task, where its result goes, its function, the objects made for it, and the references that must live as long as
-it.
-
-A plain tuple: one is made for each mapped task.
-"""
 
 
 class ShutdownReply(Protocol):
@@ -93,7 +47,7 @@ class OpenWork:
     def __init__(self) -> None:
         self.out: list[Any] = []
         """what is to be said next"""
-        self._tasks: dict[TaskId, OpenTask] = {}
+        self._tasks: dict[TaskId, Entry] = {}
         self._graphs = OpenGraphs()
         self._requests: dict[ObjectId, Receiver] = {}
         self._shutdowns: list[ShutdownReply] = []
@@ -110,7 +64,7 @@ class OpenWork:
 
     # What the client asks for
 
-    def add(self, entry: OpenTask) -> None:
+    def add(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
         self._tasks[task.task_id] = entry
         if function.object_id not in self._functions:
@@ -119,7 +73,7 @@ class OpenWork:
             self.out.extend(map(_said, objects))
         self.out.append(task)
 
-    def add_graph(self, graph: OpenGraph) -> None:
+    def add_graph(self, graph: GraphEntry) -> None:
         """Send a graph; its sinks hear of the results."""
         self._graphs.add(graph)
         for function in graph.functions:
@@ -127,7 +81,7 @@ class OpenWork:
                 self._add_function(function)
         self._say_graph(graph)
 
-    def _say_graph(self, graph: OpenGraph) -> None:
+    def _say_graph(self, graph: GraphEntry) -> None:
         self.out.extend(map(_said, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(graph.nodes_to_say())

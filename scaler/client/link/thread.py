@@ -27,12 +27,12 @@ from typing import TypeAlias
 import cloudpickle
 
 from scaler import task_context
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.inbox import Inbox
-from scaler.client.link.open_graphs import OpenGraph
-from scaler.client.link.open_work import MakeError, OpenTask, OpenWork, Receiver, Sink
+from scaler.client.link.open_work import OpenWork
 from scaler.client.link.timers import Timers
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -73,7 +73,7 @@ class LinkThread:
         """whoever has it may touch the socket and the tables: the thread while it is awake, or a lone submit"""
         self._is_doubtful = False
         """whether a lone submit was interrupted, so that nobody knows what it has said"""
-        self._inbox: Inbox[OpenTask | Command] = Inbox(self._refuse)
+        self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         self._work = OpenWork()
         self._is_nested = address == task_context.current.address
@@ -92,7 +92,7 @@ class LinkThread:
 
     # For every thread
 
-    def submit(self, entry: OpenTask) -> None:
+    def submit(self, entry: Entry) -> None:
         """Send a task."""
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
@@ -108,7 +108,7 @@ class LinkThread:
                     return
         self._put(entry)
 
-    def submit_graph(self, graph: OpenGraph) -> None:
+    def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""
         self.check_open()
         if self._is_nested:
@@ -122,7 +122,7 @@ class LinkThread:
         """Return whether the thread sleeps with nothing open: to wake it up would cost more than to do its work."""
         return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting()
 
-    def _send_at_once(self, entry: OpenTask) -> None:
+    def _send_at_once(self, entry: Entry) -> None:
         """Do what the thread would do. It saves a switch of threads, the twentieth part of a lone round trip.
 
         After an interrupt nobody knows what was said: then the connection is given up, and everything is said again.
@@ -213,7 +213,7 @@ class LinkThread:
         if wait_seconds != 0 and not self.is_own_thread():
             self._thread.join(wait_seconds)
 
-    def _refuse(self, item: OpenTask | Command) -> None:
+    def _refuse(self, item: Entry | Command) -> None:
         """Fail what came after the end."""
         if isinstance(item, tuple):
             item[1].fail(self._ending or self._disconnected)
@@ -290,7 +290,7 @@ class _Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Receiver | OpenGraph | _Reply) -> None:
+    def __init__(self, command: Command, receiver: Receiver | GraphEntry | _Reply) -> None:
         self.command = command
         self.receiver = receiver
 

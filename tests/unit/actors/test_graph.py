@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.acceptor import Limits
-from scaler.actors.graph import BLOCK_BYTES, WORTH_A_PLACE_BYTES, GraphActor
+from scaler.actors.graph import WORTH_A_PLACE_BYTES, GraphActor
 from scaler.actors.policy import Rules
 from scaler.actors.tree import BALANCER
 from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.serialization import OBJECT, VALUE, argument_block
+from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, argument_block
 from scaler.wire.messages.client import GraphNode, GraphTask, TaskCancel
 from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.worker import RunTask

@@ -92,7 +92,7 @@ class TestMemory:
         assert client.submit(len, reference).result(10) == 100_000
         large = client.submit(bytes, 100_000)
         assert large.exception(10) is None
-        work = client._link._work
+        work = client._core.link._work
         assert (len(work._functions), len(work._held), len(work._results)) == (2, 1, 1)
         client.disconnect()
         assert (work._functions, work._held, work._results, work.out) == ({}, {}, set(), [])

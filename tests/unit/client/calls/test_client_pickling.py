@@ -45,7 +45,7 @@ class InATask(TaskContext):
 @pytest.fixture(autouse=True)
 def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     links: dict[Any, Any] = {}
-    monkeypatch.setattr(client_module, "_models", {})
+    monkeypatch.setattr(client_module, "_shared_cores", {})
     monkeypatch.setattr(lifetime, "_shared_links", links)
     yield
     for link in links.values():
@@ -80,9 +80,9 @@ def test_copies_share_one_connection_and_keep_their_settings(scheduler: FakeSche
         assert len({copy.identity for copy in copies}) == 1
         assert copies[0].identity != client.identity
         assert copies[0].submit(abs, -1).result(10) == 1
-        assert copies[0]._seconds == (7, 2)
+        assert copies[0]._core.seconds == (7, 2)
         assert [task.profiling for task in scheduler.of(Task)] == [1]
-        assert type(copies[0]._serializer) is Shouting
+        assert type(copies[0]._core.serializer) is Shouting
         assert pickle.dumps(copies) == pickle.dumps(copies)
 
 
@@ -90,7 +90,7 @@ def test_another_serializer_is_no_other_connection(scheduler: FakeScheduler) -> 
     with Client(scheduler.address) as plain, Client(scheduler.address, serializer=Shouting()) as own:
         first, second = pickle.loads(pickle.dumps((plain, own)))
         assert first.identity == second.identity
-        assert [type(copy._serializer) for copy in (first, second)] == [DefaultSerializer, Shouting]
+        assert [type(copy._core.serializer) for copy in (first, second)] == [DefaultSerializer, Shouting]
 
 
 def test_nobody_disconnects_a_client_that_others_use(scheduler: FakeScheduler) -> None:
@@ -105,7 +105,7 @@ def test_nobody_disconnects_a_client_that_others_use(scheduler: FakeScheduler) -
 def test_a_shared_connection_that_was_refused_is_not_used_again(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address) as client:
         first = pickle.loads(pickle.dumps(client))
-        first._link.close()
+        first._core.link.close()
         assert pickle.loads(pickle.dumps(client)).submit(abs, -1).result(10) == 1
 
 

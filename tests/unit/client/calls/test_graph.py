@@ -5,23 +5,24 @@ from typing import Any
 
 import pytest
 
-from scaler.client.calls.arguments import BLOCK_BYTES, ArgumentPacker
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.entry import GraphEntry
 from scaler.client.calls.functions import Functions
 from scaler.client.calls.graph import COPIES_MOST, pack_graph
-from scaler.client.link.open_graphs import OpenGraph
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId, split_ids
-from scaler.serialization import OBJECT, VALUE, DefaultSerializer, plain_block, put_results, read_arguments
+from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, DefaultSerializer, plain_block, put_results, read_arguments
 from scaler.wire.messages.client import GraphNode
 from scaler.wire.messages.common import InstructionKind
 
 ADDRESS = "tcp://127.0.0.1:1"
 
 
-def packed(graph: dict[str, Any], *keys: str) -> OpenGraph:
+def packed(graph: dict[str, Any], *keys: str) -> GraphEntry:
     serializer = DefaultSerializer()
-    return pack_graph(graph, keys, Functions(serializer, ADDRESS), ArgumentPacker(serializer, ADDRESS))[0]
+    packer = ArgumentPacker(serializer, ADDRESS)
+    return pack_graph(graph, keys, Functions(serializer, ADDRESS, packer), packer)[0]
 
 
 def arguments(node: GraphNode, results: dict[int, Any] | None = None) -> list[Any]:
@@ -54,7 +55,8 @@ def test_each_function_is_one_object() -> None:
 
 def test_tasks_are_named_in_the_order_of_the_keys_and_data_has_none() -> None:
     serializer = DefaultSerializer()
-    functions, packer = Functions(serializer, ADDRESS), ArgumentPacker(serializer, ADDRESS)
+    packer = ArgumentPacker(serializer, ADDRESS)
+    functions = Functions(serializer, ADDRESS, packer)
     graph, asked = pack_graph({"b": (abs, "a"), "a": 1}, ["a", "b"], functions, packer)
     assert asked == {"a": None, "b": graph.nodes[0].task_id}
     assert list(asked) == ["a", "b"]

@@ -202,7 +202,7 @@ class TestHostileInput:
             scheduler.wait_for(ClientHello, 2)
             assert len(set(scheduler.connections)) == 2
             assert client.submit(abs, -2).result(10) == 2
-            assert client._link._conversation.bad_message_count == 1
+            assert client._core.link._conversation.bad_message_count == 1
 
     def test_a_task_whose_result_cannot_be_read_is_said_again(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
@@ -305,7 +305,7 @@ class TestRest:
             monkeypatch.setattr(task_context, "current", nest)
             with Client(scheduler.address, heartbeat_interval_seconds=1000) as client:
                 future = client.submit(abs, -1)
-                client._link.rest(5, future.done)
+                client._core.link.rest(5, future.done)
                 scheduler.wait_for(ClientResting)
                 kinds = [type(item) for item in scheduler.heard]
                 assert kinds.index(ClientResting) > kinds.index(Task)
@@ -317,12 +317,12 @@ class TestRest:
                 future.cancel()
                 scheduler.wait_for(TaskCancel)
                 scheduler.say(ClientHeartbeatEcho(1))  # the wait is over: nothing is said of it
-                client._link.rest(6, bool)
+                client._core.link.rest(6, bool)
                 scheduler.wait_for(ClientResting, where=lambda item: item.wait == 6)
                 assert [item.wait for item in scheduler.of(ClientResting) if item.wait != 6] == [5, 5, 5]
 
     def test_any_other_client_says_nothing(self) -> None:
         with FakeScheduler() as scheduler, Client(scheduler.address) as client:
-            client._link.rest(5, bool)
+            client._core.link.rest(5, bool)
             assert client.submit(abs, -1).result(10) == 1
             assert not [item for item in scheduler.heard if type(item) is ClientResting]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.client.link.open_graphs import OpenGraph, OpenGraphs
+from scaler.client.calls.entry import GraphEntry
+from scaler.client.link.open_graphs import OpenGraphs
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import GraphNode, GraphTask
 
@@ -15,13 +16,13 @@ class Sink:
         self.errors.append(make_error())
 
 
-def graph(name: bytes, *wanted: int) -> OpenGraph:
+def graph(name: bytes, *wanted: int) -> GraphEntry:
     graph_id = GraphId(name * 16)
     nodes = [
         GraphNode(graph_id, TaskId(name + bytes([n]) * 15), ObjectId(b"f" * 16), b"", b"", b"", int(n in wanted))
         for n in range(3)
     ]
-    made = OpenGraph(GraphTask(graph_id, 3), nodes, (), (), ())
+    made = GraphEntry(GraphTask(graph_id, 3), nodes, (), (), ())
     made.sinks = {node.task_id: Sink() for node in nodes if node.wanted}  # type: ignore[misc]
     return made
 

@@ -27,10 +27,9 @@ NOBODY = "tcp://127.0.0.1:1"
 
 class TestThread:
     def entry(self, sink: Any) -> Any:
-        function = Functions(DefaultSerializer(), NOBODY).get(abs)
-        packed = ArgumentPacker(DefaultSerializer(), NOBODY).pack((-1,), {})
-        task = Task(TaskId(IdSource()()), function.instruction.object_id, packed.block, b"")
-        return task, sink, function.instruction, (), ()
+        serializer = DefaultSerializer()
+        functions = Functions(serializer, NOBODY, ArgumentPacker(serializer, NOBODY))
+        return functions.get(abs).entry(TaskId(IdSource()()), sink, (-1,))
 
     def test_a_lone_submit_wakes_nobody(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
@@ -40,7 +39,7 @@ class TestThread:
             assert client.submit(abs, -1).result(10) == 1
             scheduler.answers_tasks = False  # an answer that is there before the submit has ended may wake the thread
             roused = []
-            inbox = client._link._inbox
+            inbox = client._core.link._inbox
             monkeypatch.setattr(inbox, "rouse", lambda: roused.append(1))
             for i in range(50):
                 wait_until(lambda: inbox.is_asleep, "the link sleeps")
@@ -67,7 +66,7 @@ class TestThread:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             assert client.submit(abs, -1).result(10) == 1
-            link = client._link
+            link = client._core.link
             wait_until(lambda: link._inbox.is_asleep, "the link sleeps")
             conversation = link._conversation
             send = conversation.send
@@ -129,7 +128,7 @@ class TestThread:
             client = new_client(scheduler.address)
             future = client.submit(abs, -1)
             scheduler.wait_for(Task, 1)
-            link = client._link
+            link = client._core.link
             with link._turn:  # both are there when the thread looks
                 link._inbox.put(fail)
                 link._inbox.put(fail)

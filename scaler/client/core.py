@@ -1,0 +1,121 @@
+"""Core: what all copies of a client in this process share: its link, its functions, its stored objects; and what it
+does with them.
+
+Asked by `Client`, in any thread of the user's; makes calls ready and hands them to the link. Must never: refer to a
+client, which would never be collected then, or send anything before all of it was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from scaler import task_context
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.functions import Functions, Terms
+from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.snapshot import freeze_for
+from scaler.client.future import ScalerFuture
+from scaler.client.lifetime import Seconds
+from scaler.client.link.thread import LinkThread
+from scaler.client.map_run import MapRun
+from scaler.config import check_number
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.serialization import Frames, Serializer, to_frames
+
+
+class Core:
+    """One connection with one serializer. Safe to use from several threads.
+
+    Args:
+        seconds: the time-out of the link, and the time between two heartbeats.
+        profiling: whether tasks are measured unless they say otherwise.
+        is_shared: whether clients that travelled here use it, so that none of them may end it.
+    """
+
+    def __init__(
+        self, link: LinkThread, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool
+    ) -> None:
+        self.link = link
+        self.seconds = seconds
+        self.serializer = serializer
+        self.profiling = profiling
+        self.is_shared = is_shared
+        self.stored_ids: set[ObjectId] = set()
+        self.new_id = IdSource()
+        self._freeze = freeze_for(link.address)
+        self._packer = ArgumentPacker(serializer, link.address, self._freeze)
+        self.functions = Functions(serializer, link.address, self._packer)
+
+    def terms(self, name: str, profiling: bool | None) -> Terms:
+        """Return how tasks run that are submitted now."""
+        return task_context.current.child_priority, name, int(self.profiling if profiling is None else profiling)
+
+    def submit(
+        self, owner: object, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
+    ) -> ScalerFuture:
+        """Submit one task. Its future keeps `owner` alive."""
+        link = self.link
+        link.check_open()
+        function = self.functions.get(fn)
+        task_id = TaskId(self.new_id())
+        future = ScalerFuture(task_id, link, self.serializer, owner, terms[1] or function.instruction.name)
+        link.submit(function.entry(task_id, future, args, kwargs, terms))
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        items: Iterable[Sequence[Any]],
+        progress: bool,
+        timeout: float | None,
+        terms: Terms,
+    ) -> list[Any]:
+        """Run one task for each item and return the results."""
+        self.link.check_open()
+        if timeout is not None:
+            check_number("timeout", timeout, 0)
+        return MapRun(self.functions.get(fn), terms, self.serializer, self.link, timeout).run(items, progress)
+
+    def get(
+        self, owner: object, graph: Mapping[str, Any], keys: Iterable[str], block: bool, terms: Terms
+    ) -> dict[str, Any]:
+        """Run what the keys need of a graph and return their values, or futures that keep `owner` alive."""
+        self.link.check_open()
+        entry, tasks = pack_graph(graph, keys, self.functions, self._packer, terms)
+        futures: dict[str, ScalerFuture] = {}
+        for key, task_id in tasks.items():
+            future = futures[key] = ScalerFuture(
+                task_id or TaskId(self.new_id()), self.link, self.serializer, owner, key
+            )
+            if task_id is None:
+                future.settle(graph[key])
+            else:
+                entry.sinks[task_id] = future
+        try:
+            if entry.sinks:
+                self.link.submit_graph(entry)
+            if not block:
+                return futures
+            with task_context.current.wait(self.link, partial(_all_done, futures)):
+                return {key: future.result() for key, future in futures.items()}
+        except (KeyboardInterrupt, SystemExit):  # nobody could ask for the results any more
+            for future in futures.values():
+                future.cancel()
+            raise
+
+    def serialised(self, obj: Any) -> Frames:
+        """Return an object as it is now, as bytes for tasks."""
+        with in_a_task_for(self.link.address):
+            return self._freeze(to_frames(self.serializer, obj))
+
+    def release(self, object_id: ObjectId) -> None:
+        """Let go of a stored object whose reference is gone."""
+        self.stored_ids.discard(object_id)
+        self.link.release(object_id)
+
+
+def _all_done(futures: dict[str, ScalerFuture]) -> bool:
+    return all(future.done() for future in futures.values())

@@ -1,5 +1,11 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost."""
 
+from scaler.process.standard_streams import open_standard_streams
+
+open_standard_streams()  # before the imports below open files
+
+# isort: split
+
 from scaler.client import lifetime as _lifetime
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture

@@ -307,8 +307,8 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
     set_up_logging(config.logging, own_files=True)
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        faulthandler.enable()  # a segmentation fault says where; not without a stderr
+    with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
+        faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
     streams = TaskStreams()
     streams.enter()
     if sys.platform != "linux":  # there the kernel sees to it

@@ -161,6 +161,11 @@ def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) 
     )
 
 
+def without_streams(*command: str, closed: str = "<&- >&- 2>&-", **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command with closed standard streams, as shells and old recipes for daemons do."""
+    return subprocess.Popen(["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command], cwd=REPOSITORY, **options)
+
+
 def open_descriptors() -> int:
     """Return how many descriptors this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))

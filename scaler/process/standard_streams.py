@@ -1,0 +1,27 @@
+"""Standard streams: each process has the descriptors 0, 1 and 2, even if it was started without (`<&- >&- 2>&-`).
+
+Else the next file or socket that is opened gets such a number, and whatever a C library prints goes into it. Called by
+the package itself before anything else is imported, for imports open files too. Must never: touch what is open.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_NAMES = ("stdin", "stdout", "stderr")
+
+
+def open_standard_streams() -> None:
+    """Open the null device in the place of each standard stream that is closed."""
+    for descriptor, name in enumerate(_NAMES):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            flags = os.O_RDONLY if descriptor == 0 else os.O_WRONLY
+            null = os.open(os.devnull, flags)  # the lowest free descriptor: this one, for those below are open
+            os.set_inheritable(null, True)
+            if getattr(sys, name) is None:
+                stream = open(null, "r" if descriptor == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115
+                setattr(sys, name, stream)
+                setattr(sys, f"__{name}__", stream)

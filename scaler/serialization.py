@@ -72,6 +72,10 @@ class DefaultSerializer(Serializer):
         return pickle.loads(payload)
 
 
+DEFAULT_SERIALIZER = DefaultSerializer()
+"""It has no state: one is enough for all."""
+
+
 def _plain(obj: Any) -> bytes | None:
     """Return the pickle of a value that refers to no class or function, or None if it may be something else.
 

@@ -27,9 +27,9 @@ from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
-from scaler.config import ClusterConfig
 from scaler.ids import random_id
 from scaler.process.shell import Shell
+from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 

@@ -44,8 +44,9 @@ from importlib.metadata import entry_points
 from typing import Protocol, cast
 
 from scaler.actors.kit import ChildSpec
-from scaler.config import ClusterConfig, ConfigError
+from scaler.config import ConfigError
 from scaler.process.shell import Shell
+from scaler.settings import ClusterConfig
 
 ENTRY_POINTS = "scaler.engines"
 """The group of entry points in which a package names its executors."""

@@ -36,9 +36,9 @@ from scaler.agent.messages import (
     RunsNotHere,
     SayWhatIsKept,
 )
-from scaler.config import ClusterConfig
 from scaler.ids import NO_ID, ObjectId, random_id
 from scaler.message import message
+from scaler.settings import ClusterConfig
 from scaler.version import __version__
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (

@@ -1,110 +1,93 @@
-"""What the commands have in common: options, and how they end on bad ones."""
+"""What the commands have in common: options drawn from the table of their process, and how they end on bad ones."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from scaler.config import EVENT_LOOPS, ConfigError, LoggingConfig, Settings
+from scaler.config import ConfigError, Setting
+from scaler.setting_sources import gather
+from scaler.settings import Settings
+from scaler.version import __version__
 
-T = TypeVar("T")
 S = TypeVar("S", bound=Settings)
 
-
-class Option(NamedTuple):
-    """An option that is a number of the settings; its type and its default are theirs."""
-
-    setting: str
-    flags: tuple[str, ...]
-    metavar: str
-    help: str
+SOURCES = """\
+Each option may also be set by an environment variable, such as {variable}, or in the working directory:
+in the table [{table}] of scaler.toml, or [tool.scaler.{table}] of pyproject.toml. The command line comes
+before the environment, and the environment before the file.
+"""
 
 
-class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults, where there are any, and examples as they were typed."""
+def make_parser(name: str, kind: type[Settings], description: str, examples: str) -> argparse.ArgumentParser:
+    """Return the parser of a command whose options are the settings of a process.
 
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, ()) or (action.help and "(default" in action.help):
-            return action.help
-        if isinstance(action.default, list):
-            return f"{action.help} (default: {' '.join(action.default)})"
-        return super()._get_help_string(action)
-
-
-def add_number_options(parser: argparse.ArgumentParser, settings: type[Settings], options: Iterable[Option]) -> None:
-    """Add options for numbers of `settings`."""
-    fields = {field.name: field for field in dataclasses.fields(settings)}
-    for option in options:
-        field = fields[option.setting]
-        parser.add_argument(
-            *option.flags,
-            dest=option.setting,
-            type={"int": int, "float": float}[str(field.type)],
-            default=field.default,
-            metavar=option.metavar,
-            help=option.help,
-        )
-
-
-def add_event_loop_option(parser: argparse.ArgumentParser, *flags: str) -> None:
-    """Add the choice of the event loop."""
-    parser.add_argument(
-        *flags, dest="event_loop", type=_event_loop, default="builtin", metavar="LOOP", help="builtin or uvloop"
-    )
-
-
-def add_logging_options(parser: argparse.ArgumentParser, config_file_flags: tuple[str, ...]) -> None:
-    """Add -lp, -ll and the option for a configuration file."""
-    group = parser.add_argument_group("logging")
-    group.add_argument(
-        "-lp",
-        "--logging-paths",
-        nargs="+",
-        default=["/dev/stdout"],
-        metavar="PATH",
-        help="where to log, several at once; processes that run tasks append their pid to file names",
-    )
-    group.add_argument(
-        "-ll",
-        "--logging-level",
-        default="INFO",
-        choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
-        help="the least level that is logged",
-    )
-    group.add_argument(
-        *config_file_flags,
-        dest="logging_config_file",
-        metavar="FILE",
-        help="a file in the format of Python's logging.config.fileConfig, instead of the two before",
-    )
-
-
-def make_settings(kind: type[S], arguments: argparse.Namespace) -> S:
-    """Return the settings that the options say, each under its name.
-
-    Raises:
-        ConfigError: if one has a bad value.
+    Args:
+        name: of the command.
+        kind: the table of the process.
+        description: what the command does.
+        examples: how it is used.
     """
-    values: dict[str, Any] = {
-        field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind) if field.name != "logging"
-    }
-    values["logging"] = LoggingConfig(
-        tuple(arguments.logging_paths), arguments.logging_level, arguments.logging_config_file
+    rows = kind.rows()
+    sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
+    parser = argparse.ArgumentParser(
+        name,
+        description=description,
+        epilog=f"{examples}\n{sources}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
     )
-    return kind(**values)
+    for row in rows:
+        _add_option(parser, row)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
 
 
-def _event_loop(text: str) -> str:
-    if text not in EVENT_LOOPS:
-        raise argparse.ArgumentTypeError(f"choose from {', '.join(EVENT_LOOPS)}")
-    return text
+def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence[str] | None) -> S:
+    """Return the settings that the command line, the environment and the file say.
 
-
-def checked(parser: argparse.ArgumentParser, make: Callable[[], T]) -> T:
-    """Return what `make` returns; a bad setting ends the command with exit code 2 and one sentence."""
+    A bad one ends the command with exit code 2 and one sentence.
+    """
+    given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
-        return make()
+        return gather(kind, given)
     except ConfigError as error:
         parser.error(str(error))
+
+
+def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
+    text = f"{row.text} (default: {row.default_text})" if row.default_text else row.text
+    options: dict[str, Any] = {"help": text.replace("%", "%%"), "metavar": row.metavar, "type": _value_of(row)}
+    if not row.flags[0].startswith("-"):
+        parser.add_argument(*row.flags, nargs="?", default=None, **options)
+        return
+    options["dest"] = row.name
+    if row.kind == "bool":
+        _add_truth(parser, row, options)
+        return
+    if row.name == "logging_paths":
+        options |= {"nargs": "+", "type": str}
+    parser.add_argument(*row.flags, **options)
+
+
+def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str, Any]) -> None:
+    """Add an option that turns something on, and one that turns it off."""
+    if row.default:
+        parser.add_argument(*row.flags, nargs="?", const=True, **options | {"metavar": "BOOL"})
+    else:
+        parser.add_argument(*row.flags, action="store_true", dest=row.name, help=options["help"])
+    opposite = f"--no-{row.flags[-1].removeprefix('--')}"
+    parser.add_argument(opposite, dest=row.name, action="store_false", help=f"the opposite of {row.flags[-1]}")
+
+
+def _value_of(row: Setting) -> Callable[[str], Any]:
+    """Return what reads the value of an option; a bad one is an error that names the option and the setting."""
+
+    def value(text: str) -> Any:
+        try:
+            return row.parse(text)
+        except ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return value

@@ -5,19 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scaler.actors.policy import LOOK_SECONDS
-from scaler.cli.options import (
-    HelpFormatter,
-    Option,
-    add_event_loop_option,
-    add_logging_options,
-    add_number_options,
-    checked,
-    make_settings,
-)
-from scaler.config import ConfigError, SchedulerConfig
+from scaler.cli import options
+from scaler.config import ConfigError
 from scaler.process.logs import set_up_logging
 from scaler.scheduler.scheduler import SchedulerProcess
+from scaler.settings import SchedulerConfig
 
 EXAMPLES = """\
 examples:
@@ -29,99 +21,21 @@ then, in other terminals:
   python -c "from scaler import Client; print(Client('tcp://127.0.0.1:2345').submit(pow, 2, 10).result())"
 """
 
-NUMBERS = (
-    Option("io_threads", ("--io-threads",), "N", "threads for the network; one does some GB/s"),
-    Option(
-        "max_number_of_tasks_waiting",
-        ("-mt", "--max-number-of-tasks-waiting"),
-        "N",
-        "refuse new tasks when so many wait and no worker has a free place; -1: refuse none",
-    ),
-    Option(
-        "client_timeout_seconds",
-        ("-ct", "--client-timeout-seconds"),
-        "S",
-        "a client silent for so long is dead: its tasks are cancelled",
-    ),
-    Option(
-        "worker_timeout_seconds",
-        ("-wt", "--worker-timeout-seconds"),
-        "S",
-        "a cluster silent for so long is dead: its tasks go to other workers",
-    ),
-    Option(
-        "object_retention_seconds",
-        ("-ot", "--object-retention-seconds"),
-        "S",
-        "clusters keep the functions that nobody needs any more for so long",
-    ),
-    Option(
-        "load_balance_seconds",
-        ("-ls", "--load-balance-seconds"),
-        "S",
-        "take waiting tasks from busy workers for idle ones at most so often; 0: never",
-    ),
-    Option(
-        "load_balance_trigger_times",
-        ("-lbt", "--load-balance-trigger-times"),
-        "N",
-        f"only if so many looks in a row, {LOOK_SECONDS * 1000:g} ms apart, find some idle and tasks waiting at others",
-    ),
-    Option(
-        "per_worker_queue_size",
-        ("-qs", "--per-worker-queue-size"),
-        "N",
-        "the most tasks at one worker, the running one included",
-    ),
-    Option(
-        "crash_limit", ("--crash-limit",), "N", "how often a task may be running when its process dies before it fails"
-    ),
-)
-
-
-def truth(text: str) -> bool:
-    """Return the truth value of what a user typed."""
-    if text.lower() in ("true", "yes", "on", "1"):
-        return True
-    if text.lower() in ("false", "no", "off", "0"):
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
-
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    parser = argparse.ArgumentParser(
+    return options.make_parser(
         "scaler_scheduler",
-        description="Run a scheduler: clients send it tasks, and it hands them to the workers of clusters.",
-        epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
+        SchedulerConfig,
+        "Run a scheduler: clients send it tasks, and it hands them to the workers of clusters.",
+        EXAMPLES,
     )
-    add = parser.add_argument
-    add("address", metavar="ADDRESS", help="where to listen: tcp://host:port or ipc:///path")
-    add_number_options(parser, SchedulerConfig, NUMBERS)
-    add_event_loop_option(parser, "-e", "--event-loop")
-    add(
-        "-p",
-        "--protected",
-        type=truth,
-        nargs="?",
-        const=True,
-        default=True,
-        metavar="BOOL",
-        help="refuse clients that ask the scheduler to shut down",
-    )
-    add(
-        "--no-protected", dest="protected", action="store_false", default=argparse.SUPPRESS, help="the same as -p False"
-    )
-    add_logging_options(parser, ("-lc", "--logging-config-file"))
-    return parser
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
-    options = parser.parse_args(argv)
-    config = checked(parser, lambda: make_settings(SchedulerConfig, options))
+    config = options.read_settings(parser, SchedulerConfig, argv)
     try:
         set_up_logging(config.logging)
         process = SchedulerProcess(config)

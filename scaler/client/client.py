@@ -8,7 +8,6 @@ checked.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,17 +17,19 @@ from typing import TYPE_CHECKING, Any
 from scaler import task_context
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import (
-    ADDRESS_VARIABLE,
     ClientSettings,
+    address_said_outside,
     address_to_take,
     pickled,
 )
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
-from scaler.config import ConfigError, check_number
+from scaler.config import ConfigError
 from scaler.ids import ObjectId
-from scaler.serialization import DefaultSerializer, Serializer, size_of
+from scaler.serialization import DEFAULT_SERIALIZER, Serializer, size_of
+from scaler.setting_sources import completes_from_outside
+from scaler.settings import ClientConfig
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ class Client:
     those that are made in a task for the scheduler that runs it. Nobody disconnects them: `disconnect` and the end of a
     `with` block do nothing.
 
+    An argument that is not given is what the environment or `scaler.toml` says (docs/reference/settings.md).
+
     Args:
-        address: where the scheduler listens, `tcp://host:port` or `ipc:///path`. None means, inside a task, the
-            scheduler that runs it; else the environment variable SCALER_ADDRESS; if that is not set, a local cluster
-            with as many workers as cores, which ends with the client.
-        profiling: whether to measure what each task takes, for `ScalerFuture.profiling_info`. `submit` may say
-            otherwise.
-        timeout_seconds: how long work waits for a scheduler that stays away, before it fails with `TimeoutError`.
+        address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
+            that runs it; else the environment variable SCALER_ADDRESS, or the address in `scaler.toml`; if there is
+            none, a local cluster with as many workers as cores, which ends with the client.
+        profiling: whether to measure what each task takes, for ScalerFuture.profiling_info. `submit` may say otherwise.
+        timeout_seconds: how long work waits for a scheduler that stays away, before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two signs of life.
         serializer: turns values into bytes; travels to the workers with each function.
 
@@ -61,21 +63,18 @@ class Client:
         ConfigError: if an argument cannot work; it is a `ValueError`.
     """
 
+    @completes_from_outside(ClientConfig)
     def __init__(
         self,
         address: str | None = None,
         profiling: bool = False,
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
-        serializer: Serializer | None = None,
+        serializer: Serializer = DEFAULT_SERIALIZER,
     ) -> None:
-        if not isinstance(profiling, bool):
-            raise ConfigError(f"profiling must be true or false, not {profiling!r}")
-        check_number("timeout_seconds", timeout_seconds, 0.001)
-        check_number("heartbeat_interval_seconds", heartbeat_interval_seconds, 0.001)
-        if serializer is not None and not isinstance(serializer, Serializer):
+        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
+        if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
-        serializer = serializer or DefaultSerializer()
         here = task_context.current.address
         if here is not None and address in (None, here):
             self._core = _shared_core(
@@ -84,7 +83,7 @@ class Client:
             return
         cluster = None
         if address is None:
-            address = os.environ.get(ADDRESS_VARIABLE)
+            address = address_said_outside()
         if address is None:
             cluster = lifetime.start_cluster()
             address = cluster.get_address()

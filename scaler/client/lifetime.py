@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from scaler.client.calls.client_pickling import ADDRESS_VARIABLE
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address
 from scaler.ids import ClientId, random_id
@@ -46,7 +45,7 @@ def start_cluster() -> LocalCluster:
         ConfigError: if nobody has said how.
     """
     if start_local_cluster is None:
-        raise ConfigError(f"a client needs an address: give it one, or set {ADDRESS_VARIABLE}")
+        raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
     return start_local_cluster()
 
 

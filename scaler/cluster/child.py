@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from scaler.config import ClusterConfig, ConfigError, SchedulerConfig
+from scaler.config import ConfigError
 from scaler.process.logs import set_up_logging
+from scaler.settings import ClusterConfig, SchedulerConfig
 
 LIFELINE = 0  # standard input
 

@@ -8,7 +8,6 @@ ends, the parent is gone, and the child goes too. It reports on a pipe of its ow
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import select
@@ -17,11 +16,9 @@ import sys
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from scaler.config import LoggingConfig, Settings
-
-S = TypeVar("S", bound=Settings)
+from scaler.settings import Settings
 
 START_SECONDS = 30.0
 """How long a child may take to start; a loaded machine needs some seconds."""
@@ -165,10 +162,3 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def settings_among(kind: type[S], arguments: dict[str, Any]) -> S:
-    """Return the settings among the arguments of a constructor, each under its name."""
-    logging = LoggingConfig(*(arguments[f"logging_{name}"] for name in ("paths", "level", "config_file")))
-    names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in (arguments | {"logging": logging}).items() if name in names})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
-from scaler.cluster.child_process import ChildProcess, settings_among
-from scaler.config import ClusterConfig
+from scaler.cluster.child_process import ChildProcess
+from scaler.setting_sources import completes_from_outside
+from scaler.settings import ClusterConfig
 
 
 class Cluster(ChildProcess):
@@ -15,15 +15,17 @@ class Cluster(ChildProcess):
 
     Args:
         address: of the scheduler.
-        n_workers: how many tasks may run at once; the number of cores if None.
-        worker_names: one per worker.
+        n_workers: how many tasks run at once; None: as many as there are names, else one for each core.
+        worker_names: a name for each worker.
 
-    The other arguments are those of `SchedulerClusterCombo`.
+    The other arguments are those of `SchedulerClusterCombo`. One that is not given is what the environment or
+    `scaler.toml` says.
 
     Raises:
         ConfigError: if an argument has a bad value.
     """
 
+    @completes_from_outside(ClusterConfig, io_threads="worker_io_threads")
     def __init__(
         self,
         address: str,
@@ -40,13 +42,12 @@ class Cluster(ChildProcess):
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        *,
         engine: str = "processes",
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")
-        if n_workers is None:
-            arguments["n_workers"] = len(worker_names) or usable_cores()
-        self._config = settings_among(ClusterConfig, arguments | {"io_threads": worker_io_threads})
+        self._config = ClusterConfig.of(arguments | {"io_threads": worker_io_threads})
 
     def start(self) -> None:
         """Start the process; returns when the agent runs, whether or not it has found the scheduler yet.
@@ -61,8 +62,3 @@ class Cluster(ChildProcess):
     def connect_to(self, address: str) -> None:
         """Let a launched process go on, to the scheduler at `address`."""
         self.configure(dataclasses.replace(self._config, address=address))
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

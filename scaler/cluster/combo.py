@@ -6,50 +6,63 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.cluster.cluster import Cluster, usable_cores
+from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
+from scaler.setting_sources import NOT_GIVEN, marks_what_is_not_given, said
+from scaler.settings import ClusterConfig, SchedulerConfig, usable_cores
 
 
 class SchedulerClusterCombo:
     """A scheduler and a cluster on this machine, as child processes. Usable as a context manager.
 
+    An argument that is not given is what the environment or `scaler.toml` says (docs/reference/settings.md).
+
     Args:
-        n_workers: how many tasks may run at once.
-        address: where the scheduler listens; a free port of the loopback interface if None.
-        worker_io_threads: ZeroMQ threads of the agent.
-        scheduler_io_threads: ZeroMQ threads of the scheduler.
-        max_number_of_tasks_waiting: new tasks are refused with `NoWorkerError` when so many wait and no worker has a
-            free place; -1: none is refused.
-        heartbeat_interval_seconds: how often the agent says that it is there.
+        n_workers: how many tasks run at once.
+        address: where the scheduler listens: tcp://host:port or ipc:///path; a free port of the loopback interface if
+            None.
+        monitor_address: None; there is no monitor yet.
+        worker_io_threads: threads for the network; one does some GB/s.
+        scheduler_io_threads: threads for the network; one does some GB/s.
+        max_number_of_tasks_waiting: new tasks are refused with NoWorkerError when so many wait and no worker has a free
+            place; -1: none is refused.
+        heartbeat_interval_seconds: the time between two signs of life.
         client_timeout_seconds: a client silent for so long is dead: its tasks are cancelled.
-        worker_timeout_seconds: an agent silent for so long is dead: its tasks go to others.
-        object_retention_seconds: nodes keep functions that nobody needs any more for so long.
-        task_timeout_seconds: a task that runs for longer is ended with `TimeoutError`; 0: none is.
-        death_timeout_seconds: the cluster ends itself when it was without a scheduler for so long.
+        worker_timeout_seconds: a cluster silent for so long is dead: its tasks go to other workers.
+        object_retention_seconds: clusters keep the functions that are not needed any more for so long.
+        task_timeout_seconds: a task that runs for longer is ended with TimeoutError; 0: none is.
+        death_timeout_seconds: a cluster without a scheduler for so long ends itself.
         load_balance_seconds: the shortest time between two rounds of balancing, in which waiting tasks are taken from
             busy workers for idle ones; 0: there are none.
-        load_balance_trigger_times: how many looks in a row must find that before there is a round.
-        garbage_collect_interval_seconds: what a worker's process did not use for so long is dropped there.
-        trim_memory_threshold_bytes: a process of the cluster with more memory gives back what it does not use.
+        load_balance_trigger_times: how many looks in a row, 25 ms apart, must find idle workers while tasks wait at
+            others, before there is a round of balancing.
+        garbage_collect_interval_seconds: objects and functions that no task of a worker used for so long are dropped
+            from its process.
+        trim_memory_threshold_bytes: a process with more memory than this gives back to the system what it does not use.
         per_worker_queue_size: the most tasks at one worker, the running one included.
-        hard_processor_suspend: whether the process of a task that waits for others is stopped meanwhile.
-        protected: whether `Client.shutdown()` is refused.
-        event_loop: `builtin` or `uvloop`.
-        logging_paths: files that the processes log to.
-        logging_level: the least level that is logged.
-        logging_config_file: a file in the format of `logging.config.fileConfig`, instead of the two before.
+        hard_processor_suspend: whether the process of a task that waits for others is stopped (SIGSTOP) until what it
+            waits for is there.
+        protected: whether clients that ask for a shutdown are refused.
+        event_loop: builtin or uvloop.
+        logging_paths: files that are logged to, several at once; processes that run tasks append their pid to file
+            names.
+        logging_level: the least level that is logged: DEBUG, INFO, WARNING, ERROR, CRITICAL.
+        logging_config_file: a file in the format of Python's logging.config.fileConfig, instead of the paths and the
+            level.
         crash_limit: how often a task may be running when its process dies before it fails.
-        engine: what runs the tasks: the name of an engine that is installed, or `NAME://...`.
+        engine: what runs the tasks: an engine that is installed, NAME, or NAME://ARGUMENTS if it takes any.
 
     Raises:
         ConfigError: if an argument has a bad value.
         StartError: if the scheduler cannot start, for instance because its address is in use.
     """
 
+    @marks_what_is_not_given
     def __init__(
         self,
         n_workers: int,
         address: str | None = None,
+        monitor_address: str | None = None,
         worker_io_threads: int = 1,
         scheduler_io_threads: int = 1,
         max_number_of_tasks_waiting: int = -1,
@@ -70,16 +83,18 @@ class SchedulerClusterCombo:
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        *,
         crash_limit: int = 3,
         engine: str = "processes",
     ) -> None:
-        arguments = locals()
-        listens_at = "tcp://127.0.0.1:*" if address is None else address
-        self._scheduler = Scheduler(
-            **_chosen(Scheduler, arguments | {"address": listens_at, "io_threads": scheduler_io_threads})
-        )
-        # The address is replaced by the one that the scheduler takes; everything else is checked here.
-        self._cluster = Cluster(**_chosen(Cluster, arguments | {"address": "tcp://127.0.0.1:1"}))
+        given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
+        # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.
+        at_once = {"address": given.get("address") or "tcp://127.0.0.1:*"}
+        later = {"address": "tcp://127.0.0.1:1", "worker_names": ()}
+        if "scheduler_io_threads" in given:
+            at_once["io_threads"] = scheduler_io_threads
+        self._scheduler = Scheduler(**_chosen(Scheduler, given | at_once))
+        self._cluster = Cluster(**_chosen(Cluster, given | later))
         self._start()
 
     def _start(self) -> None:
@@ -115,10 +130,23 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_local_cluster() -> SchedulerClusterCombo:
-    """Return a quiet cluster with a worker per core, for one client; what its tasks print goes to standard error."""
-    return SchedulerClusterCombo(
-        n_workers=usable_cores(), logging_paths=("/dev/stderr",), logging_level="WARNING", event_loop=best_event_loop()
-    )
+    """Return a quiet cluster with a worker per core, for one client; what its tasks print goes to standard error.
+
+    What the environment or `scaler.toml` says comes before that.
+    """
+    arguments: dict[str, Any] = {
+        "n_workers": usable_cores(),
+        "logging_paths": ("/dev/stderr",),
+        "logging_level": "WARNING",
+        "event_loop": best_event_loop(),
+    }
+    for part in (SchedulerConfig, ClusterConfig):
+        for name, value in said(part, list(arguments)).items():
+            if name == "n_workers":
+                arguments[name] = value
+            else:
+                arguments.pop(name, None)  # each part finds it by itself
+    return SchedulerClusterCombo(**arguments)
 
 
 def best_event_loop() -> str:

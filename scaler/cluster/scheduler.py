@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.cluster.child_process import ChildProcess, settings_among
-from scaler.config import SchedulerConfig
+from scaler.cluster.child_process import ChildProcess
+from scaler.config import ConfigError
+from scaler.setting_sources import completes_from_outside
+from scaler.settings import SchedulerConfig
 
 
 class Scheduler(ChildProcess):
@@ -14,15 +16,18 @@ class Scheduler(ChildProcess):
     Args:
         address: where it listens, such as `tcp://127.0.0.1:2345`; with port `*` it takes a free one.
 
-    The other arguments are those of `SchedulerClusterCombo`.
+    The other arguments are those of `SchedulerClusterCombo`. One that is not given is what the environment or
+    `scaler.toml` says.
 
     Raises:
         ConfigError: if an argument has a bad value.
     """
 
+    @completes_from_outside(SchedulerConfig)
     def __init__(
         self,
         address: str = "tcp://127.0.0.1:*",
+        monitor_address: str | None = None,
         io_threads: int = 1,
         max_number_of_tasks_waiting: int = -1,
         client_timeout_seconds: float = 60,
@@ -36,11 +41,14 @@ class Scheduler(ChildProcess):
         logging_paths: str | Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        *,
         crash_limit: int = 3,
     ) -> None:
         arguments = locals()
+        if monitor_address is not None:
+            raise ConfigError("monitor_address must be None: this version of Scaler has no monitor yet")
         super().__init__("scaler_scheduler")
-        self._config = settings_among(SchedulerConfig, arguments)
+        self._config = SchedulerConfig.of(arguments)
         self._address = address
 
     def start(self) -> None:

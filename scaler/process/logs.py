@@ -11,7 +11,8 @@ import logging.config
 import os
 import sys
 
-from scaler.config import ConfigError, LoggingConfig
+from scaler.config import ConfigError
+from scaler.settings import LoggingConfig
 
 FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
 TASK_OUTPUT = "scaler.task"

@@ -21,9 +21,9 @@ import struct
 import sys
 from typing import NoReturn
 
-from scaler.config import ClusterConfig
 from scaler.processor import processor
 from scaler.processor.task_context import Birth
+from scaler.settings import ClusterConfig
 
 REQUEST = struct.Struct("<BI16s?")
 """what is asked (START, KILL or one of `SIGNALS`), of which processor, the agent token; START has two descriptors"""

@@ -32,7 +32,6 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from scaler import task_context
-from scaler.config import ClusterConfig
 from scaler.errors import TaskInterrupt
 from scaler.process.logs import set_up_logging
 from scaler.process.memory import give_back_memory
@@ -53,6 +52,7 @@ from scaler.serialization import (
     read_arguments,
     to_frames,
 )
+from scaler.settings import ClusterConfig
 from scaler.wire.codec import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus

@@ -15,11 +15,11 @@ import zmq
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
-from scaler.config import SchedulerConfig
 from scaler.ids import SchedulerId, random_id
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.settings import SchedulerConfig
 from scaler.version import __version__
 from scaler.wire.sockets import AddressInUseError, RouterSocket
 

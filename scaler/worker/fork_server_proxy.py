@@ -17,11 +17,11 @@ import subprocess
 import sys
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.config import ClusterConfig
 from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
+from scaler.settings import ClusterConfig
 from scaler.worker.deaths import how_it_ended
 from scaler.worker.messages import (
     InterruptProcess,

@@ -22,8 +22,8 @@ from functools import partial
 from itertools import count
 
 from scaler.actors.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
-from scaler.config import ClusterConfig
 from scaler.process.shell import Shell
+from scaler.settings import ClusterConfig
 from scaler.worker.fork_server_proxy import ForkServerProxy
 from scaler.worker.messages import AddProcessor, InstallationWorks
 from scaler.worker.processor_proxy import ProcessorProxy

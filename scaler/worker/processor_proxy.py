@@ -25,12 +25,12 @@ from itertools import count
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
-from scaler.config import ClusterConfig
 from scaler.errors import ProtocolError
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
 from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.settings import ClusterConfig
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse

@@ -31,6 +31,7 @@ def run(script: str) -> ModuleType:
         ("draw_task_states.py", "task-states.md"),
         ("draw_layout.py", "layout.md"),
         ("draw_errors.py", "reference/errors.md"),
+        ("draw_settings.py", "reference/settings.md"),
     ],
 )
 def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:

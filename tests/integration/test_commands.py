@@ -36,7 +36,7 @@ def test_a_command_ends_cleanly_on_a_signal(module: str, number: signal.Signals)
         ("scheduler", ["tcp://127.0.0.1:99999"], "65535"),
         ("scheduler", [], "ADDRESS"),
         ("scheduler", ["tcp://127.0.0.1:1234", "-qs", "0"], "per_worker_queue_size"),
-        ("scheduler", ["tcp://127.0.0.1:1234", "-p", "maybe"], "True nor False"),
+        ("scheduler", ["tcp://127.0.0.1:1234", "-p", "maybe"], "protected must be True or False"),
         ("scheduler", ["tcp://127.0.0.1:1234", "-e", "quick"], "builtin"),
         ("scheduler", ["tcp://127.0.0.1:1234", "-lp", "/no/such/folder/log"], "/no/such/folder/log"),
         ("cluster", ["nowhere"], "looks like"),

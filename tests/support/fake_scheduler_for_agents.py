@@ -17,7 +17,6 @@ from typing import Any
 
 import zmq
 
-from scaler.config import ClusterConfig
 from scaler.errors import ProtocolError
 from scaler.ids import Connection, IdSource, ObjectId, TaskId, content_id, random_id
 from scaler.serialization import (
@@ -30,6 +29,7 @@ from scaler.serialization import (
     function_to_frames,
     to_frames,
 )
+from scaler.settings import ClusterConfig
 from scaler.wire.codec import TaskFailure, decode, encode
 from scaler.wire.messages.common import HelloReply, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
@@ -208,7 +208,7 @@ def failure_of(result: RunResult) -> TaskFailure | str:
 def start_agent(config: ClusterConfig, lifeline: int | None = None, **options: Any) -> subprocess.Popen[str]:
     """Start an agent in a process of its own; it logs to stdout."""
     program = (
-        "import sys; from scaler.config import ClusterConfig; from scaler.process.logs import set_up_logging; "
+        "import sys; from scaler.settings import ClusterConfig; from scaler.process.logs import set_up_logging; "
         "from scaler.agent.agent import run_agent; config = ClusterConfig.from_json(sys.argv[1]); "
         "set_up_logging(config.logging); "
         f"sys.exit(run_agent(config, lifeline={lifeline}))"

@@ -10,10 +10,10 @@ import psutil
 
 from scaler.actors.kit import ActorRef
 from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
-from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.process.shell import Shell
 from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask

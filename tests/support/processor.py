@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaler.config import ClusterConfig, LoggingConfig
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.processor.channel import Channel
 from scaler.processor.processor import INTERRUPT_SIGNAL
@@ -26,6 +25,7 @@ from scaler.serialization import (
     function_to_frames,
     to_frames,
 )
+from scaler.settings import ClusterConfig, LoggingConfig
 from scaler.wire.codec import TaskFailure, decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
@@ -37,7 +37,7 @@ from tests.support.processes import wait_until
 DEFAULT = DefaultSerializer()
 PROGRAM = """
 import socket, sys
-from scaler.config import ClusterConfig
+from scaler.settings import ClusterConfig
 from scaler.processor import processor
 from scaler.processor.task_context import Birth
 birth = Birth(7, bytes(16))

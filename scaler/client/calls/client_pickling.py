@@ -8,7 +8,6 @@ scheduler that runs the task where it arrives. Must never know more of a client 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,9 +16,8 @@ from typing import NamedTuple
 from scaler import task_context
 from scaler.config import ConfigError
 from scaler.serialization import DefaultSerializer, Serializer, from_frames, to_frames
-
-ADDRESS_VARIABLE = "SCALER_ADDRESS"
-"""The environment variable with the address for clients that are not given one."""
+from scaler.setting_sources import said
+from scaler.settings import ClientConfig
 
 HERE = ""
 """The address of the scheduler that runs the task that a client arrives in."""
@@ -43,7 +41,7 @@ class ClientSettings(NamedTuple):
         """
         if self.address != HERE:
             return self
-        address = task_context.current.address or os.environ.get(ADDRESS_VARIABLE)
+        address = task_context.current.address or address_said_outside()
         if address is None:
             raise ConfigError("a client that travelled in a task of its scheduler can be unpickled in such a task only")
         return self._replace(address=address)
@@ -59,6 +57,15 @@ class ClientSettings(NamedTuple):
             return default
         serializer: Serializer = from_frames(default, [self.serializer])
         return serializer
+
+
+def address_said_outside() -> str | None:
+    """Return the address that the environment or `scaler.toml` has for clients that are not given one.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    return said(ClientConfig, ("address",)).get("address")
 
 
 def pickled(serializer: Serializer) -> bytes:

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from scaler.config import ClusterConfig
 from scaler.ids import ObjectId
+from scaler.settings import ClusterConfig
 from scaler.wire.codec import encode
 from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT

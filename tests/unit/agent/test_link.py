@@ -20,8 +20,8 @@ from scaler.agent.messages import (
     RunsNotHere,
     SayWhatIsKept,
 )
-from scaler.config import ClusterConfig
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from scaler.cli import cluster, scheduler
-from scaler.cli.options import make_settings
-from scaler.config import ClusterConfig, LoggingConfig, SchedulerConfig
+from scaler.cli.options import read_settings
+from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, Settings
+from scaler.version import __version__
 
 ADDRESS = "tcp://127.0.0.1:2345"
 
 
+COMMANDS = pytest.mark.parametrize(("command", "kind"), [(scheduler, SchedulerConfig), (cluster, ClusterConfig)])
+
+
+def scheduler_of(*line: str) -> SchedulerConfig:
+    return read_settings(scheduler.make_parser(), SchedulerConfig, line)
+
+
+def cluster_of(*line: str) -> ClusterConfig:
+    return read_settings(cluster.make_parser(), ClusterConfig, line)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *line: str) -> str:
+    """Return the last line of a scheduler command that does not start."""
+    with pytest.raises(SystemExit) as exit_info:
+        scheduler_of(*line)
+    assert exit_info.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
 def test_the_defaults_of_the_commands_are_those_of_the_settings() -> None:
-    options = scheduler.make_parser().parse_args([ADDRESS])
-    assert make_settings(SchedulerConfig, options) == SchedulerConfig(ADDRESS)
-    options = cluster.make_parser().parse_args([ADDRESS, "-n", "3"])
-    assert make_settings(ClusterConfig, options) == ClusterConfig(ADDRESS, 3)
+    assert scheduler_of(ADDRESS) == SchedulerConfig(ADDRESS)
+    assert cluster_of(ADDRESS, "-n", "3") == ClusterConfig(ADDRESS, 3)
 
 
 def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
-    line = [ADDRESS, "-n", "2", "-hi", "1", "-ds", "9", "-tts", "7.5", "-gc", "3", "-tm", "5", "-it", "4", "-hps"]
-    assert make_settings(ClusterConfig, cluster.make_parser().parse_args(line)) == ClusterConfig(
+    line = ["-n", "2", "-hi", "1", "-ds", "9", "-tts", "7.5", "-gc", "3", "-tm", "5", "-it", "4", "-hps"]
+    assert cluster_of(*line, ADDRESS, "-wn", "a,b", "-el", "uvloop", "--engine", "own") == ClusterConfig(
         ADDRESS,
         2,
+        ("a", "b"),
         heartbeat_interval_seconds=1,
         death_timeout_seconds=9,
         task_timeout_seconds=7.5,
@@ -30,27 +52,79 @@ def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
         trim_memory_threshold_bytes=5,
         hard_processor_suspend=True,
         io_threads=4,
+        event_loop="uvloop",
+        engine="own",
     )
 
 
-def test_each_option_is_the_setting_of_its_name() -> None:
-    numbers = ["-ct", "7.5", "-qs", "9", "-mt", "5", "-ls", "0", "-lbt", "3", "--crash-limit", "2"]
-    line = [ADDRESS, *numbers, "-p", "False", "-ll", "DEBUG", "-lp", "/a", "/b"]
-    assert make_settings(SchedulerConfig, scheduler.make_parser().parse_args(line)) == SchedulerConfig(
+def test_each_option_of_a_scheduler_is_the_setting_of_its_name() -> None:
+    numbers = ["-ct", "7.5", "-qs", "9", "-mt", "-1", "-ls", "0", "-lbt", "3", "--crash-limit", "2", "-wt", "8"]
+    more = ["-ot", "4", "--io-threads", "2", "-e", "uvloop", "-p", "False", "-ll", "Debug", "-lp", "/a", "/b"]
+    assert scheduler_of(ADDRESS, *numbers, *more) == SchedulerConfig(
         ADDRESS,
+        io_threads=2,
         client_timeout_seconds=7.5,
-        max_number_of_tasks_waiting=5,
+        worker_timeout_seconds=8,
+        object_retention_seconds=4,
         load_balance_seconds=0,
         load_balance_trigger_times=3,
         per_worker_queue_size=9,
         crash_limit=2,
         protected=False,
+        event_loop="uvloop",
         logging=LoggingConfig(("/a", "/b"), "DEBUG"),
     )
 
 
-def test_a_number_that_is_none_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_on_or_off_has_an_option_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [scheduler_of(ADDRESS, *line).protected for line in (["-p"], ["-p", "no"], ["--no-protected"])] == [
+        True,
+        False,
+        False,
+    ]
+    monkeypatch.setenv("SCALER_HARD_PROCESSOR_SUSPEND", "yes")
+    assert cluster_of(ADDRESS).hard_processor_suspend
+    assert not cluster_of(ADDRESS, "--no-hard-processor-suspend").hard_processor_suspend
+
+
+def test_the_command_line_comes_before_the_environment_and_that_before_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scaler.toml").write_text(f"[scheduler]\naddress = '{ADDRESS}'\ncrash_limit = 5\nio_threads = 5\n")
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "6")
+    assert scheduler_of() == SchedulerConfig(ADDRESS, crash_limit=6, io_threads=5)
+    assert scheduler_of("--crash-limit", "7").crash_limit == 7
+
+
+def test_a_bad_value_ends_the_command_and_says_where_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = "scaler_scheduler: error: "
+    option = "argument -qs/--per-worker-queue-size: per_worker_queue_size must be"
+    assert refusal(capsys, ADDRESS, "-qs", "many") == f"{error}{option} a number, not 'many'"
+    assert refusal(capsys, ADDRESS, "-qs", "0") == f"{error}{option} at least 1, not 0"
+    assert "address must be given" in refusal(capsys)
+    monkeypatch.setenv("SCALER_LOGGING_LEVEL", "loud")
+    assert refusal(capsys, ADDRESS).startswith(f"{error}environment variable SCALER_LOGGING_LEVEL: logging_level must")
+
+
+@COMMANDS
+def test_help_shows_each_setting_with_its_default(
+    command: ModuleType, kind: type[Settings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["-h"])
+    text = " ".join(capsys.readouterr().out.split())
+    for row in kind.rows():
+        assert (f"{row.text} (default: {row.default_text})" if row.default_text else row.text) in text, row.name
+
+
+@COMMANDS
+def test_each_command_says_its_version(
+    command: ModuleType, kind: type[Settings], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as exit_info:
-        scheduler.make_parser().parse_args([ADDRESS, "-qs", "many"])
-    assert exit_info.value.code == 2
-    assert "-qs" in capsys.readouterr().err
+        command.main(["--version"])
+    assert exit_info.value.code == 0
+    assert capsys.readouterr().out == f"scaler_{kind.TABLE} {__version__}\n"

@@ -2,23 +2,84 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scaler import Cluster, Scheduler, SchedulerClusterCombo
-from scaler.config import ClusterConfig, ConfigError, LoggingConfig, SchedulerConfig
+from scaler.cluster.combo import start_local_cluster
+from scaler.config import ConfigError
+from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, usable_cores
 
 ADDRESS = "tcp://127.0.0.1:2345"
 OF_SCHEDULER = {"io_threads": "scheduler_io_threads"}
 OF_CLUSTER = {"io_threads": "worker_io_threads"}
 NOT_OF_A_COMBO = {"worker_names"}
+CONTRACT = (
+    "n_workers, address=None, monitor_address=None, worker_io_threads=1, scheduler_io_threads=1, "
+    "max_number_of_tasks_waiting=-1, heartbeat_interval_seconds=2, client_timeout_seconds=60, "
+    "worker_timeout_seconds=60, object_retention_seconds=60, task_timeout_seconds=0, death_timeout_seconds=300, "
+    "load_balance_seconds=1, load_balance_trigger_times=2, garbage_collect_interval_seconds=30, "
+    "trim_memory_threshold_bytes=1073741824, per_worker_queue_size=1000, hard_processor_suspend=False, protected=True, "
+    'event_loop="builtin", logging_paths=("/dev/stdout",), logging_level="INFO", logging_config_file=None'
+)
+"""the arguments that users of the 1.x line have written, by name or position"""
 
 
 def defaults(function: Any) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+
+
+def literal(text: str) -> list[tuple[str, Any]]:
+    """Return the parameters of a signature as it is written in the contract with users."""
+    (function,) = ast.parse(f"def f({text}): ...").body
+    assert isinstance(function, ast.FunctionDef)
+    values = [ast.literal_eval(value) for value in function.args.defaults]
+    missing = [inspect.Parameter.empty] * (len(function.args.args) - len(values))
+    return list(zip([argument.arg for argument in function.args.args], missing + values, strict=True))
+
+
+def positional(part: type) -> list[tuple[str, Any]]:
+    """Return the parameters of a constructor that have a position, with their defaults."""
+    parameters = inspect.signature(part).parameters.values()
+    return [(parameter.name, parameter.default) for parameter in parameters if parameter.kind != parameter.KEYWORD_ONLY]
+
+
+def test_the_signature_of_a_combo_is_the_one_that_users_know() -> None:
+    assert positional(SchedulerClusterCombo) == literal(CONTRACT)
+
+
+def test_the_halves_have_the_arguments_of_a_combo_in_its_order() -> None:
+    order = [name for name, _default in literal(CONTRACT)]
+    for part, names in ((Scheduler, OF_SCHEDULER), (Cluster, {})):
+        arguments = dict(positional(part))
+        assert {names.get(name, name) for name in arguments} - {"worker_names"} <= set(order)
+        for name, default in literal(CONTRACT)[2:]:
+            own = {value: key for key, value in names.items()}.get(name, name)
+            if own in arguments:
+                assert arguments[own] == default, name
+
+
+@pytest.mark.parametrize("part", [SchedulerClusterCombo, Scheduler])
+def test_a_monitor_address_is_refused_as_long_as_there_is_no_monitor(part: Any) -> None:
+    arguments = {"n_workers": 1} if part is SchedulerClusterCombo else {}
+    with pytest.raises(ConfigError, match="monitor_address must be None"):
+        part(**arguments, monitor_address="tcp://127.0.0.1:2346")
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"), [(SchedulerClusterCombo, SchedulerConfig), (SchedulerClusterCombo, ClusterConfig)]
+)
+def test_arguments_are_described_in_the_words_of_the_table(part: Any, kind: Any) -> None:
+    text = " ".join(inspect.getdoc(part).split())
+    names = OF_SCHEDULER if kind is SchedulerConfig else OF_CLUSTER
+    for row in kind.rows():
+        if row.name not in ("address", *NOT_OF_A_COMBO):
+            assert f"{names.get(row.name, row.name)}: {row.text}." in text, row.name
 
 
 def other(value: Any) -> Any:
@@ -52,7 +113,7 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
     given = {
         name: other(value)
         for name, value in defaults(SchedulerClusterCombo).items()
-        if name not in ("n_workers", "address", *logging)
+        if name not in ("n_workers", "address", "monitor_address", *logging)
     }
     combo = SchedulerClusterCombo(3, ADDRESS, **given, **logging)  # type: ignore[arg-type]
     scheduler, cluster = combo._scheduler._config, combo._cluster._config
@@ -68,6 +129,35 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
 def test_a_cluster_has_as_many_workers_as_names() -> None:
     assert Cluster(ADDRESS, worker_names=["left", "right"])._config.n_workers == 2
     assert Cluster(ADDRESS, 1, ["left"])._config.worker_names == ("left",)
+
+
+def test_what_is_not_given_is_what_is_said_outside_for_each_part(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(SchedulerClusterCombo, "_start", lambda _combo: None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scaler.toml").write_text(
+        "[scheduler]\nlogging_level = 'error'\nio_threads = 5\naddress = 'tcp://10.0.0.1:1'\n"
+        "[cluster]\nlogging_level = 'debug'\nworker_names = ['a', 'b']\nio_threads = 6\n"
+    )
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "7")
+    monkeypatch.setenv("SCALER_TASK_TIMEOUT_SECONDS", "8")
+    combo = SchedulerClusterCombo(3, task_timeout_seconds=0)
+    scheduler, cluster = combo._scheduler._config, combo._cluster._config
+    assert (scheduler.crash_limit, scheduler.io_threads, scheduler.logging.level) == (7, 5, "ERROR")
+    assert (cluster.n_workers, cluster.io_threads, cluster.logging.level) == (3, 6, "DEBUG")
+    assert (cluster.task_timeout_seconds, cluster.worker_names) == (0, ())
+    assert scheduler.address == "tcp://127.0.0.1:*", "a combo listens where the program says"
+
+
+def test_the_cluster_of_a_client_is_quiet_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SchedulerClusterCombo, "_start", lambda _combo: None)
+    cluster = start_local_cluster()._cluster._config
+    assert (cluster.n_workers, cluster.logging) == (usable_cores(), LoggingConfig(("/dev/stderr",), "WARNING"))
+    monkeypatch.setenv("SCALER_N_WORKERS", "17")
+    monkeypatch.setenv("SCALER_LOGGING_LEVEL", "debug")
+    cluster = start_local_cluster()._cluster._config
+    assert (cluster.n_workers, cluster.logging) == (17, LoggingConfig(("/dev/stderr",), "DEBUG"))
 
 
 def test_a_bad_value_is_refused_at_once() -> None:

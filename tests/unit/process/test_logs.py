@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.config import ConfigError, LoggingConfig
+from scaler.config import ConfigError
 from scaler.process.logs import TASK_OUTPUT, set_up_logging
+from scaler.settings import LoggingConfig
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,9 @@ import pykka
 import pytest
 
 from scaler.actors.kit import Actor, handles
-from scaler.config import EVENT_LOOPS, ConfigError
+from scaler.config import ConfigError
 from scaler.process.shell import TURNS_PER_WAKE, Shell, new_event_loop
+from scaler.settings import EVENT_LOOPS
 
 
 class Line(str):

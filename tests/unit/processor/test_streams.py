@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from scaler.config import LoggingConfig
 from scaler.process.logs import set_up_logging
 from scaler.processor.streams import LINE_BYTES, TaskStreams
+from scaler.settings import LoggingConfig
 from tests.support.processor import Driver, value_of
 
 

@@ -1,0 +1,108 @@
+"""Write reference/settings.md from the tables of settings: python docs/draw_settings.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from scaler.config import Setting
+from scaler.settings import ClientConfig, ClusterConfig, SchedulerConfig, Settings
+
+PAGE = Path(__file__).parent / "reference" / "settings.md"
+
+TEXT = """\
+# Settings
+
+<!-- Written by docs/draw_settings.py from scaler/settings.py; a test compares the two. -->
+
+Each setting can be said in four places. The first one in this list that says it counts:
+
+1. the command line, or an argument in code: `scaler_scheduler --crash-limit 5`, `Scheduler(crash_limit=5)`;
+2. the environment: `SCALER_` and its name in capitals, as in `SCALER_CRASH_LIMIT=5`. On and off are `true` and
+   `false`, lists have commas between their parts, and an empty variable says nothing;
+3. a file in the working directory: `scaler.toml`, or the tables `[tool.scaler.scheduler]`, `[tool.scaler.cluster]`
+   and `[tool.scaler.client]` of `pyproject.toml`. If there is a `scaler.toml`, the other one is not read;
+4. its default.
+
+```toml
+# scaler.toml
+[scheduler]
+crash_limit = 5
+logging_paths = ["/dev/stdout", "/var/log/scaler/scheduler.log"]
+
+[cluster]
+n_workers = 8
+task_timeout_seconds = 600
+
+[client]
+address = "tcp://10.0.0.5:2345"
+```
+
+A value that cannot work is refused at the start, by a `ConfigError` or a line of the command that says where it came
+from: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?`
+
+A variable counts for all processes that have a setting of that name; in the file each has its own table.
+`SchedulerClusterCombo` is a scheduler and a cluster, and each of them finds its own values. So does the cluster of a
+`Client()` without an address; unless the environment or the file says otherwise, it has a worker for each core and logs
+from the level `WARNING` to standard error. In code, a scheduler listens only where an argument says: the address in the
+environment or the file is for clients and commands.
+
+Durations are in seconds, sizes in bytes, names of levels in any case.
+
+## Scheduler
+
+`scaler_scheduler`, `Scheduler`, and the first half of `SchedulerClusterCombo`, where `io_threads` is called
+`scheduler_io_threads`. In the file: `[scheduler]`.
+
+{scheduler}
+
+## Cluster
+
+`scaler_cluster`, also called `scaler_worker`, `Cluster`, and the other half of `SchedulerClusterCombo`, where
+`io_threads` is called `worker_io_threads` and workers have no names. In the file: `[cluster]`.
+
+{cluster}
+
+## Client
+
+`Client`. In the file: `[client]`.
+
+{client}
+
+## Variables that are no settings
+
+| variable | meaning |
+|---|---|
+| `SCALER_SHARED_MEMORY` | `0`: large values are sent, and not shared on a machine ([Objects](../objects.md)) |
+| `SCALER_GRAPH_BACKEND` | what puts large graphs in order ([Graphs](../graphs.md)) |
+"""
+
+
+def columns(kind: type[Settings]) -> Iterator[tuple[str, ...]]:
+    """Go through the lines of the table of a process."""
+    option = ("option",) if any(row.flags for row in kind.rows()) else ()
+    yield ("setting", *option, "variable", "default", "meaning")
+    yield ("---",) * (4 + len(option))
+    for row in kind.rows():
+        flags = (options(row),) if option else ()
+        yield (f"`{row.name}`", *flags, f"`{row.variable}`", row.default_text, row.text)
+
+
+def options(row: Setting) -> str:
+    """Return how a command has it."""
+    flags = row.flags if row.flags[0].startswith("-") else (row.metavar,)
+    return ", ".join(f"`{flag}`" for flag in flags)
+
+
+def table(kind: type[Settings]) -> str:
+    """Return the table of a process."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in columns(kind))
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    return TEXT.format(scheduler=table(SchedulerConfig), cluster=table(ClusterConfig), client=table(ClientConfig))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

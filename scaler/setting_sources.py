@@ -1,0 +1,192 @@
+"""Where the values of settings come from: a file, the environment, and what a program or a command says itself.
+
+The later wins. The file is `scaler.toml` in the working directory, else `pyproject.toml` there if it has a table
+`[tool.scaler]`; in it, each process has a table of its own. Values are checked where they are read, so that a
+`ConfigError` can say where a bad one came from.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from scaler.config import ConfigError
+from scaler.settings import PROCESSES, Settings
+
+P = ParamSpec("P")
+S = TypeVar("S", bound=Settings)
+
+FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
+"""The files that are looked for, and where in them the tables of the processes are."""
+
+_MAY_HAVE_A_TABLE = re.compile(r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]", re.MULTILINE)
+"""Is in each `pyproject.toml` with the table; to parse those without it would cost programs some milliseconds."""
+
+NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
+"""What a constructor gets for an argument that its caller did not give, see `marks_what_is_not_given`."""
+
+
+class _File(NamedTuple):
+    name: str
+    prefix: str
+    tables: dict[str, Any]
+
+
+def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
+    """Return what the environment and the file say of settings of a process, each under the name of its row.
+
+    Args:
+        kind: the process.
+        wanted: the names of the settings; what is said of others is not looked at.
+
+    Raises:
+        ConfigError: if a value is bad, or the file cannot be read or says what is no setting.
+    """
+    values: dict[str, Any] = {}
+    file = _file()
+    table = _table(file, kind) if file else {}
+    for row in kind.rows():
+        if row.name not in wanted:
+            continue
+        text = os.environ.get(row.variable)
+        if text:
+            values[row.name] = _checked(f"environment variable {row.variable}", row.parse, text)
+        elif file and row.name in table:
+            where = f"[{file.prefix}{kind.TABLE}] of {file.name}"
+            values[row.name] = _checked(where, row.check, table[row.name])
+    return values
+
+
+def gather(kind: type[S], given: Mapping[str, Any]) -> S:
+    """Return the settings of a process: what was given, else what the environment or the file says, else the defaults.
+
+    Args:
+        kind: the process.
+        given: may have names that are no settings.
+
+    Raises:
+        ConfigError: if a value is bad.
+    """
+    return kind.of(said(kind, {row.name for row in kind.rows()} - given.keys()) | dict(given))
+
+
+def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Return a decorator of a constructor: an argument that is not given is what the environment or the file says.
+
+    The signature stays as it is written, with its defaults. An address is never taken from outside: what listens or
+    connects in code does so where the code says.
+
+    Args:
+        kind: the table with the settings among the arguments.
+        renamed: the name of an argument, for each setting that has another one.
+    """
+
+    def decorate(init: Callable[P, None]) -> Callable[P, None]:
+        call: Callable[..., None] = init
+        signature = inspect.signature(init)
+        arguments = {row.name: renamed.get(row.name, row.name) for row in kind.rows()}
+
+        @functools.wraps(init)
+        def completed(*args: P.args, **kwargs: P.kwargs) -> None:
+            open_arguments = signature.parameters.keys() - signature.bind(*args, **kwargs).arguments - {"address"}
+            wanted = [name for name, argument in arguments.items() if argument in open_arguments]
+            outside = {arguments[name]: value for name, value in said(kind, wanted).items()}
+            call(*args, **kwargs, **outside)
+
+        return completed
+
+    return decorate
+
+
+def marks_what_is_not_given(init: Callable[P, None]) -> Callable[P, None]:
+    """Have a constructor get `NOT_GIVEN` for what its caller does not give. The signature stays as it is written."""
+    call: Callable[..., None] = init
+    signature = inspect.signature(init)
+    marks = dict.fromkeys(signature.parameters, NOT_GIVEN)
+
+    @functools.wraps(init)
+    def marked(*args: P.args, **kwargs: P.kwargs) -> None:
+        call(**(marks | signature.bind(*args, **kwargs).arguments))
+
+    return marked
+
+
+def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return check(value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _table(file: _File, kind: type[Settings]) -> dict[str, Any]:
+    """Return what the file says of a process.
+
+    Raises:
+        ConfigError: if it has tables or keys that nothing has.
+    """
+    known = {other.TABLE for other in PROCESSES}
+    for name, content in file.tables.items():
+        if name not in known or not isinstance(content, dict):
+            tables = ", ".join(f"[{file.prefix}{name}]" for name in sorted(known))
+            raise ConfigError(f"{file.name}: {name!r} is not a table of settings; there are {tables}")
+    table: dict[str, Any] = file.tables.get(kind.TABLE, {})
+    for key in table:
+        if key not in {row.name for row in kind.rows()}:
+            raise ConfigError(
+                f"[{file.prefix}{kind.TABLE}] of {file.name}: unknown setting {key!r}{_similar(key, kind)}"
+            )
+    return table
+
+
+def _similar(key: str, kind: type[Settings]) -> str:
+    import difflib  # noqa: PLC0415 - for an error only
+
+    names = difflib.get_close_matches(key, [row.name for row in kind.rows()], 1)
+    return f"; did you mean {names[0]!r}?" if names else ""
+
+
+def _file() -> _File | None:
+    """Return the first file in the working directory that has settings."""
+    for name, path in FILES:
+        try:
+            status = os.stat(name)  # noqa: PTH116 - for each client that is made
+        except OSError:
+            continue
+        tables = _read(str(Path(name).absolute()), path, (status.st_mtime_ns, status.st_size, status.st_ino))
+        if tables is not None:
+            return _File(name, "".join(f"{part}." for part in path), tables)
+    return None
+
+
+@functools.lru_cache(maxsize=8)
+def _read(name: str, path: tuple[str, ...], _version: tuple[int, ...]) -> dict[str, Any] | None:
+    """Return the tables of a file, or None if it has none. Read once as long as the file does not change.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    try:
+        text = Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name} cannot be read: {error}") from None
+    if path and not _MAY_HAVE_A_TABLE.search(text):
+        return None
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - few programs have such a file
+    else:
+        import tomli as tomllib  # noqa: PLC0415
+    try:
+        tables: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not TOML: {error}") from None
+    for part in path:
+        if not isinstance(tables, dict) or part not in tables:
+            return None
+        tables = tables[part]
+    return tables if isinstance(tables, dict) else None

@@ -1,0 +1,201 @@
+"""Where values come from: a file, the environment, the program. The later wins, and a bad one says where it is."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.setting_sources import NOT_GIVEN, completes_from_outside, gather, marks_what_is_not_given, said
+from scaler.settings import ClientConfig, ClusterConfig, LoggingConfig, SchedulerConfig, Settings
+
+ADDRESS = "tcp://127.0.0.1:2345"
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory, and an environment that says nothing."""
+    for name in list(os.environ):
+        if name.startswith("SCALER_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def scheduler(**given: Any) -> SchedulerConfig:
+    return gather(SchedulerConfig, {"address": ADDRESS, **given})
+
+
+def refusal(kind: type[Settings] = SchedulerConfig, **given: Any) -> str:
+    with pytest.raises(ConfigError) as error:
+        gather(kind, {"address": ADDRESS, **given})
+    return str(error.value)
+
+
+def test_without_any_source_there_are_the_defaults() -> None:
+    assert scheduler() == SchedulerConfig(ADDRESS)
+    assert gather(ClientConfig, {}) == ClientConfig()
+
+
+def test_the_later_source_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "scaler.toml").write_text("[scheduler]\ncrash_limit = 5\nio_threads = 5\nper_worker_queue_size = 5\n")
+    monkeypatch.setenv("SCALER_IO_THREADS", "6")
+    monkeypatch.setenv("SCALER_PER_WORKER_QUEUE_SIZE", "6")
+    config = scheduler(per_worker_queue_size=7)
+    assert (config.load_balance_trigger_times, config.crash_limit, config.io_threads) == (2, 5, 6)
+    assert config.per_worker_queue_size == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("max_number_of_tasks_waiting", "-1", -1),
+        ("client_timeout_seconds", "2.5", 2.5),
+        ("protected", "False", False),
+        ("protected", "on", True),
+        ("event_loop", "UVLoop", "uvloop"),
+        ("address", "ipc:///tmp/x", "ipc:///tmp/x"),
+    ],
+)
+def test_each_kind_of_value_is_read_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: Any
+) -> None:
+    monkeypatch.setenv(f"SCALER_{name.upper()}", text)
+    assert said(SchedulerConfig, [name]) == {name: value}
+
+
+def test_lists_and_logging_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_WORKER_NAMES", "left,right")
+    monkeypatch.setenv("SCALER_LOGGING_PATHS", "/a,/b")
+    monkeypatch.setenv("SCALER_LOGGING_LEVEL", "debug")
+    config = gather(ClusterConfig, {"address": ADDRESS})
+    assert (config.worker_names, config.n_workers) == (("left", "right"), 2)
+    assert config.logging == LoggingConfig(("/a", "/b"), "DEBUG")
+
+
+def test_an_empty_variable_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "")
+    assert scheduler().crash_limit == 3
+
+
+def test_each_kind_of_value_is_read_from_the_file(folder: Path) -> None:
+    (folder / "scaler.toml").write_text(
+        "[cluster]\nn_workers = 2\ntask_timeout_seconds = 1.5\nheartbeat_interval_seconds = 3\n"
+        'hard_processor_suspend = true\nworker_names = ["a", "b"]\nlogging_paths = "/a"\nlogging_level = "error"\n'
+        "[client]\ntimeout_seconds = 9\n"
+    )
+    assert gather(ClusterConfig, {"address": ADDRESS}) == ClusterConfig(
+        ADDRESS, 2, ("a", "b"), 1, 3, 1.5, hard_processor_suspend=True, logging=LoggingConfig(("/a",), "ERROR")
+    )
+    assert gather(ClientConfig, {}) == ClientConfig(timeout_seconds=9)
+    assert scheduler() == SchedulerConfig(ADDRESS)
+
+
+@pytest.mark.parametrize(
+    "text", ["[tool.scaler.scheduler]\ncrash_limit = 5", "[tool]\nscaler.scheduler.crash_limit = 5"]
+)
+def test_a_project_may_have_the_tables_in_its_own_file(folder: Path, text: str) -> None:
+    (folder / "pyproject.toml").write_text(text)
+    assert scheduler().crash_limit == 5
+    (folder / "scaler.toml").write_text("")
+    assert scheduler().crash_limit == 3, "one file counts, not both"
+
+
+def test_a_project_without_the_table_is_not_read_as_toml(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text("dependencies = ['scaler'] this is no TOML")
+    assert scheduler() == SchedulerConfig(ADDRESS)
+
+
+def test_a_file_that_changes_is_read_again(folder: Path) -> None:
+    file = folder / "scaler.toml"
+    file.write_text("scheduler.crash_limit = 5")
+    assert scheduler().crash_limit == 5
+    file.write_text("scheduler.crash_limit = 55")
+    assert scheduler().crash_limit == 55
+
+
+# Bad values say where they are
+
+
+def test_a_bad_value_of_the_environment_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "0")
+    assert refusal() == "environment variable SCALER_CRASH_LIMIT: crash_limit must be at least 1, not 0"
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "many")
+    assert refusal() == "environment variable SCALER_CRASH_LIMIT: crash_limit must be a number, not 'many'"
+    assert scheduler(crash_limit=4).crash_limit == 4, "nobody looks at it"
+
+
+@pytest.mark.parametrize(("file", "prefix"), [("scaler.toml", ""), ("pyproject.toml", "tool.scaler.")])
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("crash_limit = 0", "crash_limit must be at least 1, not 0"),
+        ("crash_limit = '5'", "crash_limit must be a number, not '5'"),
+        ("protected = 'no'", "protected must be True or False, not 'no'"),
+        ("logging_paths = 5", "logging_paths must be a list of str, not 5"),
+        ("crash_limt = 5", "unknown setting 'crash_limt'; did you mean 'crash_limit'?"),
+    ],
+)
+def test_a_bad_value_of_a_file_names_its_table(folder: Path, file: str, prefix: str, line: str, why: str) -> None:
+    (folder / file).write_text(f"[{prefix}scheduler]\n{line}\n")
+    assert refusal() == f"[{prefix}scheduler] of {file}: {why}"
+
+
+def test_an_unknown_table_is_refused_with_those_that_there_are(folder: Path) -> None:
+    (folder / "scaler.toml").write_text("[sheduler]\ncrash_limit = 3\n")
+    assert refusal() == (
+        "scaler.toml: 'sheduler' is not a table of settings; there are [client], [cluster], [scheduler]"
+    )
+
+
+def test_a_file_that_is_no_toml_is_refused_by_name(folder: Path) -> None:
+    (folder / "scaler.toml").write_text("crash_limit: 3\n")
+    assert refusal().startswith(f"{folder}/scaler.toml is not TOML: ")
+
+
+def test_what_must_be_given_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match="address must be given, as an argument or as SCALER_ADDRESS"):
+        gather(SchedulerConfig, {})
+
+
+# Arguments that are not given
+
+
+class Thing:
+    @completes_from_outside(SchedulerConfig, io_threads="threads")
+    def __init__(self, address: str = "", threads: int = 1, *, crash_limit: int = 3, other: int = 0) -> None:
+        self.values = (address, threads, crash_limit, other)
+
+
+def test_an_argument_that_is_not_given_is_what_is_said_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "7")
+    monkeypatch.setenv("SCALER_IO_THREADS", "8")
+    monkeypatch.setenv("SCALER_ADDRESS", ADDRESS)
+    assert Thing().values == ("", 8, 7, 0), "but an address is not"
+    assert Thing("x", 1, crash_limit=3).values == ("x", 1, 3, 0), "the defaults, given"
+    assert Thing("x", other=5).values == ("x", 8, 7, 5)
+
+
+def test_the_signature_stays_as_it_is_written() -> None:
+    text = "(address: 'str' = '', threads: 'int' = 1, *, crash_limit: 'int' = 3, other: 'int' = 0) -> 'None'"
+    assert str(inspect.signature(Thing)) == text
+    with pytest.raises(TypeError, match="crash_limt"):
+        Thing(crash_limt=3)  # type: ignore[call-arg]
+
+
+def test_a_constructor_can_be_told_what_was_not_given() -> None:
+    @marks_what_is_not_given
+    def init(one: int, two: int = 2, *, three: int = 3) -> None:
+        seen.append((one, two, three))
+
+    seen: list[Any] = []
+    init(1)
+    init(1, 2)
+    init(one=1, three=3)
+    assert seen == [(1, NOT_GIVEN, NOT_GIVEN), (1, 2, NOT_GIVEN), (1, NOT_GIVEN, 3)]
+    with pytest.raises(TypeError, match="one"):
+        init()  # type: ignore[call-arg]

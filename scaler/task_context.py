@@ -20,6 +20,10 @@ _NOTHING_HAPPENS = nullcontext()
 class Voice(Protocol):
     """What a wait needs of the client that it is a wait for."""
 
+    address: str
+    is_nested: bool
+    """whether it is a client that only tasks have"""
+
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Say to the scheduler that this process does nothing but wait, whenever all else is said and `is_over` is not
         true. A `wait` of 0: not any more. For any thread, and for handlers of signals.
@@ -63,8 +67,11 @@ class TaskContext:
         """
         return _NOTHING_HAPPENS
 
-    def expect(self) -> Callable[[], None]:
+    def expect(self, voice: Voice | None = None) -> Callable[[], None]:  # noqa: ARG002
         """Say that something in this task may be waiting for other tasks, where nobody can see that.
+
+        Args:
+            voice: the client that is used for it.
 
         Returns:
             what to call, once or more often, when that is over.

@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Cheapest first: a mistake in a unit shows before the tests with real processes are run."""
-    order = ["unit", "property", "architecture", "integration", "faults"]
+    order = ["unit", "property", "architecture", "conformance", "integration", "faults"]
 
     def cost(item: pytest.Item) -> int:
         return next((order.index(part) for part in item.path.parts if part in order), len(order))

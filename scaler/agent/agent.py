@@ -51,9 +51,9 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         does not mend.
 
     Raises:
-        ConfigError: if there is no such engine.
+        ConfigError: if there is no such engine, or it cannot do what the settings ask for.
     """
-    executor = load_executor(config.engine)
+    executor = load_executor(config)
     _allow_many_files()
     shell = Shell(config.event_loop)
     edge = Edge(shell, config.address, config.io_threads)

@@ -70,6 +70,9 @@ class Part(Enum):
     """memory that is not used is given back to the system"""
 
 
+_NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_processor_suspend"}
+
+
 @dataclass(frozen=True)
 class Node:
     """What an executor is told of the node for which it runs tasks."""
@@ -102,16 +105,17 @@ def worker_child(index: int) -> str:
     return f"worker-{index}"
 
 
-def load_executor(engine: str) -> Executor:
-    """Return the executor that an `--engine` option names.
+def load_executor(config: ClusterConfig) -> Executor:
+    """Return the executor that runs the tasks of a node.
 
-    Args:
-        engine: `NAME` or `NAME://REST`: the name of an entry point in the group `scaler.engines`, which is called with
-            the whole text.
+    Its name is that of an entry point in the group `scaler.engines`, which is called with the whole text of the
+    setting `engine`: `NAME` or `NAME://REST`.
 
     Raises:
-        ConfigError: if there is none of that name, or it cannot be loaded; the text says which there are.
+        ConfigError: if there is none of that name (the text says which there are), if it cannot be loaded, or if it
+            cannot do what the settings ask for.
     """
+    engine = config.engine
     name = engine.partition("://")[0]
     found = entry_points(group=ENTRY_POINTS)
     if name not in found.names:
@@ -121,4 +125,8 @@ def load_executor(engine: str) -> Executor:
         make = found[name].load()
     except ImportError as error:
         raise ConfigError(f"the engine {name!r} cannot be loaded: {error}") from error
-    return cast("Executor", make(engine))
+    executor = cast("Executor", make(engine))
+    for part, setting in _NEEDS.items():
+        if getattr(config, setting) and part not in executor.parts:
+            raise ConfigError(f"the engine {name!r} has no {part.value}: leave {setting} out, or take another engine")
+    return executor

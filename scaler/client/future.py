@@ -30,6 +30,8 @@ from scaler.wire.messages.common import TaskStatus
 class FutureLink(Protocol):
     """What a future needs of the link."""
 
+    address: str
+    is_nested: bool
     callbacks: Callbacks
 
     def is_own_thread(self) -> bool: ...
@@ -61,13 +63,14 @@ class Arrival(Future[Frames]):
 class _Waiters(list[Any]):
     """Where `concurrent.futures.wait` and `as_completed` leave a note as long as they wait for the future."""
 
-    def __init__(self) -> None:
+    def __init__(self, link: FutureLink) -> None:
         super().__init__()
+        self._link = link
         self._ends: dict[int, Callable[[], None]] = {}
 
     def append(self, waiter: Any) -> None:
         super().append(waiter)
-        self._ends[id(waiter)] = task_context.current.expect()
+        self._ends[id(waiter)] = task_context.current.expect(self._link)
 
     def remove(self, waiter: Any) -> None:
         super().remove(waiter)
@@ -96,7 +99,7 @@ class ScalerFuture(Future[Any]):
     ) -> None:
         super().__init__()
         if task_context.current.task:
-            self._waiters = _Waiters()  # a list of the standard library's own
+            self._waiters = _Waiters(link)  # a list of the standard library's own
         self.task_id = task_id
         self.name = name
         self._link = link
@@ -185,7 +188,7 @@ class ScalerFuture(Future[Any]):
         self._is_wanted = True
         if task_context.current.task and not self.done():
             # Nobody can see who waits for the callback: an event loop, or a queue that it fills.
-            end_of_wait = task_context.current.expect()
+            end_of_wait = task_context.current.expect(self._link)
             super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))
 

@@ -1,6 +1,6 @@
 """What went wrong with a task, in a form that travels. Nothing that an exception object does can make this fail.
 
-Used by the processor only.
+Used by whoever calls functions.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _OWN_FILES = frozenset(
         Path(__file__).with_name("processor.py"),
         Path(__file__).with_name("meter.py"),
         Path(__file__).with_name("values.py"),
+        Path(__file__).parents[1] / "inline" / "thread.py",
         Path(__file__).parents[1] / "serialization.py",
     )
 )

@@ -4,7 +4,7 @@ Such a process is a copy of its processor and has nothing to do with the agent: 
 cut it off as soon as it exists. What comes back from the task's function ends here as a program of its own would: with
 the exit code of `sys.exit`, or with a traceback on its standard error.
 
-Used by the processor only. Must never: return, or run what the processor has registered for its own end (`atexit`).
+Used by whoever calls functions. Must never: return, or run what the process has registered for its own end (`atexit`).
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ class ProcessorTaskContext(TaskContext):
         say: sends items to the agent, after all results.
         await_permission: returns when the agent lets the task with this number go on; for the main thread.
         is_hard: whether the process is stopped while the main thread waits.
+        thread: that runs the tasks; the process's main thread if None. Here it is called the main thread in any case.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ProcessorTaskContext(TaskContext):
         say: Callable[[list[Any]], None],
         await_permission: Callable[[int], None],
         is_hard: bool = False,
+        thread: threading.Thread | None = None,
     ) -> None:
         self.processor, self.agent_token, _ = birth
         self.address = address
@@ -68,6 +70,7 @@ class ProcessorTaskContext(TaskContext):
         self._say = say
         self._await_permission = await_permission
         self._is_hard = is_hard
+        self._main = thread or threading.main_thread()
         self.priority = self.account = 0
         """of the task that is executed"""
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
@@ -99,7 +102,7 @@ class ProcessorTaskContext(TaskContext):
     def wait(
         self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None
     ) -> AbstractContextManager[None]:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not self._main:
             return _OtherWait(self)
         if self._is_main_waiting:
             return _IN_A_WAIT_ALREADY
@@ -109,7 +112,7 @@ class ProcessorTaskContext(TaskContext):
             rest = _Rest(self._waits, voice, is_over, seconds)
         return _MainWait(self, is_over, rest)
 
-    def expect(self) -> Callable[[], None]:
+    def expect(self, voice: Voice | None = None) -> Callable[[], None]:  # noqa: ARG002
         with self._lock:
             number = self._catch_up()
             if number:

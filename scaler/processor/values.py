@@ -49,6 +49,13 @@ class Values:
         """Here is an object."""
         self._frames[object_id] = frames
 
+    def without(self, object_ids: Iterable[ObjectId]) -> Values:
+        """Return the same but for some objects; this one does not change, since a task may be reading from it."""
+        others = Values()
+        others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
+        others.forget(object_ids)
+        return others
+
     def forget(self, object_ids: Iterable[ObjectId]) -> None:
         """Drop objects and what was made of them."""
         for object_id in object_ids:

@@ -20,6 +20,8 @@ NOT_FOR_ACTORS = frozenset({"asyncio", "capnp", "random", "socket", "threading",
 TRESPASSES = [
     ("scaler.agent", "scaler.worker"),
     ("scaler.processor", "scaler.worker"),
+    ("scaler.inline", "scaler.worker"),
+    ("scaler.inline", "scaler.actors.task"),
     ("scaler.scheduler", "scaler.worker"),
     ("scaler.wire", "scaler.process"),
     ("scaler.process", "scaler.actors.task"),
@@ -42,6 +44,7 @@ EXCEPTIONS = [
     ("scaler/process/visit.py", "import scaler.actors.kit"),
     ("scaler/worker/visit.py", "import scaler.actors.kit"),
     ("scaler/agent/visit.py", "import scaler.actors.kit"),
+    ("scaler/inline/visit.py", "import scaler.actors.kit"),
 ]
 
 

@@ -76,14 +76,14 @@ class LinkThread:
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         self._work = OpenWork()
-        self._is_nested = address == task_context.current.address
+        self.is_nested = address == task_context.current.address
         self._conversation = Conversation(
-            _hello(client_id, task_context.current if self._is_nested else TaskContext()),
+            _hello(client_id, task_context.current if self.is_nested else TaskContext()),
             Connection(address, self._inbox.descriptor),
             Timers(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds),
             self._work,
         )
-        if self._is_nested:
+        if self.is_nested:
             task_context.current.keep_while(self._work.is_waiting)
         _links.add(self)
         # Before the thread starts: a thread that is made by the first submit would be part of its cost.
@@ -96,7 +96,7 @@ class LinkThread:
         """Send a task."""
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
-        if self._is_nested:
+        if self.is_nested:
             here = task_context.current
             here.submitted(entry[0].task_id, self.cancel)
             if here.account:
@@ -111,7 +111,7 @@ class LinkThread:
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""
         self.check_open()
-        if self._is_nested:
+        if self.is_nested:
             here = task_context.current
             for task_id in graph.sinks:
                 here.submitted(task_id, self.cancel)
@@ -178,7 +178,7 @@ class LinkThread:
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Say that the process only waits, as `task_context.Voice` has it."""
-        if self._is_nested:
+        if self.is_nested:
             self._inbox.put(partial(self._conversation.set_wait, wait, is_over))
 
     def clear(self) -> None:

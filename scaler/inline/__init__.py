@@ -1,0 +1,1 @@
+"""Tasks in threads of the agent's own process: for tests and for debugging."""

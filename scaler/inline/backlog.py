@@ -1,0 +1,63 @@
+"""Backlog: the tasks that wait at one worker. Deepest first; first come, first served within a priority.
+
+Only its worker writes to it. A task that lacks an object steps aside, so that it does not hold up those behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TypeAlias
+
+from scaler.ids import TaskId
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
+
+RunKey: TypeAlias = tuple[TaskId, int]
+"""Which attempt of which task."""
+
+
+def run_of(item: RunTask | RunCancel | RecallRequest) -> RunKey:
+    """Return which run is meant."""
+    return (item.task_id, item.attempt)
+
+
+class Backlog:
+    """Tasks in the order in which they are to be run."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, RunTask]] = []
+        self._aside: list[tuple[int, int, RunTask]] = []
+        self._next = count().__next__
+
+    def __iter__(self) -> Iterator[RunTask]:
+        yield from (task for _, _, task in (*self._aside, *self._heap))
+
+    def add(self, tasks: Iterable[RunTask]) -> None:
+        """Put tasks behind all others of their priority."""
+        for task in tasks:
+            heappush(self._heap, (-task.priority, self._next(), task))
+
+    def take(self, is_complete: Callable[[RunTask], bool]) -> RunTask | None:
+        """Remove and return the first task that has all it needs; put those before it aside."""
+        while self._heap:
+            entry = heappop(self._heap)
+            if is_complete(entry[2]):
+                return entry[2]
+            self._aside.append(entry)
+        return None
+
+    def bring_back(self) -> None:
+        """Look at the tasks that stepped aside again."""
+        self._heap += self._aside
+        self._aside.clear()
+        heapify(self._heap)
+
+    def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
+        """Remove the tasks of these runs, wherever they wait, and return them."""
+        taken = [task for task in self if run_of(task) in runs]
+        if taken:
+            self._heap = [entry for entry in self._heap if run_of(entry[2]) not in runs]
+            self._aside = [entry for entry in self._aside if run_of(entry[2]) not in runs]
+            heapify(self._heap)
+        return taken

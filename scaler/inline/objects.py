@@ -1,0 +1,89 @@
+"""Objects: what the tasks of one worker need, and what of it is here.
+
+Used by the worker, and asks the object cache through it. The threads of the worker read from `values` while this goes
+on, so that what is deleted is left out of the next `Values`, and those that a task has never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from scaler.agent.messages import StoredObject
+from scaler.ids import ObjectId, split_ids
+from scaler.inline.backlog import RunKey, run_of
+from scaler.processor.values import Values
+from scaler.wire.messages.worker import RunTask
+
+
+class Objects:
+    """What one worker has.
+
+    Args:
+        ask: has the object cache tell the worker of an object.
+    """
+
+    def __init__(self, ask: Callable[[ObjectId], None]) -> None:
+        self._ask = ask
+        self.values = Values()
+        self._has: set[ObjectId] = set()
+        self._used: set[ObjectId] = set()
+        """since the last collection"""
+        self._awaited: set[ObjectId] = set()
+        self._doubted: dict[ObjectId, set[RunKey]] = {}
+        """objects that were lost once and asked for again, and the runs that waited for them then"""
+
+    def has_all(self, task: RunTask) -> bool:
+        """Return whether the task can begin; if not, ask for what it lacks."""
+        needs = _needs(task)
+        missing = [object_id for object_id in needs if object_id not in self._has]
+        for object_id in missing:
+            if object_id not in self._awaited:
+                self._ask_for(object_id)
+        if not missing:
+            self._used.update(needs)
+        return not missing
+
+    def found(self, stored: StoredObject) -> None:
+        """An object is here."""
+        object_id = stored.object_id
+        self._awaited.discard(object_id)
+        self._doubted.pop(object_id, None)
+        self._has.add(object_id)
+        self.values.store(object_id, stored.frames if stored.block is None else stored.block.map())
+
+    def lost(self, object_id: ObjectId, waiting: Iterable[RunTask]) -> set[RunKey]:
+        """An object is nowhere: ask once more, then return the runs that waited for it when it was asked for again.
+
+        The answer may be older than the object: then it is found the second time.
+        """
+        self._awaited.discard(object_id)
+        doubted = self._doubted.pop(object_id, None)
+        if doubted is not None:
+            return doubted
+        runs = {run_of(task) for task in waiting if object_id in _needs(task)}
+        if runs:
+            self._doubted[object_id] = runs
+            self._ask_for(object_id)
+        return set()
+
+    def forget(self, object_ids: Iterable[ObjectId]) -> None:
+        """Drop objects; tasks that have begun keep them."""
+        dropped = self._has.intersection(object_ids)
+        if dropped:
+            self._has -= dropped
+            self._used -= dropped
+            self.values = self.values.without(dropped)
+
+    def collect(self) -> None:
+        """Drop what no task needed since the last time."""
+        self.forget(self._has - self._used)
+        self._used.clear()
+
+    def _ask_for(self, object_id: ObjectId) -> None:
+        self._awaited.add(object_id)
+        self._ask(object_id)
+
+
+def _needs(task: RunTask) -> list[ObjectId]:
+    """Return the ids of all objects that the task needs, its function first."""
+    return [task.function_id, *(ObjectId(object_id) for object_id in split_ids(task.object_ids))]

@@ -1,0 +1,214 @@
+"""InlineWorker: one worker of the engine `inline`: its tasks, and the threads that run them.
+
+The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and its threads (ends,
+waits). It sends results to the link.
+
+    link --RunTask--> backlog --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
+                                   |                |               |
+                                   +----------------+-- cancelled --+--> ABANDONED
+
+One task at a time has the place: RUNS. While it waits for others, another thread runs another task. Nothing can stop a
+thread: a task that is cancelled is answered for at once and abandoned, and its thread ends it without the place.
+
+Must never: answer a task twice, or wait for a thread that runs a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.inline.backlog import Backlog, run_of
+from scaler.inline.messages import TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
+from scaler.inline.objects import Objects
+from scaler.inline.thread import Job, TaskThread
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunResult,
+    RunTask,
+    RunUnblocked,
+)
+
+
+class _State(Enum):
+    RUNS = "runs"
+    WAITS = "waits"
+    ASKS = "asks"
+    ABANDONED = "abandoned"
+
+
+@dataclass(eq=False)
+class _Run:
+    """A task in a thread."""
+
+    task: RunTask
+    number: int
+    """never used again by this worker"""
+    thread: TaskThread
+    state: _State = _State.RUNS
+
+
+class InlineWorker(Actor):
+    """One worker of a node.
+
+    Args:
+        new_thread: starts a thread for the tasks of a worker.
+    """
+
+    def __init__(self, link: ActorRef, objects: ActorRef, new_thread: Callable[[ActorRef], TaskThread]) -> None:
+        self._link = link
+        self._cache = objects
+        self._new_thread = new_thread
+        self._backlog = Backlog()
+        self._objects = Objects(lambda object_id: objects.send(NeedObject(object_id, self.actor_ref)))
+        self._runs: dict[TaskThread, _Run] = {}
+        self._idle: list[TaskThread] = []
+        self._next_number = count(1).__next__
+
+    # From the link
+
+    @handles(Batch[RunTask])
+    def _run_tasks(self, tasks: Batch[RunTask]) -> None:
+        self._backlog.add(tasks)
+        self._go_on()
+
+    @handles(Batch[RunCancel])
+    def _cancel(self, cancels: Batch[RunCancel]) -> None:
+        wanted = set(map(run_of, cancels))
+        self._end(self._backlog.take_out(wanted), TaskStatus.CANCELED)
+        for run in list(self._runs.values()):
+            if run_of(run.task) in wanted and run.state is not _State.ABANDONED:
+                self._abandon(run)
+        self._go_on()
+
+    def _abandon(self, run: _Run) -> None:
+        if run.state is _State.ASKS:
+            run.thread.permit(run.number)
+        run.state = _State.ABANDONED
+        self._end([run.task], TaskStatus.CANCELED)
+        run.thread.context.cancel_children()
+
+    @handles(Batch[RecallRequest])
+    def _give_back(self, requests: Batch[RecallRequest]) -> None:
+        taken = self._backlog.take_out(set(map(run_of, requests)))
+        if taken:
+            self._link.send(
+                Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
+            )
+
+    # From the object cache
+
+    @handles(ObjectFound)
+    def _object_found(self, found: ObjectFound) -> None:
+        self._objects.found(found.stored)
+        self._backlog.bring_back()
+        self._go_on()
+
+    @handles(ObjectLost)
+    def _object_lost(self, lost: ObjectLost) -> None:
+        failed = self._backlog.take_out(self._objects.lost(lost.object_id, self._backlog))
+        text = f"object {lost.object_id.hex()} that the task needs is not stored any more"
+        self._end(failed, TaskStatus.MISSING_OBJECTS, text)
+        self._backlog.bring_back()
+        self._go_on()
+
+    @handles(ForgetObjects)
+    def _forget_objects(self, forget: ForgetObjects) -> None:
+        self._objects.forget(forget.object_ids)
+
+    @handles(CollectionDue)
+    def _collection_due(self, _due: CollectionDue) -> None:
+        self._objects.collect()
+
+    # From the threads
+
+    @handles(TaskEnded)
+    def _task_ended(self, ended: TaskEnded) -> None:
+        run = self._runs.pop(ended.thread)
+        self._idle.append(ended.thread)
+        if run.state is not _State.ABANDONED:
+            self._link.send(Batch[RunResult]([ended.result]))
+        self._go_on()
+
+    @handles(TaskWaits)
+    def _task_waits(self, waits: TaskWaits) -> None:
+        run = self._run_if(waits)
+        if run is not None and run.state is _State.RUNS:
+            run.state = _State.WAITS
+            task = run.task
+            self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
+            self._go_on()
+
+    @handles(TaskAsks)
+    def _task_asks(self, asks: TaskAsks) -> None:
+        run = self._run_if(asks)
+        if run is not None and run.state is _State.WAITS:
+            run.state = _State.ASKS
+            self._go_on()
+        else:  # nobody waits for it any more: it goes on only to end
+            asks.thread.permit(asks.number)
+
+    @handles(TaskGoesOn)
+    def _task_goes_on(self, goes_on: TaskGoesOn) -> None:
+        run = self._run_if(goes_on)
+        if run is not None and run.state is _State.WAITS:
+            self._unblock(run)
+
+    def _run_if(self, news: TaskWaits | TaskAsks | TaskGoesOn) -> _Run | None:
+        """Return the run that the news is of, if it has not ended."""
+        run = self._runs.get(news.thread)
+        return run if run is not None and run.number == news.number else None
+
+    # Whose turn it is
+
+    def _go_on(self) -> None:
+        """Give the place to who is next: those that ask to go on, the deepest first, then those that have not begun."""
+        while not any(run.state is _State.RUNS for run in self._runs.values()):
+            asking = [run for run in self._runs.values() if run.state is _State.ASKS]
+            if asking:
+                run = max(asking, key=lambda run: run.task.priority)
+                self._unblock(run)
+                run.thread.permit(run.number)
+                continue
+            task = self._backlog.take(self._objects.has_all)
+            if task is None:
+                return
+            thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)
+            number = self._next_number()
+            self._runs[thread] = _Run(task, number, thread)
+            thread.hand(Job(number, task, self._objects.values))
+
+    def _unblock(self, run: _Run) -> None:
+        run.state = _State.RUNS
+        task = run.task
+        self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))
+
+    def _end(self, tasks: list[RunTask], status: TaskStatus, text: str = "") -> None:
+        """Answer for runs that have ended otherwise than by a result."""
+        if tasks:
+            self._link.send(
+                Batch[RunResult](
+                    RunResult(task.task_id, task.worker, task.attempt, status, text.encode(), 0, ()) for task in tasks
+                )
+            )
+
+    # The end
+
+    def on_stop(self) -> None:
+        """End all threads; one that runs a task ends after it."""
+        for thread in (*self._runs, *self._idle):
+            thread.end()
+        for thread in self._idle:
+            thread.join()
+
+    def on_failure(self, *_error: object) -> None:
+        self.on_stop()

@@ -1,0 +1,449 @@
+"""What every executor does: a test for each sentence of `scaler/agent/executor.py`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import task_context
+from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
+from scaler.ids import ObjectId
+from scaler.wire.codec import TaskFailure
+from scaler.wire.messages.common import TaskStatus
+from tests.support.executor_bench import ADDRESS, AGENT_TOKEN, ExecutorBench
+from tests.support.fake_scheduler_for_agents import failure_of, value_of
+from tests.support.processes import descendants, open_descriptors, wait_until
+
+pytestmark = pytest.mark.processes
+
+
+# The tasks. They are defined by functions, so that they are pickled by value: an executor need not have this module.
+
+
+def passing() -> Callable[[str, str, str], Any]:
+    def wait_for_gate(path: str, log: str, note: str) -> str:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{note}\n")
+        while not Path(path).exists():
+            time.sleep(0.005)
+        return note
+
+    return wait_for_gate
+
+
+def blocking() -> Callable[[str, str, str], Any]:
+    """As if it waited for another task, until there is a file."""
+
+    def wait_as_for_a_task(path: str, log: str, note: str) -> str:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{note}\n")
+        with task_context.current.wait():
+            while not Path(path).exists():
+                time.sleep(0.005)
+        return note
+
+    return wait_as_for_a_task
+
+
+def noting() -> Callable[[str, str], Any]:
+    def note_it(log: str, note: str) -> str:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{note}\n")
+        return note
+
+    return note_it
+
+
+# RunTask and RunResult
+
+
+def test_each_run_has_exactly_one_result(bench: ExecutorBench) -> None:
+    tasks = [bench.task(divmod, number, 7, worker=number % 2) for number in range(100)]
+    bench.run(*tasks)
+    assert [value_of(result) for result in bench.results(*tasks)] == [divmod(number, 7) for number in range(100)]
+    bench.settle(0.05)
+    assert bench.everything_was_answered_once()
+
+
+def test_a_result_says_which_run_it_is_of(bench: ExecutorBench) -> None:
+    task = bench.task(abs, -1, worker=1)
+    task.attempt = 7
+    bench.run(task)
+    [result] = bench.results(task)
+    assert (result.task_id, result.worker, result.attempt) == (task.task_id, 1, 7)
+
+
+def test_arguments_arrive_by_position_and_by_name(bench: ExecutorBench) -> None:
+    task = bench.task(lambda *positional, **named: (positional, named), 1, "two", three=3.0)
+    bench.run(task)
+    assert value_of(*bench.results(task)) == ((1, "two"), {"three": 3.0})
+
+
+def test_a_worker_runs_one_task_at_a_time_and_two_workers_run_two(bench: ExecutorBench, gate: Any) -> None:
+    first, second = (bench.task(passing(), gate.path, gate.log, f"first{index}", worker=index) for index in range(2))
+    behind = bench.task(noting(), gate.log, "behind")
+    bench.run(first, second, behind)
+    bench.until(lambda: sorted(gate.noted()) == ["first0", "first1"])
+    bench.settle()
+    assert len(gate.noted()) == 2
+    gate.open()
+    bench.results(first, second, behind)
+    assert gate.noted()[2:] == ["behind"]
+
+
+def test_the_highest_priority_is_first_and_the_order_is_kept_within_one(bench: ExecutorBench, gate: Any) -> None:
+    first = bench.task(passing(), gate.path, gate.log, "first")
+    bench.run(first)
+    bench.until(gate.noted)
+    tasks = [
+        bench.task(noting(), gate.log, f"{priority}{index}", priority=priority)
+        for index, priority in enumerate([0, 1, 0, 2, 1])
+    ]
+    bench.run(*tasks)
+    bench.settle()
+    gate.open()
+    bench.results(first, *tasks)
+    assert gate.noted() == ["first", "23", "11", "14", "00", "02"]
+
+
+def test_a_large_result_comes_back(bench: ExecutorBench) -> None:
+    task = bench.task(bytes, 3_000_000)
+    bench.run(task)
+    assert value_of(*bench.results(task)) == bytes(3_000_000)
+
+
+def test_a_large_result_is_what_it_was_when_the_function_returned(bench: ExecutorBench) -> None:
+    def make_and_keep() -> bytearray:
+        kept = task_context.__dict__.setdefault("_kept_by_a_test", bytearray(1_000_000))
+        kept[:] = bytes([kept[0] + 1]) * len(kept)
+        return kept
+
+    function = bench.function(make_and_keep)
+    tasks = [bench.task(function) for _ in range(3)]
+    bench.run(*tasks)
+    assert [value_of(result)[0] for result in bench.results(*tasks)] == [1, 2, 3]
+    forget = bench.task(lambda: task_context.__dict__.pop("_kept_by_a_test") and None)
+    bench.run(forget)
+    bench.results(forget)
+
+
+# Failures
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_function_that_raises_has_failed_and_the_worker_goes_on(
+    bench: ExecutorBench, kind: type[BaseException]
+) -> None:
+    def fail() -> None:
+        raise kind("on purpose")
+
+    bad, good = bench.task(fail), bench.task(abs, -1)
+    bench.run(bad, good)
+    failure = failure_of(bench.results(bad)[0])
+    assert isinstance(failure, TaskFailure)
+    assert (failure.type_name, failure.text) == (kind.__name__, "on purpose")
+    assert "in fail" in failure.traceback
+    assert value_of(*bench.results(good)) == 1
+
+
+def test_an_argument_that_cannot_be_read_is_a_failure(bench: ExecutorBench) -> None:
+    class Unreadable:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (int, ("no number",))
+
+    task = bench.task(abs, Unreadable())
+    bench.run(task)
+    failure = failure_of(bench.results(task)[0])
+    assert isinstance(failure, TaskFailure)
+    assert failure.type_name.endswith("DeserializeObjectError")
+
+
+def test_a_function_that_cannot_be_read_is_a_failure(bench: ExecutorBench) -> None:
+    task = bench.task(bench.store([b"", b"no function"]))
+    bench.run(task)
+    failure = failure_of(bench.results(task)[0])
+    assert isinstance(failure, TaskFailure)
+    assert failure.type_name.endswith("DeserializeObjectError")
+
+
+def test_a_result_that_cannot_be_written_is_a_failure(bench: ExecutorBench) -> None:
+    task = bench.task(threading.Lock)
+    bench.run(task)
+    failure = failure_of(bench.results(task)[0])
+    assert isinstance(failure, TaskFailure)
+    assert failure.type_name.endswith("SerializeObjectError")
+
+
+def test_a_small_argument_belongs_to_its_task_alone(bench: ExecutorBench) -> None:
+    def change(values: list[int]) -> list[int]:
+        values.append(len(values))
+        return values
+
+    function, shared = bench.function(change), bench.value([])
+    tasks = [bench.task(function, shared) for _ in range(3)]
+    bench.run(*tasks)
+    assert [value_of(result) for result in bench.results(*tasks)] == [[0]] * 3
+
+
+# RunCancel
+
+
+def test_a_cancelled_run_that_waits_never_runs(bench: ExecutorBench, gate: Any) -> None:
+    first = bench.task(passing(), gate.path, gate.log, "first")
+    unwanted, last = bench.task(noting(), gate.log, "unwanted"), bench.task(noting(), gate.log, "last")
+    bench.run(first, unwanted, last)
+    bench.until(gate.noted)
+    bench.cancel(unwanted)
+    assert bench.statuses(unwanted) == [TaskStatus.CANCELED]
+    gate.open()
+    bench.results(first, last)
+    assert gate.noted() == ["first", "last"]
+
+
+def test_a_cancelled_run_that_runs_is_answered_and_the_worker_goes_on(bench: ExecutorBench, gate: Any) -> None:
+    unwanted, last = bench.task(passing(), gate.path, gate.log, "unwanted"), bench.task(abs, -1)
+    bench.run(unwanted, last)
+    bench.until(gate.noted)
+    bench.cancel(unwanted)
+    assert bench.statuses(unwanted) == [TaskStatus.CANCELED]
+    assert value_of(*bench.results(last)) == 1
+
+
+def test_a_cancel_of_a_run_that_has_ended_gives_no_second_result(bench: ExecutorBench) -> None:
+    task, never_here = bench.task(abs, -1), bench.task(abs, -1)
+    bench.run(task)
+    bench.results(task)
+    bench.cancel(task, never_here)
+    bench.settle()
+    assert bench.statuses(task) == [TaskStatus.SUCCESS]
+    assert not bench.has_result(never_here)
+
+
+def test_a_cancelled_run_that_waits_for_others_is_answered(bench: ExecutorBench, gate: Any) -> None:
+    unwanted = bench.task(blocking(), gate.path, gate.log, "unwanted")
+    bench.run(unwanted)
+    bench.until(lambda: bench.waits_of(unwanted) == ["blocked"])
+    bench.cancel(unwanted)
+    assert bench.statuses(unwanted) == [TaskStatus.CANCELED]
+    gate.open()
+    last = bench.task(abs, -1)
+    bench.run(last)
+    assert value_of(*bench.results(last)) == 1
+
+
+# RecallRequest
+
+
+def test_what_has_not_started_is_given_back_and_what_has_stays(bench: ExecutorBench, gate: Any) -> None:
+    first = bench.task(passing(), gate.path, gate.log, "first")
+    waiting = [bench.task(noting(), gate.log, "waiting") for _ in range(3)]
+    bench.run(first, *waiting)
+    bench.until(gate.noted)
+    bench.settle()
+    bench.recall(first, *waiting[1:])
+    bench.until(lambda: len(bench.given_back) >= 2)
+    assert sorted(bench.given_back) == sorted((task.task_id, 1) for task in waiting[1:])
+    gate.open()
+    bench.results(first, waiting[0])
+    bench.settle(0.05)
+    assert not any(map(bench.has_result, waiting[1:]))
+    assert gate.noted() == ["first", "waiting"]
+    again = waiting[1]
+    again.attempt = 2
+    bench.run(again)
+    assert bench.statuses(again) == [TaskStatus.SUCCESS]
+
+
+# Objects
+
+
+def test_a_task_waits_for_an_object_until_it_is_found(bench: ExecutorBench) -> None:
+    task = bench.task(len, bench.value(list(range(1000))))
+    bench.answers_needs = False
+    bench.run(task)
+    answered: set[ObjectId] = set()
+
+    def all_answered() -> bool:
+        for object_id in bench.asked:
+            if object_id not in answered:
+                answered.add(object_id)
+                bench.workers[0].send(ObjectFound(bench.stored[object_id]))
+        return bench.has_result(task)
+
+    bench.until(all_answered)
+    assert value_of(*bench.results(task)) == 1000
+
+
+def test_a_task_whose_object_is_nowhere_fails_and_the_others_do_not(bench: ExecutorBench) -> None:
+    nowhere = ObjectId(b"nowhere........!")
+    task, other = bench.task(nowhere), bench.task(abs, -1)
+    bench.answers_needs = False
+    bench.run(task, other)
+    answered = 0
+
+    def all_answered() -> bool:
+        nonlocal answered
+        for object_id in bench.asked[answered:]:
+            answered += 1
+            stored = bench.stored.get(object_id)
+            bench.workers[0].send(ObjectLost(object_id) if stored is None else ObjectFound(stored))
+        return bench.has_result(task) and bench.has_result(other)
+
+    bench.until(all_answered)
+    [result] = bench.results(task)
+    assert result.status == TaskStatus.MISSING_OBJECTS
+    assert nowhere.hex() in result.payload.decode()
+    assert value_of(*bench.results(other)) == 1
+
+
+def test_an_object_that_is_lost_is_asked_for_once_more(bench: ExecutorBench) -> None:
+    task = bench.task(len, bench.value("late", ObjectId(b"here in a moment")))
+    bench.answers_needs = False
+    bench.run(task)
+    answered = 0
+
+    def all_answered() -> bool:
+        nonlocal answered
+        for object_id in bench.asked[answered:]:
+            is_first = object_id not in bench.asked[:answered]
+            answered += 1
+            lost = is_first and object_id == b"here in a moment"
+            bench.workers[0].send(ObjectLost(object_id) if lost else ObjectFound(bench.stored[object_id]))
+        return bench.has_result(task)
+
+    bench.until(all_answered)
+    assert value_of(*bench.results(task)) == 4
+
+
+def test_a_forgotten_object_is_asked_for_when_its_id_comes_again(bench: ExecutorBench) -> None:
+    first = bench.task(len, bench.value("one", ObjectId(b"the same id.....")))
+    bench.run(first)
+    assert value_of(*bench.results(first)) == 3
+    bench.workers[0].send(ForgetObjects([ObjectId(b"the same id.....")]))
+    second = bench.task(len, bench.value("seven", ObjectId(b"the same id.....")))
+    bench.run(second)
+    assert value_of(*bench.results(second)) == 5
+
+
+def test_collections_take_nothing_from_a_task(bench: ExecutorBench, gate: Any) -> None:
+    def wait_and_count(path: str, log: str, values: list[int]) -> int:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write("begun\n")
+        while not Path(path).exists():
+            time.sleep(0.005)
+        return len(values)
+
+    first = bench.task(wait_and_count, gate.path, gate.log, bench.value([1] * 10_000))
+    behind = bench.task(len, bench.value([2] * 20_000))
+    bench.run(first, behind)
+    bench.until(gate.noted)
+    for _ in range(3):
+        bench.workers[0].send(CollectionDue())
+    gate.open()
+    assert [value_of(result) for result in bench.results(first, behind)] == [10_000, 20_000]
+
+
+# RunBlocked and RunUnblocked
+
+
+def test_a_run_that_waits_for_others_gives_up_its_place_and_takes_it_again(bench: ExecutorBench, gate: Any) -> None:
+    parent, child = bench.task(blocking(), gate.path, gate.log, "parent"), bench.task(noting(), gate.log, "child")
+    bench.run(parent)
+    bench.until(lambda: bench.waits_of(parent) == ["blocked"])
+    bench.run(child)
+    bench.results(child)
+    assert not bench.has_result(parent)
+    gate.open()
+    assert value_of(*bench.results(parent)) == "parent"
+    assert bench.waits_of(parent) == ["blocked", "unblocked"]
+
+
+def test_it_takes_its_place_again_when_that_is_free(bench: ExecutorBench, gate: Any, tmp_path: Path) -> None:
+    parent = bench.task(blocking(), gate.path, gate.log, "parent")
+    bench.run(parent)
+    bench.until(lambda: bench.waits_of(parent) == ["blocked"])
+    other_gate = str(tmp_path / "other")
+    child = bench.task(passing(), other_gate, gate.log, "child")
+    bench.run(child)
+    bench.until(lambda: gate.noted() == ["parent", "child"])
+    gate.open()
+    bench.settle()
+    assert not bench.has_result(parent)
+    assert bench.waits_of(parent) == ["blocked"]
+    Path(other_gate).touch()
+    bench.results(child, parent)
+    assert bench.waits_of(parent) == ["blocked", "unblocked"]
+
+
+def test_a_wait_that_is_given_up_needs_no_place(bench: ExecutorBench, gate: Any) -> None:
+    def give_up(log: str) -> str:
+        with task_context.current.wait(None, lambda: False, 0.1):
+            while not Path(log).exists():
+                time.sleep(0.005)
+        return "gave up"
+
+    parent, child = bench.task(give_up, gate.log), bench.task(passing(), gate.path, gate.log, "child")
+    bench.run(parent)
+    bench.until(lambda: bench.waits_of(parent) == ["blocked"])
+    bench.run(child)
+    assert value_of(*bench.results(parent)) == "gave up"
+    assert not bench.has_result(child)
+    gate.open()
+    bench.results(child)
+
+
+def test_any_depth_works_on_one_worker(bench: ExecutorBench, tmp_path: Path) -> None:
+    depth = 12
+    gates = [str(tmp_path / f"gate{index}") for index in range(depth)]
+    log = str(tmp_path / "log")
+    function = bench.function(blocking())
+    tasks = [bench.task(function, gate, log, str(index), priority=index) for index, gate in enumerate(gates)]
+    for task in tasks:
+        bench.run(task)
+        bench.until(lambda task=task: bench.waits_of(task) == ["blocked"])
+    for gate, task in zip(reversed(gates), reversed(tasks), strict=True):
+        Path(gate).touch()
+        bench.results(task)
+    assert [bench.waits_of(task) for task in tasks] == [["blocked", "unblocked"]] * depth
+
+
+def test_a_task_finds_its_priority_the_scheduler_and_the_token_of_its_agent(bench: ExecutorBench) -> None:
+    def look_around() -> tuple[Any, ...]:
+        here = task_context.current
+        return here.address, here.agent_token, here.child_priority, here.task > 0
+
+    task = bench.task(look_around, priority=4)
+    bench.run(task)
+    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, 5, True)
+
+
+# The end
+
+
+def test_the_end_leaves_no_thread_no_process_and_no_descriptor(
+    new_bench: Callable[..., ExecutorBench], gate: Any
+) -> None:
+    def left() -> tuple[int, int, int]:
+        return threading.active_count(), len(descendants()), open_descriptors()
+
+    before = left()
+    bench = new_bench(2)
+    done = [bench.task(abs, -1, worker=index) for index in range(2)]
+    bench.run(*done)
+    bench.results(*done)
+    waits = bench.task(blocking(), gate.path, gate.log, "waits")
+    runs = bench.task(passing(), gate.path, gate.log, "runs")
+    behind = bench.task(noting(), gate.log, "behind")
+    bench.run(waits)
+    bench.until(lambda: bench.waits_of(waits) == ["blocked"])
+    bench.run(runs, behind)
+    bench.until(lambda: gate.noted() == ["waits", "runs"])
+    bench.end()
+    gate.open()
+    wait_until(lambda: left() == before, f"threads, processes and descriptors are {before} again", 10)
+    assert gate.noted() == ["waits", "runs"]

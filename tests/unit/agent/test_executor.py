@@ -1,0 +1,44 @@
+"""Executors: found by the name of their engine, and asked for nothing that they cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaler.agent.executor import Part, load_executor
+from scaler.config import ClusterConfig, ConfigError
+
+ADDRESS = "tcp://127.0.0.1:1"
+
+
+def test_the_engines_that_come_with_scaler_are_found_by_name() -> None:
+    assert load_executor(ClusterConfig(ADDRESS, 1)).parts == frozenset(Part)
+    assert load_executor(ClusterConfig(ADDRESS, 1, engine="inline")).parts == frozenset()
+
+
+def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ConfigError, match=r"there is no engine 'nonsense'; installed are: .*inline, .*processes"):
+        load_executor(ClusterConfig(ADDRESS, 1, engine="nonsense://x"))
+
+
+@pytest.mark.parametrize("setting", [{"task_timeout_seconds": 1}, {"hard_processor_suspend": True}])
+def test_an_engine_is_not_asked_for_what_it_cannot_do(setting: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=f"the engine 'inline' has no .*: leave {next(iter(setting))} out"):
+        load_executor(ClusterConfig(ADDRESS, 1, engine="inline", **setting))  # type: ignore[arg-type]
+
+
+def test_an_engine_of_another_package_is_given_the_whole_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_engine.py").write_text(
+        "class Theirs:\n    def __init__(self, engine): self.engine, self.parts = engine, frozenset()\n"
+    )
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[scaler.engines]\ntheirs = their_engine:Theirs\nbroken = their_engine_that_is_missing:Theirs\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_executor(ClusterConfig(ADDRESS, 1, engine="theirs://over/there")).engine == "theirs://over/there"  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="the engine 'broken' cannot be loaded: No module named"):
+        load_executor(ClusterConfig(ADDRESS, 1, engine="broken"))

@@ -1,0 +1,46 @@
+"""Backlog: who is next, and who steps aside."""
+
+from __future__ import annotations
+
+from scaler.ids import ObjectId, TaskId
+from scaler.inline.backlog import Backlog, run_of
+from scaler.wire.messages.worker import RunTask
+
+
+def task(name: str, priority: int = 0) -> RunTask:
+    return RunTask(TaskId(name.encode().ljust(16)), 0, 1, ObjectId(b"f" * 16), b"", b"", priority)
+
+
+def taken(backlog: Backlog, lacking: frozenset[bytes] = frozenset()) -> list[str]:
+    names = []
+    while (one := backlog.take(lambda each: each.task_id.strip() not in lacking)) is not None:
+        names.append(one.task_id.decode().strip())
+    return names
+
+
+def test_the_deepest_are_first_and_within_a_priority_those_that_came_first() -> None:
+    backlog = Backlog()
+    backlog.add([task("a"), task("b", 1), task("c"), task("d", 2), task("e", 1)])
+    assert taken(backlog) == ["d", "b", "e", "a", "c"]
+
+
+def test_a_task_that_lacks_something_steps_aside_and_keeps_its_place_in_the_order() -> None:
+    backlog = Backlog()
+    backlog.add([task("a"), task("b"), task("c", 1)])
+    assert taken(backlog, frozenset({b"a", b"c"})) == ["b"]
+    assert taken(backlog) == []
+    backlog.add([task("d")])
+    backlog.bring_back()
+    assert taken(backlog) == ["c", "a", "d"]
+
+
+def test_tasks_are_taken_out_wherever_they_wait() -> None:
+    backlog = Backlog()
+    tasks = [task("a"), task("b"), task("c", 1), task("d")]
+    backlog.add(tasks)
+    taken(backlog, frozenset({b"a", b"c", b"b", b"d"}))
+    backlog.add([task("e")])
+    out = backlog.take_out({run_of(tasks[0]), run_of(task("e")), (tasks[3].task_id, 2)})
+    assert sorted(each.task_id.strip() for each in out) == [b"a", b"e"]
+    backlog.bring_back()
+    assert taken(backlog) == ["c", "b", "d"]

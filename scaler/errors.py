@@ -22,8 +22,8 @@ class ProcessorDiedError(ScalerError):
 class WorkerDiedError(ScalerError):
     """The worker that ran the task was lost as often as the crash limit allows.
 
-    Its host died, or its connection was away for too long. Look at the log of the cluster that is named, and submit the
-    task again.
+    Its host died, or its connection was away for too long; or the local cluster of this program died more often than it
+    is started again. Look at the log of the cluster that is named, and submit the task again.
     """
 
 

@@ -13,9 +13,9 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 from scaler.settings import Settings
@@ -38,42 +38,112 @@ class StartError(RuntimeError):
     """A child process did not start; the text says why."""
 
 
+class Running:
+    """The process behind a `ChildProcess`. Its keeper may put another one in its place (`keeper.py`).
+
+    The finalizer and the keeper hold this, and not the `ChildProcess`, which would never be collected else.
+    """
+
+    def __init__(self, title: str, report: int) -> None:
+        """Start the interpreter.
+
+        Args:
+            report: the descriptor on which it reports that it is ready; closed here.
+        """
+        self.title = title
+        self.lock = threading.RLock()
+        """a garbage collection may end this in the middle of anything, also of what its own thread does here"""
+        self.is_ending = False
+        self.is_kept = False
+        self.is_over = threading.Event()
+        """set by the keeper when there will be no further process"""
+        self.process = self._start(report)
+
+    def restart(self, settings: str) -> None:
+        """Put a new process in the place of one that has died; the caller has the lock."""
+        self._hang_up()
+        self.process = self._start(os.open(os.devnull, os.O_WRONLY))
+        self.say(settings)
+        if self.is_ending:  # a garbage collection has found that nobody has it any more
+            self.end()
+
+    def _start(self, report: int) -> subprocess.Popen[bytes]:
+        try:
+            # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
+            process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
+                [sys.executable, "-c", _BOOT, self.title, str(report)],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                pass_fds=(report,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(report)
+        _say(process, json.dumps(sys.path))
+        return process
+
+    def say(self, line: str) -> None:
+        """Write a line to its standard input. If it died, `wait_ready` or the keeper tells how."""
+        _say(self.process, line)
+
+    def terminate(self) -> None:
+        """Ask it to end in good order; no other one is started."""
+        with self.lock:
+            self.is_ending = True
+            self.process.terminate()
+
+    def end(self) -> None:
+        """End it: in good order, or after some seconds by force. Any number of times."""
+        self.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._hang_up()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until there is no process any more, and there will be none. Returns whether that is so."""
+        if self.is_kept and not self.is_over.wait(timeout):
+            return False
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        self._hang_up()
+        return True
+
+    def _hang_up(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+def _say(process: subprocess.Popen[bytes], line: str) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(line.encode() + b"\n")
+
+
 class ChildProcess:
     """One child process. Its `settings` may be told later than it is launched, so that it starts meanwhile."""
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._process: subprocess.Popen[bytes] | None = None
+        self._running: Running | None = None
         self._report: int | None = None
 
     def launch(self) -> None:
         """Start the interpreter; it imports what it needs and waits for its settings."""
-        if self._process is not None:
+        if self._running is not None:
             raise StartError(f"this {self._title} was started before; make a new one")
         self._report, child_end = os.pipe()
-        try:
-            # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
-                [sys.executable, "-c", _BOOT, self._title, str(child_end)],
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                pass_fds=(child_end,),
-                start_new_session=True,
-            )
-        finally:
-            os.close(child_end)
-        self._finalizer = weakref.finalize(self, _end, [self._process])
-        self._say(json.dumps(sys.path))
-
-    def _say(self, line: str) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died: `wait_ready` tells how
-            self._process.stdin.write(line.encode() + b"\n")
+        self._running = Running(self._title, child_end)
+        self._finalizer = weakref.finalize(self, Running.end, self._running)
 
     def configure(self, settings: Settings) -> None:
         """Tell the child what to be."""
-        self._say(settings.to_json())
+        assert self._running is not None
+        self._running.say(settings.to_json())
 
     def wait_ready(self) -> Any:
         """Wait until the child is ready. Returns what it reports.
@@ -115,50 +185,34 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """Ask the process to end in good order (SIGTERM)."""
-        if self._process is not None:
-            self._process.terminate()
+        if self._running is not None:
+            self._running.terminate()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the process has ended, at most `timeout` seconds."""
-        if self._process is None:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
+        if self._running is not None and self._running.wait(timeout):
             self._close()
 
     def is_alive(self) -> bool:
         """Return whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+        return self._running is not None and self._running.process.poll() is None
 
     @property
     def pid(self) -> int | None:
         """The process id; None before the start."""
-        return None if self._process is None else self._process.pid
+        return None if self._running is None else self._running.process.pid
 
     @property
     def exitcode(self) -> int | None:
         """The exit code, negative for a signal; None while the process runs."""
-        return None if self._process is None else self._process.poll()
+        return None if self._running is None else self._running.process.poll()
 
     def shutdown(self) -> None:
         """End the process: in good order, or after some seconds by force. Any number of times."""
-        if self._process is not None:
-            _end([self._process])
+        if self._running is not None:
+            self._running.end()
             self._close()
 
     def _close(self) -> None:
         self._close_report()
         self._finalizer.detach()
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-
-
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End child processes in the given order."""
-    for process in processes:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
+from scaler.cluster.keeper import keep
 from scaler.setting_sources import completes_from_outside
 from scaler.settings import ClusterConfig
 
 
 class Cluster(ChildProcess):
     """One agent and its workers, in processes of their own.
+
+    An agent that dies is started again, at most three times within a minute. After that the open futures of this
+    program's clients fail with `WorkerDiedError`, if the scheduler is this program's too.
 
     Args:
         address: of the scheduler.
@@ -58,7 +62,14 @@ class Cluster(ChildProcess):
         self.launch()
         self.configure(self._config)
         self.wait_ready()
+        self._keep()
 
     def connect_to(self, address: str) -> None:
         """Let a launched process go on, to the scheduler at `address`."""
-        self.configure(dataclasses.replace(self._config, address=address))
+        self._config = dataclasses.replace(self._config, address=address)
+        self.configure(self._config)
+        self._keep()
+
+    def _keep(self) -> None:
+        assert self._running is not None
+        keep(self._running, self._config)

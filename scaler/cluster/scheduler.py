@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
+from scaler.cluster.keeper import schedulers
 from scaler.config import ConfigError
 from scaler.setting_sources import completes_from_outside
 from scaler.settings import SchedulerConfig
@@ -64,6 +65,12 @@ class Scheduler(ChildProcess):
         """Let a launched process go on to its address; returns when it listens."""
         self.configure(self._config)
         self._address = self.wait_ready()
+        schedulers.add(self._address)
+
+    def shutdown(self) -> None:
+        """End the process: in good order, or after some seconds by force. Any number of times."""
+        schedulers.discard(self._address)
+        super().shutdown()
 
     def get_address(self) -> str:
         """Return where it listens."""

@@ -213,6 +213,12 @@ class LinkThread:
         if wait_seconds != 0 and not self.is_own_thread():
             self._thread.join(wait_seconds)
 
+    def fail(self, make_error: MakeError) -> None:
+        """End all that is open with an error, now and for good: what it waits for will never come."""
+        self._closed_because = self._closed_because or str(make_error())
+        self._ending = self._ending or make_error
+        self._inbox.rouse()
+
     def _refuse(self, item: Entry | Command) -> None:
         """Fail what came after the end."""
         if isinstance(item, tuple):
@@ -311,6 +317,13 @@ def _hello(client_id: ClientId, nest: TaskContext) -> ClientHello:
 
 
 _links: weakref.WeakSet[LinkThread] = weakref.WeakSet()
+
+
+def fail_links(address: str, make_error: MakeError) -> None:
+    """End all that is open at the scheduler at `address`, for the clients of this process."""
+    for link in list(_links):
+        if link.address == address:
+            link.fail(make_error)
 
 
 def _leave_links_to_parent() -> None:

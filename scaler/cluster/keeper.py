@@ -1,0 +1,76 @@
+"""Keeper: starts the agent of a local cluster again when it dies, three times a minute; then it tells who waits.
+
+Its thread waits for the end of the process and does nothing else. A cluster that ends in good order (exit code 0: it
+was told to, or its scheduler let it go) is not started again. When it gives up on the last cluster of a scheduler of
+this program, it fails the clients of this program that are connected to that scheduler: nobody else would tell them.
+
+Must never: hold the `Cluster`, which ends its process when it is collected.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from functools import partial
+
+from scaler.client.link.thread import fail_links
+from scaler.cluster.child_process import Running
+from scaler.errors import WorkerDiedError
+from scaler.settings import ClusterConfig
+from scaler.worker.deaths import how_it_ended
+
+logger = logging.getLogger(__name__)
+
+RESTARTS = 3
+WITHIN_SECONDS = 60.0
+
+schedulers: set[str] = set()
+"""The addresses of the schedulers that this program has started."""
+
+_clusters: Counter[str] = Counter()
+"""how many clusters are kept, by the addresses of their schedulers"""
+
+
+def keep(running: Running, config: ClusterConfig) -> None:
+    """Have the agent restarted when it dies, until it is ended."""
+    running.is_kept = True
+    _clusters[config.address] += 1
+    # A daemon: at the end of the program the finalizer of the cluster ends the process, and that ends the thread.
+    threading.Thread(target=_watch, args=(running, config), name="scaler-keeper", daemon=True).start()
+
+
+def _watch(running: Running, config: ClusterConfig) -> None:
+    deaths: deque[float] = deque(maxlen=RESTARTS + 1)
+    code = 0
+    try:
+        while code := running.process.wait():
+            with running.lock:
+                if running.is_ending:
+                    return
+                deaths.append(time.monotonic())
+                if len(deaths) > RESTARTS and deaths[-1] - deaths[0] < WITHIN_SECONDS:
+                    _give_up(config.address, f"its agent has died {len(deaths)} times in {WITHIN_SECONDS:g} s", code)
+                    return
+                logger.warning(
+                    "the agent of the local cluster for %s died (%s): it is started again, and its tasks run again",
+                    config.address,
+                    how_it_ended(code),
+                )
+                running.restart(config.to_json())
+    except OSError as error:
+        _give_up(config.address, f"its agent has died and cannot be started again: {error.strerror}", code)
+    finally:
+        _clusters[config.address] -= 1
+        running.is_over.set()
+
+
+def _give_up(address: str, why: str, code: int) -> None:
+    text = (
+        f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}. The log of the "
+        "cluster says why; SIGKILL most often means that the machine ran out of memory. Mend that, then make a new one"
+    )
+    logger.critical("%s", text)
+    if address in schedulers and _clusters[address] == 1:
+        fail_links(address, partial(WorkerDiedError, text))

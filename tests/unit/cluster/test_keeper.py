@@ -1,0 +1,97 @@
+"""Keeper: the agent of a local cluster is started again when it dies, and those who wait hear when it is not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+
+import pytest
+
+from scaler import Client, Cluster, DisconnectedError, Scheduler, SchedulerClusterCombo, WorkerDiedError
+from scaler.cluster.keeper import RESTARTS
+from tests.support.processes import alive, children, descendants, open_descriptors, wait_until
+
+pytestmark = pytest.mark.processes
+
+
+def kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    before = children(), open_descriptors()
+    with Client() as client:
+        cluster = client._finalizer.peek()[2][1]._cluster
+        assert client.submit(pow, 2, 3).result(30) == 8
+        first = cluster.pid
+        future = client.submit(time.sleep, 0.3)
+        kill(first)
+        assert future.result(30) is None
+        assert cluster.pid != first
+        assert cluster.is_alive()
+    assert "died (signal SIGKILL): it is started again" in caplog.text
+    assert (children(), open_descriptors()) == before
+    assert not cluster.is_alive()
+
+
+@pytest.mark.parametrize("is_combo", [True, False], ids=["combo", "scheduler and cluster"])
+def test_every_open_future_fails_when_the_agent_dies_again_and_again(
+    is_combo: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    if is_combo:
+        combo = SchedulerClusterCombo(1, logging_level="CRITICAL")
+        scheduler, cluster = combo._scheduler, combo._cluster
+    else:
+        scheduler = Scheduler(logging_level="CRITICAL")
+        scheduler.start()
+        cluster = Cluster(scheduler.get_address(), 1, logging_level="CRITICAL")
+        cluster.start()
+    try:
+        with Client(scheduler.get_address()) as client:
+            futures = [client.submit(time.sleep, 1000) for _ in range(3)]
+            killed = None
+            for _ in range(RESTARTS + 1):
+                wait_until(lambda last=killed: cluster.pid != last, "another agent is there")
+                killed = cluster.pid
+                kill(killed)
+            for future in futures:
+                with pytest.raises(WorkerDiedError, match=r"died 4 times in 60 s, the last time with signal SIGKILL"):
+                    future.result(10)
+            with pytest.raises(DisconnectedError, match="local cluster"):
+                client.submit(pow, 2, 2)
+        assert "is lost" in caplog.text
+        cluster.join(10)
+        assert (cluster.pid, cluster.exitcode) == (killed, -signal.SIGKILL)
+        assert scheduler.is_alive()
+    finally:
+        for each in (cluster, scheduler, cluster, scheduler):
+            each.shutdown()
+
+
+def test_a_cluster_that_is_ended_is_not_started_again() -> None:
+    with SchedulerClusterCombo(1, logging_level="CRITICAL") as combo:
+        with Client(combo.get_address()) as client:
+            client.submit(pow, 2, 3).result(30)
+        pid = combo._cluster.pid
+        combo._cluster.terminate()
+        combo._cluster.join(10)
+        assert (combo._cluster.pid, combo._cluster.exitcode) == (pid, 0)
+
+
+def test_a_cluster_that_is_collected_ends_though_it_is_kept() -> None:
+    scheduler = Scheduler(logging_level="CRITICAL")
+    scheduler.start()
+    try:
+        cluster = Cluster(scheduler.get_address(), 1, logging_level="CRITICAL")
+        cluster.start()
+        pid = cluster.pid
+        assert pid is not None
+        below = [pid, *descendants(pid)]
+        del cluster
+        wait_until(lambda: not [each for each in below if alive(each)], "all have ended")
+    finally:
+        scheduler.shutdown()

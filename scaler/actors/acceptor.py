@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
+from scaler.actors.events import AGENT, CLIENT, Events, PeerIdentity, PeerRefused
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
     AgentArrived,
@@ -31,7 +32,7 @@ from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.policy import Rules
 from scaler.actors.session import Services
-from scaler.ids import NO_ID, ClientId, Connection, SchedulerId, first_attempt
+from scaler.ids import NO_ID, Connection, SchedulerId, first_attempt
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -75,6 +76,7 @@ class Acceptor(Actor):
         outbox: Outbox,
         balancer: ActorRef,
         object_store: ActorRef,
+        events: Events,
         shut_down: Callable[[], None],
     ) -> None:
         self._scheduler_id = scheduler_id
@@ -84,6 +86,7 @@ class Acceptor(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._object_store = object_store
+        self._events = events
         self._shut_down = shut_down
 
     # Hellos
@@ -114,11 +117,10 @@ class Acceptor(Actor):
 
     def _start_client(self, arrived: ClientArrived, kind: type[ClientSession], account: int) -> ActorRef:
         hello, limits = arrived.hello, self._limits
-        client_id = ClientId(hello.client_id)
-        logger.info("client %s connected (Python %s)", client_id.hex()[:8], hello.python_version)
+        logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
         return self.spawn(
             kind(
-                client_id,
+                _identity(hello),
                 arrived.connection,
                 self._services(),
                 limits.client_timeout_seconds,
@@ -134,9 +136,9 @@ class Acceptor(Actor):
         key = ("cluster", hello.agent_id)
         if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, key):
             return
-        names = tuple(hello.worker_names.split(","))
-        if len(names) > MOST_WORKERS:
-            self._refuse(arrived.connection, SCHEDULER_TO_AGENT, f"an agent has at most {MOST_WORKERS} workers")
+        identity = _identity(hello)
+        if len(identity.worker_names) > MOST_WORKERS:
+            self._refuse(arrived.connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
             return
         held = hello.held if len(hello.held) % HELD_RUN.size == 0 else b""
         session = self._directory.sessions.get(key)
@@ -146,7 +148,7 @@ class Acceptor(Actor):
             self._reply(arrived.connection)
             session = self.spawn(
                 AgentSession(
-                    names,
+                    identity,
                     arrived.connection,
                     self._services(),
                     timeout_seconds=self._limits.worker_timeout_seconds,
@@ -163,7 +165,7 @@ class Acceptor(Actor):
             self._directory.agents_by_token[hello.agent_token] = session
 
     def _services(self) -> Services:
-        return Services(self.actor_ref, self._balancer, self._object_store, self._outbox)
+        return Services(self.actor_ref, self._balancer, self._object_store, self._outbox, self._events)
 
     def _reply(self, connection: Connection) -> None:
         self._outbox.put(connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
@@ -182,7 +184,7 @@ class Acceptor(Actor):
         """Refuse a peer that cannot work with the scheduler or with the other peers. Returns whether it was refused."""
         reason = self._wrong_protocol(hello, key) or self._wrong_python(hello, key)
         if reason:
-            self._refuse(connection, outgoing, reason)
+            self._refuse(connection, outgoing, hello, reason)
         return bool(reason)
 
     def _wrong_protocol(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
@@ -210,8 +212,13 @@ class Acceptor(Actor):
         pythons[key] = own
         return ""
 
-    def _refuse(self, connection: Connection, outgoing: Direction, reason: str) -> None:
+    def _refuse(
+        self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, reason: str
+    ) -> None:
         logger.warning("refused: %s", reason)
+        if self._events.listener is not None:
+            role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
+            self._events.listener.send(PeerRefused(role, _identity(hello), reason))
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
         self._outbox.put_to_stranger(connection, outgoing, reply)
 
@@ -261,3 +268,10 @@ class Acceptor(Actor):
             if peer.outgoing is SCHEDULER_TO_AGENT:
                 peer.session.send(StopAgent("a client shut the scheduler down"))
         self._shut_down()
+
+
+def _identity(hello: ClientHello | WorkerHello) -> PeerIdentity:
+    if isinstance(hello, ClientHello):
+        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
+    names = tuple(hello.worker_names.split(","))
+    return PeerIdentity(hello.agent_id, hello.package_version, hello.python_version, names)

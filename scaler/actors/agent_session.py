@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from typing import Any
 
+from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
     BalancerRestarted,
@@ -57,9 +58,11 @@ COME_BACK_SECONDS = 2.0
 class AgentSession(Session):
     """One agent. Its workers are addressed by their position in the hello's list of names."""
 
+    role = AGENT
+
     def __init__(
         self,
-        worker_names: tuple[str, ...],
+        identity: PeerIdentity,
         connection: Connection,
         services: Services,
         *,
@@ -67,10 +70,9 @@ class AgentSession(Session):
         queue_size: int,
         held: bytes,
     ) -> None:
-        super().__init__(
-            f"agent of {', '.join(worker_names)}", connection, services, timeout_seconds, COME_BACK_SECONDS
-        )
-        self._worker_names = worker_names
+        title = f"agent of {', '.join(identity.worker_names)}"
+        super().__init__(identity, title, connection, services, timeout_seconds, COME_BACK_SECONDS)
+        self._worker_names = identity.worker_names
         self._queue_size = queue_size
         self._held = held
         self._workers: list[ActorRef] = []
@@ -96,6 +98,7 @@ class AgentSession(Session):
             )
             for index, name in enumerate(self._worker_names)
         ]
+        self._tell_came(tuple(self._workers))
 
     # From the agent
 
@@ -132,7 +135,7 @@ class AgentSession(Session):
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
         logger.info("workers %s leave: %s", ", ".join(self._worker_names), batch[0].reason)
         self._outbox.put(self._connection, DisconnectResponse("goodbye"))
-        self.stop_now()
+        self._depart(LEFT, batch[0].reason)
 
     # The clients inside its processors
 
@@ -171,13 +174,13 @@ class AgentSession(Session):
     @handles(StopAgent)
     def _stop_agent(self, stop: StopAgent) -> None:
         self._outbox.put(self._connection, DisconnectResponse(stop.reason))
-        self.stop_now()
+        self._depart(SENT_AWAY, stop.reason)
 
     @handles(ChildFailed)
     def _worker_failed(self, failed: ChildFailed) -> None:
         reason = f"the scheduler failed at one of your workers: {failed.error!r}"
         self._outbox.put(self._connection, HelloRequest(reason))
-        self.stop_now()
+        self._depart(FAILED, reason)
 
     # Its connection
 

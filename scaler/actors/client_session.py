@@ -7,6 +7,7 @@ them: a task or graph that fails inside the scheduler is reported as failed, and
 
 from __future__ import annotations
 
+from scaler.actors.events import CLIENT, LEFT, PeerIdentity
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
@@ -50,9 +51,11 @@ COME_BACK_SECONDS = 5.0
 class ClientSession(Session):
     """One client and its open tasks."""
 
+    role = CLIENT
+
     def __init__(
         self,
-        client_id: ClientId,
+        identity: PeerIdentity,
         connection: Connection,
         services: Services,
         timeout_seconds: float,
@@ -60,8 +63,9 @@ class ClientSession(Session):
         first_attempt: int,
         account: int,
     ) -> None:
-        super().__init__(f"client {client_id.hex()[:8]}", connection, services, timeout_seconds, COME_BACK_SECONDS)
-        self._client_id = client_id
+        title = f"client {identity.peer_id.hex()[:8]}"
+        super().__init__(identity, title, connection, services, timeout_seconds, COME_BACK_SECONDS)
+        self._client_id = ClientId(identity.peer_id)
         self._object_store = services.object_store
         self._crash_limit = crash_limit
         self._first_attempt = first_attempt
@@ -76,10 +80,13 @@ class ClientSession(Session):
             self.actor_ref,
             services.balancer,
             services.object_store,
+            services.events,
+            self._client_id,
             self._crash_limit,
             self._first_attempt,
             self._account,
         )
+        self._tell_came()
 
     def _home_of(self, _account: int) -> Home:
         """Return the home of tasks that name an account. A client that is in no task has its own, whatever it says."""
@@ -177,7 +184,7 @@ class ClientSession(Session):
         if any(goodbye.kind == GoodbyeKind.SHUTDOWN for goodbye in batch):
             self._services.acceptor.send(ShutdownAsked(self._connection))
         else:
-            self.stop_now()
+            self._depart(LEFT, "")
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:

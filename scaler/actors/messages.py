@@ -6,6 +6,7 @@ Commands are imperative, facts in the past tense; each says who sends it to whom
 
 from __future__ import annotations
 
+from scaler.actors.events import Departure
 from scaler.actors.kit import ActorRef
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.message import message
@@ -402,7 +403,9 @@ class ConnectionLost:
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: is the peer still there?"""
+    """session -> itself, by timer: is the peer still there? If not, this is how it went."""
+
+    departure: Departure
 
 
 @message

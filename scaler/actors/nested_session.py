@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.actors.client_session import ClientSession
+from scaler.actors.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages import EndNested, NestedIn, NewsSaid
 from scaler.actors.task import Home, TaskActor
@@ -30,6 +31,8 @@ ACCOUNTS_REMEMBERED = 64
 
 class NestedSession(ClientSession):
     """One client inside a task."""
+
+    role = NESTED_CLIENT
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -59,7 +62,7 @@ class NestedSession(ClientSession):
             home = self._homes[account] = self._home.of_account(account)
         return home
 
-    def _check_silence_in(self, seconds: float) -> None:
+    def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         """Its agent looks after it."""
 
     @handles(Batch[ClientResting])
@@ -79,4 +82,4 @@ class NestedSession(ClientSession):
 
     @handles(EndNested)
     def _end_nested(self, _end: EndNested) -> None:
-        self.stop_now()
+        self._depart(PROCESSOR_ENDED, "")

@@ -17,6 +17,7 @@ The table outlives the actor: the supervisor holds it. Must never: look into a f
 from __future__ import annotations
 
 from scaler.actors.copies import Copies, Retained, discard
+from scaler.actors.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages import (
     CopyKept,
@@ -93,12 +94,13 @@ class ObjectStore(Actor):
         retention_seconds: how long hosts keep copies of functions that nobody needs any more.
     """
 
-    def __init__(self, table: ObjectTable, outbox: Outbox, retention_seconds: float) -> None:
+    def __init__(self, table: ObjectTable, outbox: Outbox, events: Events, retention_seconds: float) -> None:
         self._table = table
         self._objects = table.objects
         self._copies = table.copies
         self._retained = table.retained
         self._outbox = outbox
+        self._events = events
         self._retention_seconds = retention_seconds
         self._is_waiting = False
 
@@ -112,6 +114,9 @@ class ObjectStore(Actor):
             stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
             stored.location, stored.source = store.location, store.source
             self._retained.remove(store.object_id)  # the copies are of use again
+            if self._events.listener is not None:
+                told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
+                self._events.listener.send(told)
         elif stored.location:
             self._store_again(stored, store)
         owner = store.owner
@@ -130,6 +135,8 @@ class ObjectStore(Actor):
                 self._ask_for(store.object_id, stored)
             return
         stored.fill(store.frames)
+        if self._events.listener is not None:
+            self._events.listener.send(ObjectFilled(store.object_id, stored.size_bytes))
         waiting, stored.waiting = stored.waiting, []
         for connection in waiting:
             self._outbox.put(connection, ObjectResponse(store.object_id, 1, stored.frames))
@@ -195,6 +202,8 @@ class ObjectStore(Actor):
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
+        if self._events.listener is not None:
+            self._events.listener.send(ObjectGone(object_id))
         for owner in stored.owners:
             discard(self._table.owned, owner, object_id)
         for connection in stored.waiting:

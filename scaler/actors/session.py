@@ -7,7 +7,21 @@ back on another one within a few seconds.
 from __future__ import annotations
 
 import logging
+from typing import ClassVar
 
+from scaler.actors.events import (
+    CUT,
+    FAILED,
+    SILENT,
+    Departure,
+    Events,
+    PeerBack,
+    PeerCame,
+    PeerCut,
+    PeerIdentity,
+    PeerWent,
+    Role,
+)
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages import CheckSilence, ConnectionLost, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
@@ -19,32 +33,40 @@ logger = logging.getLogger(__name__)
 class Services:
     """What sessions need of the rest of the scheduler."""
 
-    __slots__ = ("acceptor", "balancer", "object_store", "outbox")
+    __slots__ = ("acceptor", "balancer", "events", "object_store", "outbox")
 
-    def __init__(self, acceptor: ActorRef, balancer: ActorRef, object_store: ActorRef, outbox: Outbox) -> None:
+    def __init__(
+        self, acceptor: ActorRef, balancer: ActorRef, object_store: ActorRef, outbox: Outbox, events: Events
+    ) -> None:
         self.acceptor = acceptor
         self.balancer = balancer
         self.object_store = object_store
         self.outbox = outbox
+        self.events = events
 
 
 class Session(Actor):
     """One peer.
 
     Args:
+        identity: what its hello says.
         title: who it is, for the log.
         timeout_seconds: how long it may be silent.
         come_back_seconds: how long it may be without a connection.
     """
 
+    role: ClassVar[Role]
+
     def __init__(
         self,
+        identity: PeerIdentity,
         title: str,
         connection: Connection,
         services: Services,
         timeout_seconds: float,
         come_back_seconds: float,
     ) -> None:
+        self._identity = identity
         self._title = title
         self._connection = connection
         self._services = services
@@ -56,21 +78,28 @@ class Session(Actor):
 
     def on_start(self) -> None:
         self._heard()
-        self._check_silence_in(self._timeout_seconds)
+        self._check_silence_in(self._timeout_seconds, SILENT)
+
+    def _tell_came(self, workers: tuple[ActorRef, ...] = ()) -> None:
+        listener = self._services.events.listener
+        if listener is not None:
+            listener.send(PeerCame(self.actor_ref, self.role, self._identity, workers))
 
     def _heard(self) -> None:
         self._last_heard = self.now()
 
-    def _check_silence_in(self, seconds: float) -> None:
+    def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         if self._silence_timer is not None:
             self._silence_timer.cancel()
-        self._silence_timer = self.schedule(seconds, CheckSilence())
+        self._silence_timer = self.schedule(seconds, CheckSilence(departure))
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
         self._connection = resumed.connection
         self._heard()
-        self._check_silence_in(self._timeout_seconds)
+        self._check_silence_in(self._timeout_seconds, SILENT)
+        if self._services.events.listener is not None:
+            self._services.events.listener.send(PeerBack(self.actor_ref))
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
@@ -78,17 +107,29 @@ class Session(Actor):
             return
         logger.warning("%s: %s; it has %g s to come back", self._title, lost.reason, self._come_back_seconds)
         self._last_heard = self.now() - self._timeout_seconds + self._come_back_seconds
-        self._check_silence_in(self._come_back_seconds)
+        self._check_silence_in(self._come_back_seconds, CUT)
+        if self._services.events.listener is not None:
+            self._services.events.listener.send(PeerCut(self.actor_ref, lost.reason))
 
     @handles(CheckSilence)
-    def _check_silence(self, _check: CheckSilence) -> None:
+    def _check_silence(self, check: CheckSilence) -> None:
         left_seconds = self._last_heard + self._timeout_seconds - self.now()
         if left_seconds > 0:
-            self._check_silence_in(left_seconds)
+            self._check_silence_in(left_seconds, check.departure)
         else:
             logger.warning("%s is gone", self._title)
             self._say_lost()
-            self.stop_now()
+            self._depart(check.departure, "")
+
+    def _depart(self, departure: Departure, reason: str) -> None:
+        """The peer is gone, and so is its session."""
+        self._tell_went(departure, reason)
+        self.stop_now()
+
+    def _tell_went(self, departure: Departure, reason: str) -> None:
+        listener = self._services.events.listener
+        if listener is not None:
+            listener.send(PeerWent(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _say_lost(self) -> None:
         """Tell a peer that may live after all that nobody waits for it any more."""
@@ -96,7 +137,8 @@ class Session(Actor):
     def on_stop(self) -> None:
         self._leave()
 
-    def on_failure(self, *_error: object) -> None:
+    def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        self._tell_went(FAILED, repr(error))
         self._leave()
 
     def _leave(self) -> None:

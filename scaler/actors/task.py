@@ -9,6 +9,9 @@ current one.
 
 from __future__ import annotations
 
+from copy import copy
+
+from scaler.actors.events import BROKE, SUBMITTED, Events, TaskMoved
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages import (
     BalancerRestarted,
@@ -50,23 +53,32 @@ from scaler.actors.task_states import (
     Event,
     State,
     next_state,
+    shown_state,
 )
+from scaler.ids import ClientId
 from scaler.serialization import Frames, size_of
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
+REASON_BYTES_MOST = 400
+"""The most that an event tells of what a worker said; a peer may say anything."""
+
 
 class Home:
     """What all tasks of a client share: whom they talk to, the limit that they have, and on whose share they run."""
 
-    __slots__ = ("account", "balancer", "crash_limit", "first_attempt", "object_store", "session")
+    __slots__ = (
+        "account", "balancer", "client_id", "crash_limit", "events", "first_attempt", "object_store", "session",
+    )  # fmt: skip
 
     def __init__(
         self,
         session: ActorRef,
         balancer: ActorRef,
         object_store: ActorRef,
+        events: Events,
+        client_id: ClientId,
         crash_limit: int,
         first_attempt: int,
         account: int = 0,
@@ -74,17 +86,23 @@ class Home:
         self.session = session
         self.balancer = balancer
         self.object_store = object_store
+        self.events = events
+        self.client_id = client_id
         self.crash_limit = crash_limit
         self.first_attempt = first_attempt
         self.account = account
 
     def of_graph(self, graph: ActorRef) -> Home:
         """Return the home of a graph's tasks, which have the graph in the place of the session."""
-        return Home(graph, self.balancer, self.object_store, self.crash_limit, self.first_attempt, self.account)
+        home = copy(self)
+        home.session = graph
+        return home
 
     def of_account(self, account: int) -> Home:
         """Return the home of tasks on another share."""
-        return Home(self.session, self.balancer, self.object_store, self.crash_limit, self.first_attempt, account)
+        home = copy(self)
+        home.account = account
+        return home
 
 
 class TaskActor(Actor):
@@ -111,6 +129,8 @@ class TaskActor(Actor):
     def on_start(self) -> None:
         if self._spec.object_ids:
             self._home.object_store.send(UseObjects(self._spec.object_ids))
+        if self._home.events.followed is not None:
+            self._tell_if_followed(SUBMITTED)
         self._say_ready(again=self._goes_first)
 
     # News
@@ -121,7 +141,7 @@ class TaskActor(Actor):
             assigned.worker.send(CancelRun(self._spec.task_id, assigned.attempt))
             return
         self._worker = assigned.worker
-        self._move(ASSIGNED)
+        self._move(ASSIGNED, None, assigned.worker)
 
     @handles(TaskRefused)
     def _refused(self, refused: TaskRefused) -> None:
@@ -132,30 +152,33 @@ class TaskActor(Actor):
 
     @handles(RunResult)
     def _finished(self, result: RunResult) -> None:
-        if result.attempt != self._attempt or self._worker is None:
+        worker = self._worker
+        if result.attempt != self._attempt or worker is None:
             return
         event = EVENT_OF_STATUS[result.status]
         if event is not FINISHED:  # a success is the end, which tells where it was
             self._worker = None
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
-        self._move(event, result)
+        self._move(event, result, worker)
 
     @handles(RunLost)
     def _lost(self, lost: RunLost) -> None:
-        if lost.attempt != self._attempt or self._worker is None:
+        worker = self._worker
+        if lost.attempt != self._attempt or worker is None:
             return
         self._worker = None
         event = LOST_TOO_OFTEN if lost.was_running and self._count_crash() else LOST
         sentence = f"its worker {lost.worker_name} was lost"
         status = TaskStatus.WORKER_DIED
-        self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()))
+        self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()), worker)
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
-        if returned.attempt == self._attempt and self._worker is not None:
+        worker = self._worker
+        if returned.attempt == self._attempt and worker is not None:
             self._worker = None
-            self._move(RECALLED)
+            self._move(RECALLED, None, worker)
 
     @handles(CancelTask)
     def _cancel(self, _cancel: CancelTask) -> None:
@@ -180,16 +203,24 @@ class TaskActor(Actor):
 
     # States
 
-    def _move(self, event: Event, result: RunResult | None = None) -> None:
+    def _move(self, event: Event, result: RunResult | None = None, worker: ActorRef | None = None) -> None:
+        """Go where the table says. `worker`: the one that had the attempt to which it happened."""
         state = next_state(self._state, event)
         if state is None:
             return
         self._state = state
-        if state is RUNNING:
-            return  # the worker proxy has sent it on; by far the most frequent case
-        if state is SUCCEEDED and result is not None:
-            self._enter_succeeded(result)
-        elif state is READY:
+        if state is RUNNING or state is SUCCEEDED:  # the usual way
+            if self._home.events.followed is not None:
+                self._tell_if_followed(event, worker)
+            if result is not None:  # else the worker proxy has sent it on
+                self._enter_succeeded(result)
+            return
+        if self._home.events.listener is not None:
+            self._tell(event, result, worker or self._worker)
+        self._enter(state, event, result)
+
+    def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
+        if state is READY:
             self._say_ready_again(again=event is not BALANCER_RESTARTED)
         elif state is WITHDRAWING:
             self._enter_withdrawing(event)
@@ -199,6 +230,25 @@ class TaskActor(Actor):
             self._enter_failed(result)
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
+
+    def _tell_if_followed(self, event: Event, worker: ActorRef | None = None) -> None:
+        followed = self._home.events.followed
+        if followed is not None and self._spec.task_id in followed:
+            self._tell(event, None, worker)
+
+    def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
+        status = None if result is None else result.status
+        reason = ""
+        if result is not None and status not in (TaskStatus.SUCCESS, TaskStatus.FAILED):  # those have no sentence
+            reason = result.payload[:REASON_BYTES_MOST].decode("utf-8", "replace")
+        self._tell_moved(event, shown_state(self._state, status), worker, reason)
+
+    def _tell_moved(self, event: Event, state: str, worker: ActorRef | None, reason: str) -> None:
+        home = self._home
+        listener = home.events.listener
+        if listener is not None:
+            spec, attempt = self._spec, self._attempt
+            listener.send(TaskMoved(self.actor_ref, spec, home.client_id, event, state, attempt, worker, reason))
 
     def _say_ready_again(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
@@ -241,9 +291,10 @@ class TaskActor(Actor):
         home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size, profile), frames, self._worker))
         self.stop_now()
 
-    def on_failure(self, *_error: object) -> None:
+    def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Leave nothing behind: neither in the queue, nor at the worker, nor in the store."""
         home, spec = self._home, self._spec
+        self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:

@@ -104,6 +104,32 @@ EVENT_OF_STATUS: tuple[Event, ...] = tuple(
 )
 """Status of a run's result, as its number -> event."""
 
+_SHOWN: dict[State, str] = {
+    READY: "inactive",
+    RUNNING: "running",
+    WITHDRAWING: "canceling",
+    CANCELING: "canceling",
+    SUCCEEDED: "success",
+    FAILED: "failed",
+    CANCELED: "canceled",
+}
+_SHOWN_FAILURES: dict[int, str] = {
+    TaskStatus.PROCESSOR_DIED: "processorDied",
+    TaskStatus.WORKER_DIED: "workerDied",
+    TaskStatus.NO_WORKER: "noWorker",
+    TaskStatus.NOT_FOUND: "notFound",
+    TaskStatus.MISSING_OBJECTS: "missingObjects",
+    TaskStatus.TIMED_OUT: "timedOut",
+    TaskStatus.INTERNAL_ERROR: "internalError",
+}
+
+
+def shown_state(state: State, status: int | None = None) -> str:
+    """Return a state in the words that users see; of a failed task the status says in which way it failed."""
+    if state is FAILED and status is not None:
+        return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
+    return _SHOWN[state]
+
 
 class IllegalTransitionError(RuntimeError):
     """An event that cannot happen in this state."""

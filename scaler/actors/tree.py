@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from scaler.actors.acceptor import Acceptor, Limits
 from scaler.actors.balancer import Balancer
+from scaler.actors.events import Events, PartRestarted
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
@@ -45,6 +46,7 @@ class SchedulerTree:
         self.directory = Directory()
         self.outbox = Outbox(self.directory)
         self.objects = ObjectTable()
+        self.events = Events()
         self.supervisor = Supervisor(
             (
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store(limits)),
@@ -64,17 +66,23 @@ class SchedulerTree:
                         outbox=self.outbox,
                         balancer=peers[BALANCER],
                         object_store=peers[OBJECT_STORE],
+                        events=self.events,
                         shut_down=shut_down,
                     ),
                 ),
             ),
             strategy=Strategy.ONE_FOR_ONE,
             budget=RestartBudget(times=10, within_seconds=60.0),
+            on_restart=self._tell_restarted,
         )
         dispatcher.spawn(self.supervisor)
 
     def _object_store(self, limits: Limits) -> ObjectStore:
-        return ObjectStore(self.objects, self.outbox, limits.object_retention_seconds)
+        return ObjectStore(self.objects, self.outbox, self.events, limits.object_retention_seconds)
+
+    def _tell_restarted(self, part: str, error: BaseException) -> None:
+        if self.events.listener is not None:
+            self.events.listener.send(PartRestarted(part, repr(error)))
 
     @property
     def acceptor(self) -> ActorRef:

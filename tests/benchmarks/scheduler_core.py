@@ -4,6 +4,7 @@ A stand-in for the socket hands the edge messages of one client and one agent wi
 of no-op tasks, and takes what it sends. Only the time inside the scheduler's turns counts.
 
     python tests/benchmarks/scheduler_core.py              microseconds per task, best of several
+    python tests/benchmarks/scheduler_core.py --listen all the same with an actor that listens to all moves of tasks
     python tests/benchmarks/scheduler_core.py --profile    where they are spent, by module
 """
 
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from scaler.actors.acceptor import Limits
-from scaler.actors.kit import Dispatcher
+from scaler.actors.events import EVERY_TASK, PeerCame, TaskMoved
+from scaler.actors.kit import Actor, Dispatcher, handles
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
 from scaler.process.shell import GARBAGE_THRESHOLDS
@@ -60,13 +62,34 @@ class Wire:
             self.to_scheduler.append((connection, header, []))
 
 
-class Run:
-    """One map of `count` tasks."""
+class Listener(Actor):
+    """Counts moves of tasks by their event."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    @handles(TaskMoved)
+    def _moved(self, moved: TaskMoved) -> None:
+        self.counts[moved.event] = self.counts.get(moved.event, 0) + 1
+
+    @handles(PeerCame)
+    def _came(self, _came: PeerCame) -> None:
+        pass
+
+
+class Run:
+    """One map of `count` tasks.
+
+    Args:
+        listen: to which events somebody listens: "none", "unusual" ones (of which there are none), or "all".
+    """
+
+    def __init__(self, count: int, listen: str = "none") -> None:
         self.count = count
         self.dispatcher = Dispatcher(time.monotonic)
         tree = SchedulerTree(self.dispatcher, SchedulerId(bytes(16)), "0", Limits(), lambda: None)
+        if listen != "none":
+            tree.events.listen(self.dispatcher.spawn(Listener()), EVERY_TASK if listen == "all" else None)
         self.wire = Wire()
         self.edge = SchedulerEdge(self.wire, tree)  # type: ignore[arg-type]
         self.seconds = 0.0
@@ -142,6 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--listen", choices=("none", "unusual", "all"), default="none", help="events (default: none)")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     gc.freeze()
@@ -149,7 +173,7 @@ def main() -> None:
     if options.profile:
         profile(options.tasks)
     else:
-        figures = sorted(Run(options.tasks).run() for _ in range(options.repeats))
+        figures = sorted(Run(options.tasks, options.listen).run() for _ in range(options.repeats))
         print(f"{figures[0]:.2f} us per task (best of {len(figures)}; median {figures[len(figures) // 2]:.2f})")
 
 

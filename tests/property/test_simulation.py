@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors.acceptor import Limits
+from scaler.actors.events import FAILED
 from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import ObjectId, TaskId
@@ -52,6 +53,8 @@ class Story:
         self.agents: list[SimulatedAgent] = []
         self.crashes: Counter[TaskId] = Counter()
         self.is_over = False
+        self.failures = 0
+        """parts of the scheduler and sessions that were made to fail"""
         self.actions = [
             self.join, self.arrive, self.submit, self.submit, self.submit_with_objects, self.submit_graph,
             self.submit_graph, self.cancel, self.leave,
@@ -175,6 +178,7 @@ class Story:
         name = self.random.choice((BALANCER, OBJECT_STORE, ACCEPTOR))
         proxies = [proxy.actor_ref for proxy in self.simulation.proxies()]
         self.simulation.fail(self.random.choice([self.simulation.tree.supervisor.children[name], *proxies]))
+        self.failures += 1
         self.simulation.advance(10.0)  # within the budget
 
     def wait(self) -> None:
@@ -234,11 +238,18 @@ def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> Non
 
 @examples(60)
 @given(st.integers(0, 2**32), st.integers(5, 60), st.booleans())
-def test_so_it_is_when_tasks_are_refused(seed: int, steps: int, with_failures: bool) -> None:
+def test_so_it_is_when_tasks_are_refused_and_the_events_tell_all_of_it(
+    seed: int, steps: int, with_failures: bool
+) -> None:
     story = Story(seed, with_failures, LIMITED)
+    audit = story.simulation.audit()
     story.play(steps)
     story.end_well()
+    audit.check(story.simulation)
     check_ends(story, {*FINAL_STATUSES, TaskStatus.NO_WORKER})
+    audit.check(story.simulation)
+    assert all(history.has_ended for history in audit.tasks.values())
+    assert len(audit.restarted) + sum(went.departure == FAILED for went in audit.went) == story.failures
 
 
 @examples(10)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors import task_states
+from scaler.actors.events import Events
 from scaler.actors.messages import (
     BalancerRestarted,
     CancelTask,
@@ -23,7 +24,7 @@ from scaler.actors.messages import (
 )
 from scaler.actors.task import Home, TaskActor
 from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
@@ -70,7 +71,8 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, store = bench.recorder()
     _, worker = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), Home(session_ref, balancer, store, 3, 1))
+    home = Home(session_ref, balancer, store, Events(), ClientId(b"c" * 16), 3, 1)
+    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), home)
     logging.disable(logging.CRITICAL)
     try:
         ref = bench.dispatcher.spawn(actor, session_ref)

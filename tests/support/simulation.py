@@ -22,6 +22,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.balancer import Balancer
 from scaler.actors.client_session import ClientSession
+from scaler.actors.events import EVERY_TASK
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
 from scaler.actors.policy import WORK_AHEAD_US
@@ -84,6 +85,7 @@ from scaler.wire.messages.worker import (
     WorkerHello,
 )
 from scaler.wire.sockets import PeerGoneError
+from tests.support.audit import Audit
 
 HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000
@@ -173,6 +175,12 @@ class Simulation:
         self._choppy = choppy
         self._audited = audited
         self.run()
+
+    def audit(self) -> Audit:
+        """Return an audit that listens to all events from now on."""
+        audit = Audit()
+        self.tree.events.listen(self.dispatcher.spawn(audit), EVERY_TASK)
+        return audit
 
     # Peers
 

@@ -103,6 +103,10 @@ class Supervisor(Actor):
     """Starts its children in order, stops them in reverse order, and restarts them by its strategy.
 
     The addresses of the children live as long as this supervisor: when it is itself restarted, they are new.
+
+    Args:
+        on_restart: called with the name of a child that failed and is to be restarted, and its error. It must not
+            raise.
     """
 
     def __init__(
@@ -111,6 +115,7 @@ class Supervisor(Actor):
         strategy: Strategy = Strategy.ONE_FOR_ONE,
         budget: RestartBudget = DEFAULT_BUDGET,
         back_off: BackOff = DEFAULT_BACK_OFF,
+        on_restart: Callable[[str, BaseException], None] | None = None,
     ) -> None:
         self._specs = {spec.name: spec for spec in children}
         if len(self._specs) != len(children):
@@ -118,6 +123,7 @@ class Supervisor(Actor):
         self._strategy = strategy
         self._budget = budget
         self._back_off = back_off
+        self._on_restart = on_restart
         self._addresses: dict[str, SupervisedRef] = {}
         self._names: dict[ActorRef, str] = {}
         self._restarts: dict[str, Timer] = {}
@@ -169,6 +175,8 @@ class Supervisor(Actor):
         for other in reversed(affected):
             self._withdraw(other, forget=other != name and self._specs[other].restart is Restart.TEMPORARY)
         logger.warning("restarting %s in %.2f s after %r", ", ".join(affected), delay_seconds, failed.error)
+        if self._on_restart is not None:
+            self._on_restart(name, failed.error)
         if delay_seconds == 0.0:
             self._start_waiting(affected)
         else:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.actors import copies
+from scaler.actors.events import Events
 from scaler.actors.messages import (
     CopyKept,
     DeleteCopy,
@@ -36,7 +37,8 @@ class Scene:
         self.bench = bench
         self.outbox = RecordingOutbox()
         self.table = ObjectTable()
-        self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox, RETENTION_SECONDS))
+        self.events = Events()
+        self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox, self.events, RETENTION_SECONDS))
         self.host, self.node_ref = bench.recorder()
 
     def tell(self, *messages: Any) -> None:
@@ -216,7 +218,7 @@ def test_each_function_is_retained_for_its_own_time(bench: Bench, scene: Scene) 
 
 def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
     scene = Scene(bench)
-    scene.store = bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, 0))
+    scene.store = bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, 0))
     scene.keep(is_function=True)
     scene.fetch()
     scene.tell(OwnerLeft(ANN))
@@ -231,7 +233,7 @@ def test_a_store_that_is_restarted_goes_on_with_the_retention(bench: Bench, scen
     bench.advance(20)
     scene.store.stop(block=False)
     bench.run()
-    bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, RETENTION_SECONDS))
+    bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, RETENTION_SECONDS))
     bench.advance(RETENTION_SECONDS - 20)
     assert scene.host.take() == [DeleteCopy(ONE)]
 

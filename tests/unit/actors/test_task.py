@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.events import Events
 from scaler.actors.messages import (
     BalancerRestarted,
     CancelRun,
@@ -24,13 +25,14 @@ from scaler.actors.messages import (
 )
 from scaler.actors.task import Home, TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING, WITHDRAWING
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 from tests.support.bench import Bench
 
 TASK_ID = TaskId(b"t" * 16)
+CLIENT_ID = ClientId(b"c" * 16)
 OBJECT_IDS = b"o" * 16 + b"p" * 16
 PLAIN = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"")
 WITH_OBJECTS = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", OBJECT_IDS)
@@ -51,7 +53,10 @@ class Scene:
         self.balancer, balancer_ref = bench.recorder()
         self.store, store_ref = bench.recorder()
         self.worker, self.worker_ref = bench.recorder()
-        self.actor = TaskActor(spec, Home(session_ref, balancer_ref, store_ref, crash_limit=3, first_attempt=1))
+        self.events = Events()
+        self.actor = TaskActor(
+            spec, Home(session_ref, balancer_ref, store_ref, self.events, CLIENT_ID, crash_limit=3, first_attempt=1)
+        )
         self.task = bench.dispatcher.spawn(self.actor, session_ref)
         bench.run()
 

@@ -28,6 +28,7 @@ from scaler.actors.task_states import (
     WITHDRAWN,
     IllegalTransitionError,
     next_state,
+    shown_state,
 )
 from scaler.wire.messages.common import TaskStatus
 
@@ -91,3 +92,22 @@ def test_every_status_of_a_run_is_an_event_for_a_running_task() -> None:
     for status in TaskStatus:
         assert EVENT_OF_STATUS[status] in TRANSITIONS[RUNNING]
         assert TRANSITIONS[CANCELING][EVENT_OF_STATUS[status]] is CANCELED
+
+
+def test_users_see_each_state_in_a_word_of_its_own_and_each_failure_too() -> None:
+    states = [shown_state(state) for state in (*TRANSITIONS, SUCCEEDED, FAILED, CANCELED)]
+    assert states == ["inactive", "running", "canceling", "canceling", "success", "failed", "canceled"]
+    failures = {status: shown_state(FAILED, status) for status in TaskStatus}
+    assert failures == {
+        TaskStatus.SUCCESS: "failed",
+        TaskStatus.FAILED: "failed",
+        TaskStatus.CANCELED: "failed",
+        TaskStatus.PROCESSOR_DIED: "processorDied",
+        TaskStatus.WORKER_DIED: "workerDied",
+        TaskStatus.NO_WORKER: "noWorker",
+        TaskStatus.NOT_FOUND: "notFound",
+        TaskStatus.MISSING_OBJECTS: "missingObjects",
+        TaskStatus.INTERNAL_ERROR: "internalError",
+        TaskStatus.TIMED_OUT: "timedOut",
+    }
+    assert shown_state(SUCCEEDED, TaskStatus.SUCCESS) == "success"

@@ -201,6 +201,23 @@ def test_a_failure_restarts_whom_the_strategy_names(company: Company, strategy: 
     assert company.news() == expected
 
 
+def test_the_owner_of_a_tree_hears_which_child_failed_and_why_but_not_of_the_others(company: Company) -> None:
+    told: list[tuple[str, str]] = []
+    supervisor = Supervisor(
+        (company.spec("a"), company.spec("b"), company.spec("c", Restart.TEMPORARY)),
+        Strategy.ONE_FOR_ALL,
+        back_off=NO_BACK_OFF,
+        on_restart=lambda name, error: told.append((name, str(error))),
+    )
+    company.dispatcher.spawn(supervisor)
+    company.run()
+    company.tell(supervisor.children["c"], Fail())
+    company.tell(supervisor.children["b"], Leave())
+    assert told == []
+    company.tell(supervisor.children["a"], Fail())
+    assert told == [("a", "told to fail")]
+
+
 @pytest.mark.parametrize("strategy", [Strategy.REST_FOR_ONE, Strategy.ONE_FOR_ALL])
 def test_siblings_lose_no_mail_by_a_restart(company: Company, strategy: Strategy) -> None:
     supervisor = company.supervise("a", "b", strategy=strategy)

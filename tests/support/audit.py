@@ -1,0 +1,166 @@
+"""An audit that listens at the door of events: what it hears must make sense by itself, and agree with the scheduler.
+
+audit = simulation.audit()      from now on
+...
+audit.check(simulation)         whenever the scheduler is idle
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scaler.actors.events import (
+    BROKE,
+    SUBMITTED,
+    ObjectFilled,
+    ObjectGone,
+    ObjectStored,
+    PartRestarted,
+    PeerBack,
+    PeerCame,
+    PeerCut,
+    PeerRefused,
+    PeerWent,
+    TaskMoved,
+)
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.task_states import ASSIGNED, FAILED, FINAL, READY, Event, State, next_state, shown_state
+from scaler.ids import ClientId, ObjectId
+
+if TYPE_CHECKING:
+    from tests.support.simulation import Simulation
+
+FAILURES = {
+    "failed",
+    "processorDied",
+    "workerDied",
+    "noWorker",
+    "notFound",
+    "missingObjects",
+    "timedOut",
+    "internalError",
+}
+
+
+class TaskHistory:
+    """What was heard of one task."""
+
+    def __init__(self, moved: TaskMoved) -> None:
+        self.client_id = moved.client_id
+        self.state: State | None = READY
+        """None after its actor broke"""
+        self.attempt = 0
+        self.worker: ActorRef | None = None
+        self.events: list[Event] = []
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state is None or self.state in FINAL
+
+    def add(self, moved: TaskMoved) -> None:
+        """Go where the table says; an event that it does not know raises."""
+        assert not self.has_ended, f"{moved} comes after the end"
+        assert self.state is not None
+        self.events.append(moved.event)
+        if moved.event == BROKE:
+            self.state = None
+            return
+        state = next_state(self.state, moved.event)
+        assert state is not None, f"{moved} tells of what changes nothing"
+        assert moved.state in (FAILURES if state is FAILED else {shown_state(state)}), moved
+        self.state = state
+        if moved.event == ASSIGNED:
+            assert moved.worker is not None, moved
+            assert moved.attempt > self.attempt, f"{moved} after attempt {self.attempt}"
+            self.attempt, self.worker = moved.attempt, moved.worker
+        elif moved.worker is not None:
+            assert (moved.attempt, moved.worker) == (self.attempt, self.worker), moved
+
+
+class Audit(Actor):
+    """The listener. A failed assertion is its failure, which `check` reports."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[ActorRef, TaskHistory] = {}
+        self.present: dict[ActorRef, PeerCame] = {}
+        self.clients: set[ClientId] = set()
+        self.workers: set[ActorRef] = set()
+        self.went: list[PeerWent] = []
+        self.refused: list[PeerRefused] = []
+        self.cut: Counter[ActorRef] = Counter()
+        self.objects: dict[ObjectId, int] = {}
+        self.restarted: list[str] = []
+        self.heard: Counter[type] = Counter()
+        self.error: BaseException | None = None
+
+    def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        self.error = error
+
+    @handles(TaskMoved)
+    def _moved(self, moved: TaskMoved) -> None:
+        self.heard[TaskMoved] += 1
+        if moved.event == SUBMITTED:
+            assert moved.task not in self.tasks, f"{moved} comes twice"
+            assert moved.client_id in self.clients, f"{moved} of a client that never came"
+            self.tasks[moved.task] = TaskHistory(moved)
+            return
+        assert moved.worker is None or moved.worker in self.workers, f"{moved} at a worker that never came"
+        self.tasks[moved.task].add(moved)
+
+    @handles(PeerCame)
+    def _came(self, came: PeerCame) -> None:
+        assert came.session not in self.present, f"{came} comes twice"
+        assert len(came.workers) == len(came.identity.worker_names), came
+        self.present[came.session] = came
+        self.workers.update(came.workers)
+        self.clients.add(ClientId(came.identity.peer_id))
+
+    @handles(PeerCut, PeerBack)
+    def _cut_or_back(self, news: PeerCut | PeerBack) -> None:
+        assert news.session in self.present, f"{news} of a peer that is not there"
+        self.heard[type(news)] += 1
+
+    @handles(PeerWent)
+    def _went(self, went: PeerWent) -> None:
+        assert self.present.pop(went.session).identity == went.identity
+        self.went.append(went)
+
+    @handles(PeerRefused)
+    def _refused(self, refused: PeerRefused) -> None:
+        self.refused.append(refused)
+
+    @handles(PartRestarted)
+    def _restarted(self, restarted: PartRestarted) -> None:
+        self.restarted.append(restarted.part)
+
+    @handles(ObjectStored)
+    def _stored(self, stored: ObjectStored) -> None:
+        assert stored.object_id not in self.objects, f"{stored} comes twice"
+        assert stored.owner is None or stored.owner in self.clients, f"{stored} of a client that never came"
+        self.objects[stored.object_id] = stored.size_bytes
+
+    @handles(ObjectFilled)
+    def _filled(self, filled: ObjectFilled) -> None:
+        assert self.objects[filled.object_id] == 0, f"{filled} was filled before"
+        self.objects[filled.object_id] = filled.size_bytes
+
+    @handles(ObjectGone)
+    def _gone(self, gone: ObjectGone) -> None:
+        del self.objects[gone.object_id]
+
+    def check(self, simulation: Simulation) -> None:
+        """What was heard agrees with what is there.
+
+        Raises:
+            AssertionError: naming what does not.
+        """
+        if self.error is not None:
+            raise AssertionError("an event makes no sense") from self.error
+        tree = simulation.tree
+        sessions = {ref for ref in tree.directory.sessions.values() if not ref.is_stopped()}
+        assert set(self.present) == sessions
+        stored = tree.objects.statistics()
+        assert (len(self.objects), sum(self.objects.values())) == (stored["objects"], stored["object_bytes"])
+        open_tasks = {task for task, history in self.tasks.items() if not history.has_ended}
+        assert {task for task in self.tasks if not task.is_stopped()} == open_tasks

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
+import string
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.*-]+):(?P<port>\d+|\*)")
-_IPC = re.compile(r"ipc://(?P<path>/.+)")
+_TCP = "tcp://"
+_IPC = "ipc:///"
+_IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
+_IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -35,23 +37,31 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
     """
     if not isinstance(address, str):
         raise ConfigError(f"an address is a text such as tcp://127.0.0.1:2345, not {address!r}")
-    ipc = _IPC.fullmatch(address)
-    if ipc:
-        if len(os.fsencode(ipc["path"])) > _IPC_PATH_BYTES:
+    if address.startswith(_IPC) and address != _IPC:
+        if len(os.fsencode(address)) - len("ipc://") > _IPC_PATH_BYTES:
             raise ConfigError(f"the path of {address!r} is longer than {_IPC_PATH_BYTES} bytes; take a shorter one")
         return address
-    tcp = _TCP.fullmatch(address)
-    if not tcp:
+    port = _port(address)
+    if not port:
         raise ConfigError(
             f"{address!r} is not an address; a good one looks like tcp://127.0.0.1:2345 or ipc:///tmp/scaler"
         )
-    if tcp["port"] == "*":
+    if port == "*":
         if may_be_any_port:
             return address
         raise ConfigError(f"{address!r} has no port; a good address looks like tcp://127.0.0.1:2345")
-    if not 0 < int(tcp["port"]) < 65536:
+    if not 0 < int(port) < 65536:
         raise ConfigError(f"the port of {address!r} is not between 1 and 65535")
     return address
+
+
+def _port(address: str) -> str:
+    """Return the port of a TCP address, which may be `*`; empty if it is no such address."""
+    host, _, port = address.removeprefix(_TCP).rpartition(":")
+    is_in_brackets = host.startswith("[") and host.endswith("]")
+    name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
+    is_port = port == "*" or (port.isascii() and port.isdigit())
+    return port if address.startswith(_TCP) and name and allowed.issuperset(name) and is_port else ""
 
 
 def check_number(name: str, value: Any, least: float, most: float = float("inf")) -> None:

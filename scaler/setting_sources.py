@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from scaler.config import ConfigError
 from scaler.settings import PROCESSES, Settings
@@ -25,17 +25,11 @@ S = TypeVar("S", bound=Settings)
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 """The files that are looked for, and where in them the tables of the processes are."""
 
-_MAY_HAVE_A_TABLE = re.compile(r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]", re.MULTILINE)
+_MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
 """Is in each `pyproject.toml` with the table; to parse those without it would cost programs some milliseconds."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
 """What a constructor gets for an argument that its caller did not give, see `marks_what_is_not_given`."""
-
-
-class _File(NamedTuple):
-    name: str
-    prefix: str
-    tables: dict[str, Any]
 
 
 def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
@@ -49,16 +43,14 @@ def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
         ConfigError: if a value is bad, or the file cannot be read or says what is no setting.
     """
     values: dict[str, Any] = {}
-    file = _file()
-    table = _table(file, kind) if file else {}
+    where, table = _table(kind)
     for row in kind.rows():
         if row.name not in wanted:
             continue
         text = os.environ.get(row.variable)
         if text:
             values[row.name] = _checked(f"environment variable {row.variable}", row.parse, text)
-        elif file and row.name in table:
-            where = f"[{file.prefix}{kind.TABLE}] of {file.name}"
+        elif row.name in table:
             values[row.name] = _checked(where, row.check, table[row.name])
     return values
 
@@ -76,6 +68,9 @@ def gather(kind: type[S], given: Mapping[str, Any]) -> S:
     return kind.of(said(kind, {row.name for row in kind.rows()} - given.keys()) | dict(given))
 
 
+_signature = functools.cache(inspect.signature)
+
+
 def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Return a decorator of a constructor: an argument that is not given is what the environment or the file says.
 
@@ -89,11 +84,11 @@ def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Ca
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         call: Callable[..., None] = init
-        signature = inspect.signature(init)
         arguments = {row.name: renamed.get(row.name, row.name) for row in kind.rows()}
 
         @functools.wraps(init)
         def completed(*args: P.args, **kwargs: P.kwargs) -> None:
+            signature = _signature(init)
             open_arguments = signature.parameters.keys() - signature.bind(*args, **kwargs).arguments - {"address"}
             wanted = [name for name, argument in arguments.items() if argument in open_arguments]
             outside = {arguments[name]: value for name, value in said(kind, wanted).items()}
@@ -107,12 +102,11 @@ def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Ca
 def marks_what_is_not_given(init: Callable[P, None]) -> Callable[P, None]:
     """Have a constructor get `NOT_GIVEN` for what its caller does not give. The signature stays as it is written."""
     call: Callable[..., None] = init
-    signature = inspect.signature(init)
-    marks = dict.fromkeys(signature.parameters, NOT_GIVEN)
 
     @functools.wraps(init)
     def marked(*args: P.args, **kwargs: P.kwargs) -> None:
-        call(**(marks | signature.bind(*args, **kwargs).arguments))
+        signature = _signature(init)
+        call(**(dict.fromkeys(signature.parameters, NOT_GIVEN) | signature.bind(*args, **kwargs).arguments))
 
     return marked
 
@@ -124,24 +118,24 @@ def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _table(file: _File, kind: type[Settings]) -> dict[str, Any]:
-    """Return what the file says of a process.
+def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
+    """Return the table of a process in the file, and how to call it; an empty one if there is no file.
 
     Raises:
-        ConfigError: if it has tables or keys that nothing has.
+        ConfigError: if the file has tables or keys that nothing has.
     """
+    file, prefix, tables = _file()
     known = {other.TABLE for other in PROCESSES}
-    for name, content in file.tables.items():
+    for name, content in tables.items():
         if name not in known or not isinstance(content, dict):
-            tables = ", ".join(f"[{file.prefix}{name}]" for name in sorted(known))
-            raise ConfigError(f"{file.name}: {name!r} is not a table of settings; there are {tables}")
-    table: dict[str, Any] = file.tables.get(kind.TABLE, {})
+            there = ", ".join(f"[{prefix}{name}]" for name in sorted(known))
+            raise ConfigError(f"{file}: {name!r} is not a table of settings; there are {there}")
+    where = f"[{prefix}{kind.TABLE}] of {file}"
+    table: dict[str, Any] = tables.get(kind.TABLE, {})
     for key in table:
         if key not in {row.name for row in kind.rows()}:
-            raise ConfigError(
-                f"[{file.prefix}{kind.TABLE}] of {file.name}: unknown setting {key!r}{_similar(key, kind)}"
-            )
-    return table
+            raise ConfigError(f"{where}: unknown setting {key!r}{_similar(key, kind)}")
+    return where, table
 
 
 def _similar(key: str, kind: type[Settings]) -> str:
@@ -151,8 +145,8 @@ def _similar(key: str, kind: type[Settings]) -> str:
     return f"; did you mean {names[0]!r}?" if names else ""
 
 
-def _file() -> _File | None:
-    """Return the first file in the working directory that has settings."""
+def _file() -> tuple[str, str, dict[str, Any]]:
+    """Return the first file in the working directory that has settings: its name, how its tables begin, and they."""
     for name, path in FILES:
         try:
             status = os.stat(name)  # noqa: PTH116 - for each client that is made
@@ -160,8 +154,8 @@ def _file() -> _File | None:
             continue
         tables = _read(str(Path(name).absolute()), path, (status.st_mtime_ns, status.st_size, status.st_ino))
         if tables is not None:
-            return _File(name, "".join(f"{part}." for part in path), tables)
-    return None
+            return name, "".join(f"{part}." for part in path), tables
+    return "", "", {}
 
 
 @functools.lru_cache(maxsize=8)
@@ -175,7 +169,7 @@ def _read(name: str, path: tuple[str, ...], _version: tuple[int, ...]) -> dict[s
         text = Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} cannot be read: {error}") from None
-    if path and not _MAY_HAVE_A_TABLE.search(text):
+    if path and not re.search(_MAY_HAVE_A_TABLE, text, re.MULTILINE):
         return None
     if sys.version_info >= (3, 11):
         import tomllib  # noqa: PLC0415 - few programs have such a file

@@ -102,7 +102,6 @@ class LoggingConfig(_Checked):
     )
 
 
-@dataclass(frozen=True)
 class Settings(_Checked):
     """What all processes have in common: they travel to child processes as JSON."""
 
@@ -113,7 +112,7 @@ class Settings(_Checked):
     @functools.cache
     def rows(cls) -> tuple[Setting, ...]:
         """Return the table of the process, those of its logging included."""
-        has_logging = any(field.name == "logging" for field in dataclasses.fields(cls))
+        has_logging = any(field.name == "logging" for field in dataclasses.fields(cls))  # type: ignore[arg-type]
         return cls.own_rows() + (LoggingConfig.own_rows() if has_logging else ())
 
     @classmethod
@@ -137,7 +136,7 @@ class Settings(_Checked):
 
     def to_json(self) -> str:
         """Return the settings as one line of text."""
-        return json.dumps(dataclasses.asdict(self))
+        return json.dumps(dataclasses.asdict(self))  # type: ignore[call-overload]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -147,7 +146,7 @@ class Settings(_Checked):
             ConfigError: if one is unknown or has a bad value.
         """
         values = json.loads(text)
-        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if unknown:
             raise ConfigError(f"unknown settings: {', '.join(sorted(unknown))}")
         values["logging"] = LoggingConfig(**values["logging"])

@@ -30,13 +30,15 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
 
     Args:
         address: `tcp://host:port` or `ipc:///path`.
-        may_be_any_port: whether the port may be `*`: any free one.
+        may_be_any_port: whether the port may be `*`: any free one; and `ipc://*`: a new private folder.
 
     Raises:
         ConfigError: if it is not; the text says what a good one looks like.
     """
     if not isinstance(address, str):
         raise ConfigError(f"an address is a text such as tcp://127.0.0.1:2345, not {address!r}")
+    if address == "ipc://*" and may_be_any_port:
+        return address
     if address.startswith(_IPC) and address != _IPC:
         if len(os.fsencode(address)) - len("ipc://") > _IPC_PATH_BYTES:
             raise ConfigError(f"the path of {address!r} is longer than {_IPC_PATH_BYTES} bytes; take a shorter one")

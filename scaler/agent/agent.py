@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
 import signal
 import socket
 import threading
@@ -28,12 +27,11 @@ from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
 from scaler.ids import random_id
+from scaler.process.files import allow_many_files
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
-
-MANY_FILES = 65_536
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
@@ -54,7 +52,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         ConfigError: if there is no such engine, or it cannot do what the settings ask for.
     """
     executor = load_executor(config)
-    _allow_many_files()
+    allow_many_files()
     shell = Shell(config.event_loop)
     edge = Edge(shell, config.address, config.io_threads)
     names = config.worker_names or _default_names(config.n_workers)
@@ -148,13 +146,3 @@ def _read_lifeline(shell: Shell, lifeline: int) -> None:
         if not os.read(lifeline, 4096):
             logger.info("the parent process is gone: the cluster ends")
             shell.stop()
-
-
-def _allow_many_files() -> None:
-    """Raise the soft limit of open files, also for processors: each large object of the node takes one."""
-    with contextlib.suppress(ValueError, OSError):
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if hard == resource.RLIM_INFINITY or hard > MANY_FILES:
-            hard = MANY_FILES
-        if soft < hard:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -27,7 +27,9 @@ STOP_SECONDS = 5.0
 """How long a child may take to end before it is killed."""
 
 _BOOT = """\
-import json, sys
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the working directory is not ours
+import json
 sys.path[:] = json.loads(sys.stdin.buffer.raw.readline())
 from scaler.cluster.child import main
 main()

@@ -10,6 +10,7 @@ from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
 from scaler.setting_sources import NOT_GIVEN, marks_what_is_not_given, said
 from scaler.settings import ClusterConfig, SchedulerConfig, usable_cores
+from scaler.wire.private import LOCAL
 
 
 class SchedulerClusterCombo:
@@ -19,8 +20,8 @@ class SchedulerClusterCombo:
 
     Args:
         n_workers: how many tasks run at once.
-        address: where the scheduler listens: tcp://host:port or ipc:///path; a free port of the loopback interface if
-            None.
+        address: where the scheduler listens: tcp://host:port or ipc:///path; a socket in a folder that only
+            this user can enter if None.
         monitor_address: None; there is no monitor yet.
         worker_io_threads: threads for the network; one does some GB/s.
         scheduler_io_threads: threads for the network; one does some GB/s.
@@ -89,7 +90,7 @@ class SchedulerClusterCombo:
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.
-        at_once = {"address": given.get("address") or "tcp://127.0.0.1:*"}
+        at_once = {"address": given.get("address") or LOCAL}
         later = {"address": "tcp://127.0.0.1:1", "worker_names": ()}
         if "scheduler_io_threads" in given:
             at_once["io_threads"] = scheduler_io_threads

@@ -9,13 +9,15 @@ from scaler.cluster.keeper import schedulers
 from scaler.config import ConfigError
 from scaler.setting_sources import completes_from_outside
 from scaler.settings import SchedulerConfig
+from scaler.wire.private import ANYWHERE, LOCAL, remove_private_place
 
 
 class Scheduler(ChildProcess):
     """A scheduler in a process of its own.
 
     Args:
-        address: where it listens, such as `tcp://127.0.0.1:2345`; with port `*` it takes a free one.
+        address: where it listens, such as `tcp://127.0.0.1:2345`. With port `*` it takes a free one; at `ipc://*`, a
+            socket in a new folder that only this user can enter.
 
     The other arguments are those of `SchedulerClusterCombo`. One that is not given is what the environment or
     `scaler.toml` says.
@@ -27,7 +29,7 @@ class Scheduler(ChildProcess):
     @completes_from_outside(SchedulerConfig)
     def __init__(
         self,
-        address: str = "tcp://127.0.0.1:*",
+        address: str = LOCAL,
         monitor_address: str | None = None,
         io_threads: int = 1,
         max_number_of_tasks_waiting: int = -1,
@@ -71,6 +73,8 @@ class Scheduler(ChildProcess):
         """End the process: in good order, or after some seconds by force. Any number of times."""
         schedulers.discard(self._address)
         super().shutdown()
+        if self._config.address == ANYWHERE:
+            remove_private_place(self._address)  # it may have been killed
 
     def get_address(self) -> str:
         """Return where it listens."""

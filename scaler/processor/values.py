@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from scaler.errors import DeserializeObjectError
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, content_id
 from scaler.serialization import (
     INLINE_BYTES,
     DefaultSerializer,
@@ -66,9 +66,15 @@ class Values:
         """Read a function that is stored, and remember it.
 
         Raises:
-            DeserializeObjectError: if it cannot be read here.
+            DeserializeObjectError: if it cannot be read here, or is not what its id says.
         """
-        serializer, function = function_from_frames(self._frames[object_id])
+        frames = self._frames[object_id]
+        if content_id(frames) != object_id:
+            raise DeserializeObjectError(
+                "the function that arrived is not the one that was sent: its content does not match its id; another "
+                "client may have stored it"
+            )
+        serializer, function = function_from_frames(frames)
         read = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
         known = self.functions[object_id] = KnownFunction(serializer, function, read)
         return known

@@ -16,6 +16,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import SchedulerId, random_id
+from scaler.process.files import allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
 from scaler.scheduler.edge import SchedulerEdge
@@ -69,6 +70,7 @@ class SchedulerProcess:
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
+        allow_many_files()
         self._context = zmq.Context(io_threads=config.io_threads)
         try:
             self._router = RouterSocket(self._context, config.address)

@@ -17,6 +17,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
+from scaler.wire.private import ANYWHERE, new_private_address, remove_private_place
 
 Message: TypeAlias = tuple[bytes, list[memoryview]]
 """The header frame and the payload frames."""
@@ -27,8 +28,14 @@ _RCVMORE, _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.RCVMORE), int(zmq.NOBLOCK), int(z
 
 HEARTBEAT_MS = 5_000
 HEARTBEAT_TIMEOUT_MS = 20_000
+HANDSHAKE_MS = 10_000
+"""A connection that has not finished its handshake after so long is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 2_000
+
+
+FRAMES_MOST = 1 << 16
+"""A message of more frames is read as one without any, which no codec accepts."""
 
 
 class AddressInUseError(OSError):
@@ -95,10 +102,19 @@ def _as_parts(frames: Sequence[Any]) -> list[Any]:
 
 
 def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
-    frames = []
+    frames: list[memoryview] = []
     while _integer(socket, _RCVMORE):
+        if len(frames) == FRAMES_MOST:
+            return _skip_rest(socket)
         frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
     return frames
+
+
+def _skip_rest(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    """Read the rest of a message that no peer of ours sends, and keep nothing of it."""
+    while _integer(socket, _RCVMORE):
+        socket.recv(_NOBLOCK)
+    return []
 
 
 class RouterSocket:
@@ -110,9 +126,15 @@ class RouterSocket:
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
+        self._is_private = address == ANYWHERE
+        if self._is_private:
+            address = new_private_address()
         _check_ipc_file(address)
         self._socket = _new_socket(context, zmq.ROUTER, address)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        # With a domain, libzmq refuses peers of ZMTP 1 and 2: it takes what a web browser sends for one of those.
+        self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
+        self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         try:
             self._socket.bind(address)
         except zmq.ZMQError as error:
@@ -156,6 +178,8 @@ class RouterSocket:
             self._socket.close(linger=int(linger_seconds * 1000))
             if self.address.startswith("ipc://"):  # ZeroMQ leaves the file behind
                 Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
+            if self._is_private:
+                remove_private_place(self.address)
 
 
 class DealerSocket:

@@ -34,7 +34,8 @@ from scaler.worker.messages import (
 )
 
 PROGRAM = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from scaler.processor import fork_server; "
+    "import sys; sys.path[:] = [folder for folder in sys.path if folder]; "
+    "import json; sys.path[:] = json.loads(sys.argv[2]); from scaler.processor import fork_server; "
     "fork_server.main(int(sys.argv[1]), sys.argv[3])"
 )
 GOODBYE_SECONDS = 5.0

@@ -147,7 +147,7 @@ def test_what_is_not_given_is_what_is_said_outside_for_each_part(
     assert (scheduler.crash_limit, scheduler.io_threads, scheduler.logging.level) == (7, 5, "ERROR")
     assert (cluster.n_workers, cluster.io_threads, cluster.logging.level) == (3, 6, "DEBUG")
     assert (cluster.task_timeout_seconds, cluster.worker_names) == (0, ())
-    assert scheduler.address == "tcp://127.0.0.1:*", "a combo listens where the program says"
+    assert scheduler.address == "ipc://*", "a combo listens where the program says"
 
 
 def test_the_cluster_of_a_client_is_quiet_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

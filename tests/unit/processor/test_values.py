@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.errors import DeserializeObjectError
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, content_id
 from scaler.processor.values import Values
 from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
 
@@ -32,6 +32,12 @@ def values(**objects: Any) -> Values:
     return known
 
 
+def store_function(known: Values, serializer: Serializer, function: Any) -> ObjectId:
+    frames = [bytes(frame) for frame in function_to_frames(serializer, function)]
+    known.store(content_id(frames), frames)
+    return content_id(frames)
+
+
 def test_a_large_value_is_read_once_and_a_small_one_for_each_task() -> None:
     known = values(small=[1], large=[b"x" * (INLINE_BYTES + 1)])
     assert known.stored(DEFAULT, ONE) is not known.stored(DEFAULT, ONE)
@@ -51,21 +57,30 @@ def test_what_is_forgotten_is_read_anew_when_it_comes_again() -> None:
 
 def test_a_function_is_read_once() -> None:
     known = Values()
-    known.store(ONE, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
-    assert known.read_function(ONE).call is max
-    assert known.functions[ONE].read(b"\x80\x05K\x07.") == 7
+    function_id = store_function(known, DEFAULT, max)
+    assert known.read_function(function_id).call is max
+    assert known.functions[function_id].read(b"\x80\x05K\x07.") == 7
 
 
 def test_a_function_brings_the_serializer_of_its_arguments() -> None:
     known = Values()
     own = bytes(to_frames(DEFAULT, Backwards())[0])
-    known.store(ONE, [own, b"txet a"])
-    serializer, function, read = known.read_function(ONE)
+    function_id = content_id([own, b"txet a"])
+    known.store(function_id, [own, b"txet a"])
+    serializer, function, read = known.read_function(function_id)
     assert (type(serializer).__name__, function, read(b"cba")) == ("Backwards", "a text", "abc")
 
 
 def test_an_argument_that_cannot_be_read_says_so() -> None:
     known = Values()
-    known.store(ONE, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
+    function_id = store_function(known, DEFAULT, max)
     with pytest.raises(DeserializeObjectError, match="an argument cannot be read here: "):
-        known.read_function(ONE).read(b"nonsense")
+        known.read_function(function_id).read(b"nonsense")
+
+
+def test_a_function_under_the_id_of_another_is_not_run() -> None:
+    known = Values()
+    function_id = store_function(Values(), DEFAULT, pow)
+    known.store(function_id, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
+    with pytest.raises(DeserializeObjectError, match="its content does not match its id"):
+        known.read_function(function_id)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 EVENT_LOOPS = ("builtin", "uvloop")
+POLICIES = ("fair", "fifo")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 _ADDRESS = "tcp://host:port or ipc:///path"
@@ -222,6 +223,15 @@ class SchedulerConfig(Settings):
             "-lbt",
             "--load-balance-trigger-times",
             least=1,
+        ),
+    )
+    policy: str = field(
+        default="fair",
+        metadata=entry(
+            "in which order waiting tasks go: fair: clients take turns; fifo: first come, first served, whoever it is",
+            "--policy",
+            choices=POLICIES,
+            metavar="NAME",
         ),
     )
     per_worker_queue_size: int = field(

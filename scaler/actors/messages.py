@@ -36,7 +36,6 @@ class WithdrawTask:
     """task -> balancer: I do not want to run any more."""
 
     task: ActorRef
-    task_id: TaskId
     priority: int
     account: int = 0
 
@@ -201,12 +200,7 @@ class PlacesFreed:
 
 @message
 class LookAtBalance:
-    """balancer -> itself, by timer: are workers idle while tasks wait at others?"""
-
-
-@message
-class LookForStuck:
-    """balancer -> itself, by timer: do tasks wait at a worker where none has ended for long?"""
+    """balancer -> itself, by timer: ask the policy again, for time has passed."""
 
 
 @message

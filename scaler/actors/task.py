@@ -268,7 +268,7 @@ class TaskActor(Actor):
 
     def _withdraw(self) -> None:
         home = self._home
-        home.balancer.send(WithdrawTask(self.actor_ref, self._spec.task_id, self._spec.priority, home.account))
+        home.balancer.send(WithdrawTask(self.actor_ref, self._spec.priority, home.account))
 
     def _enter_canceling(self) -> None:
         if self._worker is not None:

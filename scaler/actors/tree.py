@@ -23,6 +23,7 @@ from scaler.actors.events import Events, PartRestarted
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
+from scaler.actors.policy import make_policy
 from scaler.ids import SchedulerId, first_attempt
 
 OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
@@ -53,7 +54,7 @@ class SchedulerTree:
                 ChildSpec(
                     BALANCER,
                     Balancer,
-                    lambda peers: Balancer(peers[ACCEPTOR], limits.rules, first_attempt(scheduler_id)),
+                    lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules, first_attempt(scheduler_id))),
                 ),
                 ChildSpec(
                     ACCEPTOR,

@@ -51,6 +51,8 @@ class SchedulerClusterCombo:
         logging_config_file: a file in the format of Python's logging.config.fileConfig, instead of the paths and the
             level.
         crash_limit: how often a task may be running when its process dies before it fails.
+        policy: in which order waiting tasks go: fair: clients take turns; fifo: first come, first served, whoever it
+            is.
         engine: what runs the tasks: an engine that is installed, NAME, or NAME://ARGUMENTS if it takes any.
 
     Raises:
@@ -86,6 +88,7 @@ class SchedulerClusterCombo:
         logging_config_file: str | None = None,
         *,
         crash_limit: int = 3,
+        policy: str = "fair",
         engine: str = "processes",
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}

@@ -46,6 +46,7 @@ class Scheduler(ChildProcess):
         logging_config_file: str | None = None,
         *,
         crash_limit: int = 3,
+        policy: str = "fair",
     ) -> None:
         arguments = locals()
         if monitor_address is not None:

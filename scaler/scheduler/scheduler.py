@@ -132,6 +132,7 @@ class SchedulerProcess:
                 waiting_most=config.max_number_of_tasks_waiting,
                 round_seconds=config.load_balance_seconds,
                 looks=config.load_balance_trigger_times,
+                policy=config.policy,
             ),
         )
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scaler.actors.policy import (
-    FUNCTIONS_REMEMBERED,
-    WORK_AHEAD_US,
-    Durations,
-    Places,
-    moving_mean,
-    tasks_to_recall,
-)
+from scaler.actors.policy.placement import FUNCTIONS_REMEMBERED
+from scaler.actors.policy.places import WORK_AHEAD_US, Places, tasks_to_recall
+from scaler.durations import Durations, moving_mean
 from scaler.ids import ObjectId
 
 Model = dict[int, tuple[int, list[int]]]
@@ -63,9 +58,9 @@ def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
             beside = {each: tasks for each, tasks in free.items() if each % 2 == worker % 2}
             if name == "take near" and worker in model and beside:
                 free = beside
-            taken = places.take_near(worker, works[0]) if name == "take near" else places.take(works[0])
-            assert (taken is None) == (not free)
-            if taken is not None:
+            assert bool(places.with_room) == bool(free)
+            if free:
+                taken = places.take_near(worker, works[0]) if name == "take near" else places.take(works[0])
                 assert free[taken] == min(free.values())
                 model[taken][1].append(works[0])
         check(places, model, held)
@@ -86,7 +81,7 @@ def check(places: Places[int], model: Model, held: set[int]) -> None:
     assert {worker: places.load(worker) for worker in model} == loads
     listed = {worker: level for level, members in enumerate(places._levels) for worker in members}
     assert listed == with_room(model, held)
-    assert sum(map(len, places._levels)) == len(listed) == places._with_room
+    assert sum(map(len, places._levels)) == len(listed) == places.with_room
     assert places._lowest <= min(listed.values(), default=places._lowest)
     counts = [tasks for tasks, _ in loads.values()]
     assert places.has_waiting() == any(tasks > 1 for tasks in counts)
@@ -153,7 +148,7 @@ def test_a_moving_mean_lies_between_the_old_one_and_that_of_the_batch(
 
 @given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(1, 300), st.integers(0, 10_000))))
 def test_functions_that_always_take_the_same_are_known_exactly(us: int, batches: list[tuple[int, int]]) -> None:
-    durations = Durations()
+    durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
     for count, function in batches:
         function_id = ObjectId(function.to_bytes(16, "big"))
         durations.learn(function_id, us * count, count)

@@ -404,13 +404,12 @@ class Simulation:
         balancer: Balancer | None = self.actor(BALANCER)
         if balancer is None or self.actor(ACCEPTOR) is None:
             return
-        places, most = balancer._places, self.limits.per_worker_queue_size
+        places, most = cast("Any", balancer._policy)._places, self.limits.per_worker_queue_size
         assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in self.proxies()}
         queued = _queued(balancer)
         for proxy in self.proxies():
             tasks, work_us = proxy.load
-            is_held = places._workers[proxy.actor_ref].is_held
-            has_room = tasks == 0 or (tasks < most and work_us < WORK_AHEAD_US and not is_held)
+            has_room = places.has_room(proxy.actor_ref)
             assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"
             assert not (has_room and queued), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
             runs = list(proxy._runs.values())
@@ -474,7 +473,7 @@ class _Nonsense:
 
 
 def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
-    waiting = list(balancer._queue)
+    waiting = list(cast("Any", balancer._policy)._queue)
     queued = {(ready.task, ready.attempt) for ready in waiting}
     assert len(queued) == len(waiting), "a task waits twice"
     return queued

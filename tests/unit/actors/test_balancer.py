@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scaler.actors.acceptor import Limits
@@ -23,7 +25,7 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Rules
+from scaler.actors.policy import FIFO, LOOK_SECONDS, WORK_AHEAD_US, Placement, Rules, make_policy
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
@@ -41,27 +43,40 @@ class Scene:
     def __init__(self, bench: Bench, rules: Rules = RULES) -> None:
         self.bench = bench
         self.acceptor, acceptor_ref = bench.recorder()
-        self.task, self.task_ref = bench.recorder()
+        self._tasks: dict[int, tuple[Recorder, ActorRef]] = {}
         self.worker, self.worker_ref = bench.recorder()
         _, self.host = bench.recorder()
-        self.actor = Balancer(acceptor_ref, rules, first_attempt=1)
+        self.policy: Placement[ActorRef, TaskReady] = make_policy(rules, first_attempt=1)  # type: ignore[assignment]
+        self.actor = Balancer(acceptor_ref, self.policy)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
         self.learn(SHORT, 2)
+
+    def task(self, number: int) -> ActorRef:
+        if number not in self._tasks:
+            self._tasks[number] = self.bench.recorder()
+        return self._tasks[number][1]
+
+    def said(self) -> list[Any]:
+        """Return what the tasks were told, by their numbers."""
+        return [message for number in sorted(self._tasks) for message in self._tasks[number][0].take()]
 
     def ready(
         self,
         *numbers: int,
         attempt: int = 1,
         again: bool = False,
-        task: ActorRef | None = None,
         function_id: ObjectId = SHORT,
         priority: int = 0,
+        account: int = 0,
     ) -> None:
         for number in numbers:
             spec = Task(TaskId(bytes([number]) * 16), function_id, b"", b"", priority)
-            self.balancer.send(TaskReady(task or self.task_ref, spec, attempt, again))
+            self.balancer.send(TaskReady(self.task(number), spec, attempt, again, None, account))
         self.bench.run()
+
+    def withdraw(self, number: int, priority: int = 0, account: int = 0) -> None:
+        self.bench.tell(self.balancer, WithdrawTask(self.task(number), priority, account))
 
     def join(self, queue_size: int = 1, tasks: int = 0, expected_us: int = 0) -> None:
         self.bench.tell(self.balancer, WorkerJoined(self.worker_ref, queue_size, tasks, expected_us, self.host))
@@ -159,8 +174,8 @@ def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -
 @pytest.mark.parametrize("again", [False, True])
 def test_a_waiting_task_can_be_withdrawn(scene: Scene, again: bool) -> None:
     scene.ready(1, again=again)
-    scene.bench.tell(scene.balancer, WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16), 0))
-    assert scene.task.take() == [TaskWithdrawn()]
+    scene.withdraw(1)
+    assert scene.said() == [TaskWithdrawn()]
     scene.join()
     assert scene.placed() == []
 
@@ -168,16 +183,40 @@ def test_a_waiting_task_can_be_withdrawn(scene: Scene, again: bool) -> None:
 def test_a_task_that_does_not_wait_is_told_so(scene: Scene) -> None:
     scene.join()
     scene.ready(1)
-    scene.bench.tell(scene.balancer, WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16), 0))
-    assert scene.task.take() == [TaskNotWaiting()]
+    scene.withdraw(1)
+    assert scene.said() == [TaskNotWaiting()]
 
 
-def test_a_task_cannot_withdraw_another_one_of_the_same_id(scene: Scene, bench: Bench) -> None:
+def test_tasks_of_two_clients_that_have_the_same_id_are_two(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
     scene.ready(1)
-    bench.tell(scene.balancer, WithdrawTask(other_ref, TaskId(b"\x01" * 16), 0))
+    bench.tell(scene.balancer, WithdrawTask(other_ref, 0))
     assert other.take() == [TaskNotWaiting()]
-    assert scene.actor.statistics()["ready_tasks"] == 1
+    bench.tell(scene.balancer, TaskReady(other_ref, Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, again=False))
+    assert scene.actor.statistics()["ready_tasks"] == 2
+    scene.join(queue_size=2)
+    assert scene.placed() == [1, 1]
+
+
+def test_clients_take_turns(scene: Scene) -> None:
+    scene.ready(1, 2, 3, 4)
+    scene.ready(5, 6, account=1)
+    scene.ready(7, account=1, priority=1)
+    scene.join(queue_size=5)
+    assert scene.placed() == [1, 7, 2, 5, 3]
+    scene.withdraw(6, account=1)
+    scene.free(5, 10)
+    assert scene.placed() == [4]
+
+
+def test_first_come_first_served_whose_task_it_may_be_if_the_settings_say_so(bench: Bench) -> None:
+    scene = Scene(bench, Rules(policy=FIFO))
+    scene.ready(1, 2, 3)
+    scene.ready(4, account=1)
+    scene.ready(5, account=2, priority=1)
+    scene.withdraw(2)
+    scene.join(queue_size=5)
+    assert scene.placed() == [5, 1, 3, 4]
 
 
 def test_a_worker_that_leaves_gets_nothing_after_the_answer(scene: Scene) -> None:
@@ -316,13 +355,13 @@ def limited(bench: Bench, waiting_most: int) -> Scene:
 
 
 def refused(scene: Scene) -> int:
-    mail = scene.task.take()
+    mail = scene.said()
     assert {type(message) for message in mail} <= {TaskRefused}
     return len(mail)
 
 
 def waiting(scene: Scene) -> list[int]:
-    return [ready.spec.task_id[0] for ready in scene.actor._queue]
+    return [ready.spec.task_id[0] for ready in scene.policy._queue]
 
 
 def test_the_newest_are_refused_when_so_many_wait_and_no_place_is_free(bench: Bench) -> None:
@@ -352,7 +391,7 @@ def test_a_free_place_is_one_in_the_queue_of_a_worker_however_long_the_tasks(ben
 def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.ready(1)
-    (message,) = scene.task.take()
+    (message,) = scene.said()
     assert message.attempt == 1
     assert "no worker is connected" in message.sentence
     assert "max_number_of_tasks_waiting is 0" in message.sentence
@@ -380,12 +419,33 @@ def test_a_task_that_may_wait_is_not_refused_when_its_worker_leaves(bench: Bench
 def test_a_task_that_was_withdrawn_in_the_same_turn_is_not_refused_as_well(bench: Bench) -> None:
     scene = limited(bench, 0)
     for message in (
-        TaskReady(scene.task_ref, Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, again=False),
-        WithdrawTask(scene.task_ref, TaskId(b"\x01" * 16), 0),
+        TaskReady(scene.task(1), Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, again=False),
+        WithdrawTask(scene.task(1), 0),
     ):
         scene.balancer.send(message)
     bench.run()
-    assert scene.task.take() == [TaskWithdrawn()]
+    assert scene.said() == [TaskWithdrawn()]
+
+
+def test_the_newest_of_the_largest_client_makes_room_for_one_that_has_fewer(bench: Bench) -> None:
+    scene = limited(bench, 3)
+    scene.ready(1, 2, 3)
+    scene.ready(4, account=1)
+    (message,) = scene.said()
+    assert "it waited, and makes room for a client that has fewer" in message.sentence
+    assert waiting(scene) == [1, 2, 4]
+    scene.ready(5)
+    scene.ready(6, account=1)
+    assert [message.sentence.count("it waited") for message in scene.said()] == [0, 0]
+    assert waiting(scene) == [1, 2, 4]
+
+
+def test_in_the_order_in_which_they_came_the_newest_of_all_are_refused(bench: Bench) -> None:
+    scene = Scene(bench, Rules(2, policy=FIFO))
+    scene.ready(1, 2)
+    scene.ready(3, account=1)
+    assert refused(scene) == 1
+    assert waiting(scene) == [1, 2]
 
 
 def test_without_a_limit_any_number_waits(scene: Scene) -> None:
@@ -505,7 +565,7 @@ def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
     assert len(agent.queued) == 10
     simulation.fail(simulation.tree.supervisor.children[BALANCER])
     simulation.run()
-    assert simulation.actor(BALANCER)._durations.expected_us(client.function_id) == WORK_AHEAD_US
+    assert simulation.actor(BALANCER)._policy._durations.expected_us(client.function_id) == WORK_AHEAD_US
     assert len(agent.queued) == 10  # what was given ahead is counted as it was
     simulation.advance(0.01)
     assert len(agent.queued) == 10
@@ -522,6 +582,6 @@ def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room
     bench.tell(scene.balancer, WorkerJoined(far_ref, 1000, 0, 0, far_node))
     for number in range(1, 6):
         spec = Task(TaskId(bytes([number]) * 16), SHORT, b"", b"")
-        bench.tell(scene.balancer, TaskReady(scene.task_ref, spec, 1, again=False, near=scene.worker_ref))
+        bench.tell(scene.balancer, TaskReady(scene.task(number), spec, 1, again=False, near=scene.worker_ref))
     assert scene.placed() == [1, 2]
     assert scene.placed(far) == [3, 4, 5]

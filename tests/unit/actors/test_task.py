@@ -214,7 +214,7 @@ def test_a_restarted_balancer_does_not_concern_a_task_at_a_worker(scene: Scene, 
 def test_a_waiting_task_is_cancelled_when_the_balancer_has_withdrawn_it(scene: Scene) -> None:
     scene.balancer.take()
     scene.tell(CancelTask(), CancelTask())
-    assert scene.balancer.take() == [WithdrawTask(scene.task, TASK_ID, 0)]
+    assert scene.balancer.take() == [WithdrawTask(scene.task, 0)]
     assert scene.actor.state is WITHDRAWING
     scene.tell(TaskWithdrawn())
     assert scene.end().status == TaskStatus.CANCELED
@@ -233,7 +233,7 @@ def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdra
     scene.tell(CancelTask())
     scene.balancer.take()
     scene.tell(news)
-    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False), WithdrawTask(scene.task, TASK_ID, 0)]
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, again=False), WithdrawTask(scene.task, 0)]
     scene.assign(1)  # so it was assigned after all
     assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
     scene.tell(TaskWithdrawn())
@@ -279,4 +279,4 @@ def test_a_waiting_task_that_fails_inside_leaves_the_queue() -> None:
     scene = Scene(Bench())
     scene.balancer.take()
     scene.tell("nobody handles this")
-    assert scene.balancer.take() == [WithdrawTask(scene.task, TASK_ID, 0)]
+    assert scene.balancer.take() == [WithdrawTask(scene.task, 0)]

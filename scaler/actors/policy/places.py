@@ -1,7 +1,4 @@
-"""Where tasks go: plain data structures without messages, so that they can be tested by themselves.
-
-Two things are known here: how long tasks of a function take (`Durations`), and what each worker has ahead, which says
-who has room and who gets the next task (`Places`).
+"""Places: what each worker has ahead, which says who has room and who gets the next task.
 
 Work is counted in whole microseconds, as the wire has it: what is added when a task is assigned is taken off again when
 it ends, and with whole numbers the sum is then exactly what it was.
@@ -9,67 +6,15 @@ it ends, and with whole numbers the sum is then exactly what it was.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic
 
-from scaler.ids import ObjectId
-
-W = TypeVar("W")
+from scaler.actors.policy.interface import W
 
 WORK_AHEAD_US = 50_000
 """A worker that has so much work gets no more. It hides the way from the scheduler and back, which is about a
 thousandth of a second when idle and some hundredths under full load; what is given ahead cannot be given to another
 worker at once."""
-
-LOOK_SECONDS = 0.025
-"""Between two looks at the balance: half of the work ahead, which most workers finish meanwhile."""
-
-FUNCTIONS_REMEMBERED = 1024
-"""The functions whose durations are known; the ones that were heard of last."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What the scheduler's settings say about the placing of tasks."""
-
-    waiting_most: int = -1
-    """so many tasks may wait when no worker has a free place; -1: any number"""
-    round_seconds: float = 1.0
-    """the shortest time between two rounds of balancing; 0: there are none"""
-    looks: int = 2
-    """how many looks in a row must find workers idle while tasks wait at others"""
-
-    def refusal(self, waiting: int, workers: int) -> str:
-        """Return why a task is refused that would be one too many, and what to do about it."""
-        if not workers:
-            found = "no worker is connected"
-        else:
-            found = "none of them has" if workers > 1 else "it does not have"
-            found = f"{_count(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
-        return (
-            f"the task was refused: {_count(waiting, 'task')} wait{'s' * (waiting == 1)}, "
-            f"max_number_of_tasks_waiting is {self.waiting_most}, and {found}; "
-            "submit it again later, add workers, or raise that setting"
-        )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
-    """Return the mean after `batch_count` more values of `batch_total` together; recent ones weigh most.
-
-    It rises fast and falls slowly: to take a long task for a short one costs its length, since others then wait behind
-    it; to take a short one for a long one costs a way to the scheduler and back.
-    """
-    batch_mean = batch_total / batch_count
-    if mean is None:
-        return batch_mean
-    weight = 0.5 if batch_mean > mean else min(0.5, 0.1 * batch_count)
-    return mean + weight * (batch_mean - mean)
 
 
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
@@ -93,43 +38,10 @@ def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     return [max(0, tasks - keep) for (tasks, _), keep in zip(loads, keeps, strict=True)]
 
 
-class Durations:
-    """How long tasks take, by function. Every operation takes constant time."""
-
-    def __init__(self) -> None:
-        self._means_us: OrderedDict[ObjectId, float] = OrderedDict()
-        self._doubted: set[ObjectId] = set()
-
-    def __len__(self) -> int:
-        return len(self._means_us)
-
-    def learn(self, function_id: ObjectId, total_us: int, count: int) -> None:
-        """`count` tasks of a function, at least one, took `total_us` together."""
-        means_us = self._means_us
-        means_us[function_id] = moving_mean(means_us.get(function_id), total_us, count)
-        means_us.move_to_end(function_id)
-        self._doubted.discard(function_id)
-        if len(means_us) > FUNCTIONS_REMEMBERED:
-            self._doubted.discard(means_us.popitem(last=False)[0])
-
-    def doubt(self, function_id: ObjectId) -> None:
-        """Take a function for unknown until the next of its tasks has ended: one takes longer than was thought."""
-        if function_id in self._means_us:
-            self._doubted.add(function_id)
-
-    def expected_us(self, function_id: ObjectId) -> int:
-        """Return how much work one more task of a function is.
-
-        If that is not known, it fills a worker: many tasks that may be long are spread one by one.
-        """
-        mean_us = self._means_us.get(function_id)
-        return WORK_AHEAD_US if mean_us is None or function_id in self._doubted else round(mean_us)
-
-
 class _Load:
     __slots__ = ("ended", "host", "is_held", "queue_size", "tasks", "work_us")
 
-    def __init__(self, queue_size: int, tasks: int, work_us: int, host: object) -> None:
+    def __init__(self, queue_size: int, tasks: int, work_us: int, host: Hashable) -> None:
         self.host = host
         self.ended = 0
         self.is_held = False
@@ -148,15 +60,19 @@ class Places(Generic[W]):
 
     def __init__(self) -> None:
         self._workers: dict[W, _Load] = {}
-        self._hosts: dict[object, set[W]] = {}
+        self._hosts: dict[Hashable, set[W]] = {}
         """the workers of each host"""
         self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
         """no level below has a worker"""
-        self._with_room = 0
-        """how many workers there are in all levels"""
+        self.with_room = 0
+        """how many workers have room: those in all levels"""
         self._tasks = 0
         """how many tasks all workers have"""
+        self._queue_sizes = 0
+        """how many they may have, all queues together"""
+        self._overflow = 0
+        """how many tasks are more than their worker's queue may have: those that waited and go on"""
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -164,19 +80,19 @@ class Places(Generic[W]):
     def __contains__(self, worker: W) -> bool:
         return worker in self._workers
 
-    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, host: object = None) -> None:
+    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
         """Add a worker of a host, or set it anew."""
         self.leave(worker)
         load = self._workers[worker] = _Load(queue_size, tasks, work_us, host)
         self._hosts.setdefault(host, set()).add(worker)
-        self._tasks += tasks
+        self._count(load, 1)
         self._put(worker, load)
 
     def leave(self, worker: W) -> None:
         """Remove a worker, if it is there."""
         load = self._workers.pop(worker, None)
         if load is not None:
-            self._tasks -= load.tasks
+            self._count(load, -1)
             self._take_out(worker, load)
             beside = self._hosts[load.host]
             beside.remove(worker)
@@ -199,19 +115,18 @@ class Places(Generic[W]):
 
     def _reduce(self, worker: W, load: _Load, tasks: int, work_us: int) -> None:
         self._take_out(worker, load)
-        self._tasks -= min(tasks, load.tasks)
+        self._count(load, -1)
         load.tasks = max(0, load.tasks - tasks)
         load.work_us = max(0, load.work_us - work_us)
+        self._count(load, 1)
         self._put(worker, load)
 
     def take_again(self, worker: W, tasks: int, work_us: int) -> None:
         """Tasks of a worker that were freed go on. They need no room: a worker may have more tasks than places then."""
         self.give_back(worker, -tasks, -work_us)
 
-    def take(self, work_us: int) -> W | None:
-        """Give a task of so much work to the worker with the fewest tasks. Returns it, or None if nobody has room."""
-        if not self._with_room:
-            return None
+    def take(self, work_us: int) -> W:
+        """Give a task of so much work to the worker with the fewest tasks and return it; one must have room."""
         levels, level = self._levels, self._lowest
         while not levels[level]:
             level += 1
@@ -226,14 +141,14 @@ class Places(Generic[W]):
                 levels.append({})
             levels[level][worker] = load
         else:
-            self._with_room -= 1
+            self.with_room -= 1
         return worker
 
-    def take_near(self, near: W, work_us: int) -> W | None:
+    def take_near(self, near: W, work_us: int) -> W:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
-        known, levels = self._workers.get(near), self._levels
+        known = self._workers.get(near)
         beside = self._hosts[known.host] if known is not None else ()
-        free = [w for w in beside if (n := self._workers[w].tasks) < len(levels) and w in levels[n]]
+        free = [worker for worker in beside if self.has_room(worker)]
         if not free:
             return self.take(work_us)
         worker = min(free, key=lambda each: (self._workers[each].tasks, each is not near))
@@ -245,9 +160,14 @@ class Places(Generic[W]):
         self._put(worker, load)
         return worker
 
+    def has_room(self, worker: W) -> bool:
+        """Return whether a worker gets tasks now."""
+        tasks = self._workers[worker].tasks
+        return tasks < len(self._levels) and worker in self._levels[tasks]
+
     def free_places(self) -> int:
-        """Return how many more tasks the workers' queues can hold, however long they are; looks at all workers."""
-        return sum(max(0, load.queue_size - load.tasks) for load in self._workers.values())
+        """Return how many more tasks the workers' queues can hold, however long they are."""
+        return self._queue_sizes - self._tasks + self._overflow
 
     def is_uneven(self) -> bool:
         """Return whether a worker is idle while tasks wait at others."""
@@ -288,6 +208,12 @@ class Places(Generic[W]):
         load = self._workers[worker]
         return load.tasks, load.work_us
 
+    def _count(self, load: _Load, sign: int) -> None:
+        """Add what a worker has to what all have, or take it off."""
+        self._tasks += sign * load.tasks
+        self._queue_sizes += sign * load.queue_size
+        self._overflow += sign * max(0, load.tasks - load.queue_size)
+
     def _put(self, worker: W, load: _Load) -> None:
         level = load.tasks
         if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size or load.is_held):
@@ -296,8 +222,8 @@ class Places(Generic[W]):
             self._levels.append({})
         self._levels[level][worker] = load
         self._lowest = min(self._lowest, level)
-        self._with_room += 1
+        self.with_room += 1
 
     def _take_out(self, worker: W, load: _Load) -> None:
         if load.tasks < len(self._levels) and self._levels[load.tasks].pop(worker, None) is not None:
-            self._with_room -= 1
+            self.with_room -= 1

@@ -1,0 +1,88 @@
+"""Backlog: who has how many waiting tasks, and which one is refused when there are too many.
+
+Kept only if the number of waiting tasks has a limit. The newest task of the client that has the most is refused, so
+that a client that fills the scheduler leaves room for the others. Never one that was tried before, and never a nested
+one: a task that waits for it may hold the place that it needs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic
+
+from scaler.actors.policy.interface import T
+
+
+class Backlog(Generic[T]):
+    """All tasks that wait, and by share those that may be refused. Every operation takes constant time.
+
+    Args:
+        share_of: returns the share that an account has a part in.
+    """
+
+    def __init__(self, share_of: Callable[[int], int]) -> None:
+        self._share_of = share_of
+        self._waiting: set[Hashable] = set()
+        self._shares: dict[int, dict[Hashable, T]] = {}
+        """tasks that may be refused, the newest last"""
+        self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
+        """shares by the number of such tasks; of those with the same, the one that grew last is the last"""
+        self._arrived: set[Hashable] = set()
+        """those of this turn"""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, ready: T, may_be_refused: bool) -> None:
+        """A task waits. One that says so anew waits once, and is not refused any more if it may not be now."""
+        self._waiting.add(ready.task)
+        if not may_be_refused:
+            self._protect(ready.task, ready.account)
+            return
+        share = self._share_of(ready.account)
+        tasks = self._shares.setdefault(share, {})
+        before = len(tasks)
+        tasks[ready.task] = ready
+        self._arrived.add(ready.task)
+        self._resize(share, before, len(tasks))
+
+    def remove(self, task: Hashable, account: int) -> None:
+        """A task waits no more."""
+        self._waiting.discard(task)
+        self._protect(task, account)
+
+    def surplus(self, most: int) -> list[tuple[T, bool]]:
+        """Remove what is to be refused if so many may wait, and return it: each task, and whether it came in this turn.
+
+        No more are refused than have come: a limit that is lower than it was because a worker left is no reason.
+        """
+        surplus = []
+        arrived, self._arrived = self._arrived, set()
+        for _ in range(min(len(self._waiting) - most, len(arrived))):
+            share = next(reversed(self._sizes[-1]))
+            task, ready = next(reversed(self._shares[share].items()))
+            surplus.append((ready, task in arrived))
+            self.remove(task, ready.account)
+        return surplus
+
+    def _protect(self, task: Hashable, account: int) -> None:
+        share = self._share_of(account)
+        tasks = self._shares.get(share)
+        if tasks is not None and tasks.pop(task, None) is not None:
+            self._arrived.discard(task)
+            self._resize(share, len(tasks) + 1, len(tasks))
+            if not tasks:
+                del self._shares[share]
+
+    def _resize(self, share: int, before: int, after: int) -> None:
+        sizes = self._sizes
+        sizes[before].pop(share, None)
+        if after == len(sizes):
+            sizes.append(OrderedDict())
+        if after:
+            sizes[after][share] = None
+        if 0 < after < before:
+            sizes[after].move_to_end(share, last=False)
+        while len(sizes) > 1 and not sizes[-1]:
+            sizes.pop()

@@ -1,0 +1,89 @@
+"""FairShare: the tasks that wait, client by client in turn: the policy `fair`.
+
+Each account that has tasks is in a ring, and has one task placed when it is its turn; within an account the order is
+that of `in_order`. So a client waits for at most one task of each other client before its next one is placed, however
+much they have submitted. An account that comes, or comes back, is the last of the ring. Every operation takes constant
+time, however many accounts there are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Generic
+
+from scaler.actors.policy.in_order import InOrder
+from scaler.actors.policy.interface import T
+
+MOST_SPARE = 64
+"""Queues of accounts that have nothing now are used again, so that single tasks of many clients make none."""
+
+_account_of = attrgetter("account")
+
+
+class FairShare(Generic[T]):
+    """Tasks in the order in which they are to be placed."""
+
+    def __init__(self) -> None:
+        self._ring: OrderedDict[int, InOrder[T]] = OrderedDict()
+        """by account, the next one first; one that was alone may be empty"""
+        self._spare: list[InOrder[T]] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ring.values()))
+
+    def __bool__(self) -> bool:
+        return any(self._ring.values())
+
+    def __iter__(self) -> Iterator[T]:
+        """Go through the tasks, account by account."""
+        return (ready for queue in self._ring.values() for ready in queue)
+
+    def put(self, tasks: Iterable[T]) -> None:
+        """Add tasks. One that waits already, and says so anew when asked, waits once."""
+        for account, row in groupby(tasks, _account_of):
+            queue = self._ring.get(account)
+            if queue is None:
+                queue = self._ring[account] = self._spare.pop() if self._spare else InOrder()
+            queue.put(row)
+
+    def remove(self, task: Hashable, priority: int, account: int) -> bool:
+        """Remove a task. Returns whether it waited."""
+        queue = self._ring.get(account)
+        if queue is None or not queue.remove(task, priority):
+            return False
+        if not queue:
+            self._drop(account)
+        return True
+
+    def share_of(self, account: int) -> int:
+        """Return the share of an account: each has one."""
+        return account
+
+    def drain(self) -> Iterator[T]:
+        """Remove one task after the other and return it; whoever has enough just stops."""
+        ring = self._ring
+        while ring:
+            account, queue = next(iter(ring.items()))
+            if len(ring) == 1:
+                yield from queue.drain()  # most of the time there is one client
+            elif queue:
+                ready = queue.pop()
+                if queue:
+                    ring.move_to_end(account)
+                else:
+                    self._drop(account)
+                yield ready
+                continue
+            self._drop(account)
+
+    def clear(self) -> None:
+        """Forget all tasks."""
+        self._ring.clear()
+
+    def _drop(self, account: int) -> None:
+        queue = self._ring.pop(account)
+        if len(self._spare) < MOST_SPARE:
+            self._spare.append(queue)

@@ -1,0 +1,105 @@
+"""InOrder: the tasks that wait, first come, first served: the policy `fifo`, and the order within one client.
+
+Deepest first; within a priority those that are tried again, then the others. Nearly always all tasks have the same
+priority; nested tasks have their depth. Every operation takes constant time, but for a priority that is new.
+
+Must never: know a client; `fair_share` has one of these for each.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Generic, TypeAlias
+
+from scaler.actors.policy.interface import T
+
+Row: TypeAlias = "OrderedDict[Hashable, T]"
+
+
+class _Level(Generic[T]):
+    """The tasks of one priority."""
+
+    __slots__ = ("again", "new")
+
+    def __init__(self) -> None:
+        self.again: Row[T] = OrderedDict()
+        self.new: Row[T] = OrderedDict()
+
+
+class InOrder(Generic[T]):
+    """Tasks in the order in which they are to be placed."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, _Level[T]] = {0: _Level()}
+        self._priorities = [0]
+        """of the levels, ascending; levels above the first are dropped when they are found empty"""
+
+    def __len__(self) -> int:
+        return sum(len(level.again) + len(level.new) for level in self._levels.values())
+
+    def __bool__(self) -> bool:
+        level = self._levels[self._priorities[-1]]
+        if level.new or level.again:
+            return True
+        return any(level.new or level.again for level in self._levels.values())
+
+    def __iter__(self) -> Iterator[T]:
+        return (ready for row in self._rows() for ready in row.values())
+
+    def put(self, tasks: Iterable[T]) -> None:
+        """Add tasks. One that waits already, and says so anew when asked, waits once."""
+        levels = self._levels
+        for ready in tasks:
+            level = levels.get(ready.spec.priority)
+            if level is None:
+                level = self._new_level(ready.spec.priority)
+            if ready.again:
+                level.again[ready.task] = ready
+            else:
+                level.new[ready.task] = ready
+                if level.again:
+                    level.again.pop(ready.task, None)
+
+    def remove(self, task: Hashable, priority: int, _account: int = 0) -> bool:
+        """Remove a task. Returns whether it waited."""
+        level = self._levels.get(priority)
+        if level is None:
+            return False
+        return level.new.pop(task, None) is not None or level.again.pop(task, None) is not None
+
+    def share_of(self, _account: int) -> int:
+        """Return the one share that all have here."""
+        return 0
+
+    def pop(self) -> T:
+        """Remove the first task and return it; there must be one."""
+        level = self._levels[self._priorities[-1]]
+        row = level.again or level.new or next(filter(None, self._rows()))
+        return row.popitem(last=False)[1]
+
+    def drain(self) -> Iterator[T]:
+        """Remove one task after the other and return it; whoever has enough just stops."""
+        for row in self._rows():
+            while row:
+                yield row.popitem(last=False)[1]
+
+    def clear(self) -> None:
+        """Forget all tasks."""
+        self._levels = {0: _Level()}
+        self._priorities = [0]
+
+    def _rows(self) -> Iterator[Row[T]]:
+        levels, priorities = self._levels, self._priorities
+        while len(priorities) > 1 and not (levels[priorities[-1]].again or levels[priorities[-1]].new):
+            del levels[priorities.pop()]
+        for priority in reversed(priorities):
+            level = levels[priority]
+            yield level.again
+            yield level.new
+
+    def _new_level(self, priority: int) -> _Level[T]:
+        insort(self._priorities, priority)
+        level = self._levels[priority] = _Level()
+        return level

@@ -1,0 +1,151 @@
+"""Placement: the policy that the scheduler has: tasks in some order, each to the worker with the fewest tasks.
+
+The order is another value: `in_order` or `fair_share`. Here is what all orders have in common: how long tasks take, who
+has room, who is refused, and when workers give tasks back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Generic, Protocol
+
+from scaler.actors.policy.backlog import Backlog
+from scaler.actors.policy.fair_share import FairShare
+from scaler.actors.policy.in_order import InOrder
+from scaler.actors.policy.interface import Decisions, Policy, T, W
+from scaler.actors.policy.places import WORK_AHEAD_US, Places
+from scaler.actors.policy.rounds import Rounds
+from scaler.actors.policy.rules import FAIR, FIFO, Rules
+from scaler.durations import Durations
+from scaler.ids import ObjectId
+
+FUNCTIONS_REMEMBERED = 1024
+"""The functions whose durations are known; the ones that were heard of last."""
+
+
+class Order(Protocol[T]):
+    """The tasks that wait, and which is next."""
+
+    def __len__(self) -> int: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def put(self, tasks: Iterable[T]) -> None:
+        """Add tasks. One that waits already, and says so anew when asked, waits once."""
+
+    def remove(self, task: Hashable, priority: int, account: int) -> bool:
+        """Remove a task. Returns whether it waited."""
+
+    def share_of(self, account: int) -> int:
+        """Return what has the tasks of an account: a share of its own, or one for all."""
+
+    def drain(self) -> Iterator[T]:
+        """Remove one task after the other and return it; whoever has enough just stops."""
+
+    def clear(self) -> None:
+        """Forget all tasks."""
+
+
+ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
+
+
+def make_policy(rules: Rules, first_attempt: int) -> Policy[Any, Any]:
+    """Return the policy that the settings name."""
+    return Placement(rules, first_attempt, ORDERS[rules.policy]())
+
+
+class Placement(Generic[W, T]):
+    """The policy.
+
+    Args:
+        first_attempt: the attempt of a task that was never at a worker: only such a one may be refused.
+        order: which task is next; empty.
+    """
+
+    def __init__(self, rules: Rules, first_attempt: int, order: Order[T]) -> None:
+        self._rules = rules
+        self._first_attempt = first_attempt
+        self._queue = order
+        self._places: Places[W] = Places()
+        self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
+        self._rounds: Rounds[W] = Rounds(rules)
+        self._backlog: Backlog[T] | None = Backlog(order.share_of) if rules.waiting_most >= 0 else None
+
+    def ready(self, tasks: Iterable[T]) -> None:
+        if self._backlog is not None:
+            tasks = list(tasks)
+            for task in tasks:
+                self._backlog.add(task, task.attempt == self._first_attempt and not task.spec.priority)
+        self._queue.put(tasks)
+
+    def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
+        if self._backlog is not None:
+            self._backlog.remove(task, account)
+        return self._queue.remove(task, priority, account)
+
+    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
+        if worker not in self._places:
+            self._places.join(worker, queue_size, tasks, work_us, host)
+
+    def leave(self, worker: W) -> None:
+        self._places.leave(worker)
+
+    def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
+        for function_id, (total_us, count) in measured.items():
+            self._durations.learn(function_id, total_us, count)
+        self._places.free(worker, tasks, work_us)
+        return bool(self._queue) or self._rounds.has_to_look(self._places)
+
+    def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> None:
+        for function_id in function_ids:
+            self._durations.doubt(function_id)
+        self._places.give_back(worker, tasks, work_us)
+
+    def resumed(self, worker: W, tasks: int, work_us: int) -> None:
+        self._places.take_again(worker, tasks, work_us)
+
+    def forget(self) -> None:
+        self._queue.clear()
+        self._places = Places()
+        if self._backlog is not None:
+            self._backlog = Backlog(self._queue.share_of)
+
+    def decide(self, now: float) -> Decisions[W, T]:
+        assigned = self._assign() if self._places.with_room else []
+        refused = self._refuse(assigned) if self._backlog is not None else []
+        recalled = self._rounds.look(self._places, now)
+        return Decisions(assigned, refused, recalled, self._rounds.look_at)
+
+    def _assign(self) -> list[tuple[T, W, int]]:
+        places = self._places
+        take = places.take
+        assigned: list[tuple[T, W, int]] = []
+        function_id: ObjectId | None = None
+        expected_us = 0
+        for ready in self._queue.drain():
+            spec = ready.spec
+            if spec.function_id != function_id:
+                function_id = spec.function_id
+                expected_us = round(self._durations.expected_us(function_id))
+            worker = take(expected_us) if ready.near is None else places.take_near(ready.near, expected_us)
+            assigned.append((ready, worker, expected_us))
+            if not places.with_room:
+                break
+        return assigned
+
+    def _refuse(self, assigned: list[tuple[T, W, int]]) -> list[tuple[T, str]]:
+        backlog = self._backlog
+        assert backlog is not None
+        for ready, _, _ in assigned:
+            backlog.remove(ready.task, ready.account)
+        surplus = backlog.surplus(self._rules.waiting_most + self._places.free_places())
+        for ready, _ in surplus:
+            self._queue.remove(ready.task, ready.spec.priority, ready.account)
+        sentence = partial(self._rules.refusal, len(backlog), len(self._places))
+        return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
+
+    def statistics(self) -> dict[str, int]:
+        return {"ready_tasks": len(self._queue), "workers": len(self._places)}

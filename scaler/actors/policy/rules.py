@@ -1,0 +1,43 @@
+"""Rules: what the scheduler's settings say about the placing of tasks. Read by the policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FAIR, FIFO = "fair", "fifo"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings. The policy reads them when it is made."""
+
+    waiting_most: int = -1
+    """so many tasks may wait when no worker has a free place; -1: any number"""
+    round_seconds: float = 1.0
+    """the shortest time between two rounds of balancing; 0: there are none"""
+    looks: int = 2
+    """how many looks in a row must find workers idle while tasks wait at others"""
+    policy: str = FAIR
+    """in which order tasks go: `FAIR` or `FIFO`"""
+
+    def refusal(self, waiting: int, workers: int, was_let_in: bool = False) -> str:
+        """Return why a task is refused that would be one too many, and what to do about it.
+
+        Args:
+            was_let_in: it waited before, and makes room for another client now.
+        """
+        if not workers:
+            found = "no worker is connected"
+        else:
+            found = "none of them has" if workers > 1 else "it does not have"
+            found = f"{_count(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
+        why = "it waited, and makes room for a client that has fewer, since " if was_let_in else ""
+        return (
+            f"the task was refused: {why}{_count(waiting, 'task')} wait{'s' * (waiting == 1)}, "
+            f"max_number_of_tasks_waiting is {self.waiting_most}, and {found}; "
+            "submit it again later, add workers, or raise that setting"
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,67 @@
+"""Durations: how long the tasks of each function take, from those that have ended.
+
+Used by whoever gives tasks ahead: the scheduler to workers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from scaler.ids import ObjectId
+
+
+def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
+    """Return the mean after `batch_count` more values of `batch_total` together; recent ones weigh most.
+
+    It rises fast and falls slowly: to take a long task for a short one costs its length, since others then wait behind
+    it; to take a short one for a long one costs a way to the scheduler and back.
+    """
+    batch_mean = batch_total / batch_count
+    if mean is None:
+        return batch_mean
+    weight = 0.5 if batch_mean > mean else min(0.5, 0.1 * batch_count)
+    return mean + weight * (batch_mean - mean)
+
+
+class Durations:
+    """Means in microseconds, by function. Every operation takes constant time.
+
+    Args:
+        unknown_us: what a task counts for if nothing is known of its function.
+        most: how many functions are remembered: those that were heard of last.
+    """
+
+    def __init__(self, unknown_us: float, most: int) -> None:
+        self._unknown_us = unknown_us
+        self._most = most
+        self._means_us: OrderedDict[ObjectId, float] = OrderedDict()
+        self._doubted: set[ObjectId] = set()
+
+    def __len__(self) -> int:
+        return len(self._means_us)
+
+    def learn(self, function_id: ObjectId, total_us: float, count: int) -> None:
+        """`count` tasks of a function, at least one, took `total_us` together."""
+        means_us = self._means_us
+        means_us[function_id] = moving_mean(means_us.get(function_id), total_us, count)
+        means_us.move_to_end(function_id)
+        self._doubted.discard(function_id)
+        if len(means_us) > self._most:
+            self._doubted.discard(means_us.popitem(last=False)[0])
+
+    def doubt(self, function_id: ObjectId) -> None:
+        """Take a function for unknown until the next of its tasks has ended: one takes longer than was thought."""
+        if function_id in self._means_us:
+            self._doubted.add(function_id)
+
+    def forget(self, function_ids: Iterable[ObjectId]) -> None:
+        """These functions are gone; ids of others may be among them."""
+        for function_id in function_ids:
+            self._means_us.pop(function_id, None)
+            self._doubted.discard(function_id)
+
+    def expected_us(self, function_id: ObjectId) -> float:
+        """Return how much work one more task of a function is."""
+        mean_us = self._means_us.get(function_id)
+        return self._unknown_us if mean_us is None or function_id in self._doubted else mean_us

@@ -1,0 +1,36 @@
+"""Tasks and workers for a policy under test: plain values, as a policy knows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaler.ids import ObjectId
+
+SHORT = ObjectId(b"s" * 16)
+
+
+@dataclass
+class Work:
+    """What a client has submitted."""
+
+    function_id: ObjectId = SHORT
+    priority: int = 0
+
+
+@dataclass
+class Task:
+    """A task that is ready; `task` tells it from others."""
+
+    task: Any
+    account: int = 0
+    spec: Work = field(default_factory=Work)
+    attempt: int = 1
+    again: bool = False
+    near: Any = None
+
+
+def task(
+    name: Any, account: int = 0, priority: int = 0, again: bool = False, attempt: int = 1, function_id: ObjectId = SHORT
+) -> Task:
+    return Task(name, account, Work(function_id, priority), attempt, again)

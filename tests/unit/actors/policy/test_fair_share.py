@@ -1,0 +1,109 @@
+"""Clients take turns, and within a client nothing changes."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from scaler.actors.policy.fair_share import MOST_SPARE, FairShare
+from tests.support.ready import Task, task
+
+
+def queue_of(*tasks: Task) -> FairShare[Task]:
+    queue: FairShare[Task] = FairShare()
+    queue.put(tasks)
+    return queue
+
+
+def taken(queue: FairShare[Task], count: int | None = None) -> list[object]:
+    return [each.task for each in islice(queue.drain(), count)]
+
+
+def tasks_of(account: int, count: int) -> list[Task]:
+    return [task(f"{'abc'[account]}{number}", account) for number in range(count)]
+
+
+def test_clients_take_turns_however_much_one_of_them_has() -> None:
+    queue = queue_of(*tasks_of(0, 5), *tasks_of(1, 2), *tasks_of(2, 1))
+    assert taken(queue) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3", "a4"]
+    assert not queue
+
+
+def test_turns_go_on_where_they_were() -> None:
+    queue = queue_of(*tasks_of(0, 3), *tasks_of(1, 3), *tasks_of(2, 3))
+    assert taken(queue, 2) == ["a0", "b0"]
+    assert taken(queue, 1) == ["c0"]
+    assert taken(queue, 4) == ["a1", "b1", "c1", "a2"]
+    assert taken(queue) == ["b2", "c2"]
+
+
+def test_one_that_comes_waits_for_one_task_of_each_other() -> None:
+    queue = queue_of(*tasks_of(0, 1000))
+    assert len(taken(queue, 500)) == 500
+    queue.put(tasks_of(1, 2))
+    assert taken(queue, 4) == ["a500", "b0", "a501", "b1"]
+    assert taken(queue, 2) == ["a502", "a503"]
+
+
+def test_one_that_had_nothing_left_and_comes_back_is_the_last() -> None:
+    queue = queue_of(*tasks_of(0, 1))
+    assert taken(queue, 1) == ["a0"]  # and it was not asked for more
+    queue = queue_of(*tasks_of(0, 1), *tasks_of(1, 2))
+    assert taken(queue, 1) == ["a0"]
+    queue.put([task("again", 0)])
+    assert taken(queue) == ["b0", "again", "b1"]
+
+
+def test_within_a_client_the_deepest_go_first_and_those_that_are_tried_again() -> None:
+    queue = queue_of(
+        *tasks_of(0, 2),
+        task("child", 0, priority=1),
+        *tasks_of(1, 2),
+        task("again", 1, again=True),
+        task("grandchild", 0, priority=2),
+    )
+    assert taken(queue) == ["grandchild", "again", "child", "b0", "a0", "b1", "a1"]
+
+
+def test_a_recursion_has_the_share_of_one_client() -> None:
+    queue = queue_of(task("single", 1))
+    for depth in range(1, 100):
+        queue.put([task(("deep", depth), 0, priority=depth)])
+    assert "single" in taken(queue, 2)
+
+
+def test_a_task_that_waits_can_be_removed_once_and_takes_no_turn() -> None:
+    queue = queue_of(*tasks_of(0, 2), *tasks_of(1, 1), *tasks_of(2, 1))
+    assert not queue.remove("b0", 0, 0)
+    assert not queue.remove("b0", 0, 7)
+    assert queue.remove("b0", 0, 1)
+    assert not queue.remove("b0", 0, 1)
+    assert len(queue) == 3
+    assert [each.task for each in queue] == ["a0", "a1", "c0"]
+    assert taken(queue) == ["a0", "c0", "a1"]
+
+
+def test_a_task_that_says_ready_anew_waits_once() -> None:
+    queue = queue_of(task(1, 0, again=True), task(1, 0, attempt=2), *tasks_of(1, 1))
+    assert len(queue) == 2
+    assert [each.attempt for each in queue.drain()] == [2, 1]
+
+
+def test_it_is_empty_when_all_is_taken_and_when_it_is_cleared() -> None:
+    queue = queue_of(*tasks_of(0, 1))
+    assert queue
+    assert taken(queue, 1) == ["a0"]
+    assert not queue
+    queue.put([task("more", 1)])
+    assert taken(queue, 1) == ["more"]
+    queue.put([*tasks_of(0, 2), *tasks_of(1, 2)])
+    queue.clear()
+    assert (bool(queue), len(queue), list(queue.drain())) == (False, 0, [])
+
+
+def test_accounts_without_tasks_leave_nothing_behind() -> None:
+    queue: FairShare[Task] = FairShare()
+    for account in range(10_000):
+        queue.put([task(account, account)])
+    assert len(taken(queue)) == 10_000
+    assert len(queue._ring) == 0
+    assert len(queue._spare) == MOST_SPARE

@@ -1,0 +1,81 @@
+"""The tasks that wait for a worker: in which order they are, and how they leave."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from scaler.actors.policy.in_order import InOrder
+from tests.support.ready import Task, task
+
+
+def queue_of(*tasks: Task) -> InOrder[Task]:
+    queue: InOrder[Task] = InOrder()
+    queue.put(tasks)
+    return queue
+
+
+def names(queue: InOrder[Task]) -> list[Any]:
+    return [waiting.task for waiting in queue]
+
+
+def test_deepest_first_then_those_tried_again_then_first_come() -> None:
+    deep, deeper = {"priority": 1}, {"priority": 3}
+    queue = queue_of(task(1), task(2, **deeper), task(3, **deep), task(4, again=True), task(5, again=True, **deep))
+    assert names(queue) == [2, 5, 3, 4, 1]
+    assert len(queue) == 5
+    assert [each.task for each in queue.drain()] == [2, 5, 3, 4, 1]
+
+
+def test_one_at_a_time_is_the_same_order() -> None:
+    queue = queue_of(task(1), task(2, priority=2), task(3, priority=1), task(4, again=True))
+    popped = []
+    while queue:
+        popped.append(queue.pop().task)
+    assert popped == [2, 3, 4, 1]
+    queue.put([task(5, priority=7)])
+    assert queue.pop().task == 5
+
+
+def test_what_nobody_took_stays() -> None:
+    queue = queue_of(*map(task, range(5)))
+    assert [each.task for each in islice(queue.drain(), 2)] == [0, 1]
+    assert names(queue) == [2, 3, 4]
+
+
+def test_levels_that_were_emptied_are_gone() -> None:
+    queue = queue_of(task(1))
+    for depth in range(1, 50):
+        queue.put([task(2, priority=depth)])
+        assert next(queue.drain()).task == 2
+    assert queue
+    assert list(queue.drain()) == [task(1)]
+    assert queue._priorities == [0]
+
+
+def test_an_empty_one_is_false() -> None:
+    queue = queue_of()
+    assert not queue
+    queue.put([task(1, again=True)])
+    assert queue
+    queue.clear()
+    assert not queue
+    assert len(queue) == 0
+
+
+@pytest.mark.parametrize("priority", [0, 2])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_task_that_waits_can_be_removed_once(priority: int, again: bool) -> None:
+    queue = queue_of(task(1, priority=priority, again=again))
+    assert not queue.remove(1, 7)
+    assert not queue.remove(2, priority)
+    assert queue.remove(1, priority)
+    assert not queue.remove(1, priority)
+    assert not queue
+
+
+def test_a_task_that_says_ready_anew_waits_once() -> None:
+    queue = queue_of(task(1, again=True), task(2), task(1, attempt=2))
+    assert [(waiting.task, waiting.attempt) for waiting in queue] == [(2, 1), (1, 2)]

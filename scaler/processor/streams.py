@@ -144,9 +144,15 @@ def _last_state(line: bytes) -> bytes:
 class _Stream(io.TextIOWrapper):
     """What `sys.stdout` and `sys.stderr` are in tasks."""
 
+    is_detached = False
+
     def __init__(self, lines: _Lines) -> None:
-        super().__init__(lines, "utf-8", "backslashreplace", newline="\n", line_buffering=True)
+        super().__init__(lines, "utf-8", "backslashreplace", newline="\n", write_through=True)
         self.mode = "w"  # type: ignore[misc]
+
+    def detach(self) -> Any:
+        self.is_detached = True
+        return super().detach()
 
     def reconfigure(self, **_options: Any) -> None:
         """Accept everything and change nothing: the stream outlives the task."""
@@ -167,16 +173,14 @@ class TaskStreams:
 
     def after_task(self) -> None:
         """Log the lines that a task has left unfinished, and repair a stream that it has taken apart."""
-        try:
-            self._output.flush()
-            self._error.flush()
-        except Exception:  # noqa: BLE001 - detached, or whatever a task has made of it
-            self._renew()
         if self._output_lines.unfinished_bytes or self._error_lines.unfinished_bytes:
             for lines in self._lines:
                 lines.end_line()
+        if self._output.is_detached or self._error.is_detached:
+            self._renew()
 
     def _renew(self) -> None:
+        """Make new streams, and put them where the old ones still are."""
         output, error = self._output, self._error
         self._output, self._error = map(_Stream, self._lines)
         if sys.stdout is output:

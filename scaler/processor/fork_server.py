@@ -22,13 +22,14 @@ import sys
 from typing import NoReturn
 
 from scaler.processor import processor
+from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
 
 REQUEST = struct.Struct("<BI16s?")
 """what is asked (START, KILL or one of `SIGNALS`), of which processor, the agent token; START has two descriptors"""
 START, KILL, INTERRUPT, STOP, CONTINUE = 1, 2, 3, 4, 5
-SIGNALS = {INTERRUPT: processor.INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
+SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
 """for the processor alone, and not for what its task has started"""
 REPORT = struct.Struct("<BIi")
 """what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process"""

@@ -21,7 +21,6 @@ import gc
 import logging
 import os
 import select
-import signal
 import socket
 import sys
 import threading
@@ -35,6 +34,7 @@ from scaler import task_context
 from scaler.errors import TaskInterrupt
 from scaler.process.logs import set_up_logging
 from scaler.process.memory import give_back_memory
+from scaler.processor import signals
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
@@ -62,8 +62,6 @@ from scaler.wire.messages.worker import RunResult, RunTask
 logger = logging.getLogger(__name__)
 
 LONGEST_US = 2**32 - 1
-INTERRUPT_SIGNAL = signal.SIGURG
-"""By default it is ignored, so it harms no process that does not expect it."""
 _IMPORTS = "<frozen importlib._bootstrap>"
 
 
@@ -194,8 +192,10 @@ class Processor:
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
                 status, payload, frames = TaskStatus.FAILED, self._describe(error).encode(), ()
-        except TaskInterrupt:  # it came between an exception of the task's and the first line of the handler above
+        except (TaskInterrupt, KeyboardInterrupt) as error:  # before the first line of the handler above
+            self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
+            status, payload, frames = TaskStatus.FAILED, self._describe(error).encode(), ()
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
         if self._is_void:
@@ -210,8 +210,7 @@ class Processor:
         self._write = _end_forked
         self._describe = end_forked
         self._uplink.leave()
-        for number in (INTERRUPT_SIGNAL, signal.SIGCONT):
-            signal.signal(number, signal.SIG_DFL)
+        signals.forked()
 
     # Interrupting
 
@@ -228,6 +227,11 @@ class Processor:
             self._interrupted_at = describe_stack(frame)
             words[3] = 0
             raise TaskInterrupt("the task is not wanted any more")
+
+    def keyboard(self, _signal: int, frame: FrameType | None) -> None:
+        """The handler of SIGINT, in the main thread: raise in the task that is executed, but not in our own code."""
+        if self._may_interrupt and not _is_delicate(frame, spares_imports=False):
+            raise KeyboardInterrupt
 
     def _void_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
@@ -258,19 +262,19 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
     end_forked(None)
 
 
-def _is_delicate(frame: FrameType | None) -> bool:
+def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
     """Return whether an exception out of nowhere could do lasting harm here: in an import, since there are modules that
     cannot be imported a second time; or in code of ours that the task has called, unless it only waits.
     """
     is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:
         name = frame.f_globals.get("__name__")
-        if frame.f_code.co_filename == _IMPORTS:
+        if spares_imports and frame.f_code.co_filename == _IMPORTS:
             return True
         if _is_of_threading(frame, "start"):
             is_waiting = False  # it does, for a moment, but somebody is in the middle of something
         if type(name) is str and name.startswith("scaler.") and name not in _PURE and not is_waiting:
-            return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back)
+            return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back, spares_imports)
         frame = frame.f_back
     return False
 
@@ -303,8 +307,6 @@ def _follow_agent(channel: int) -> None:
 
 def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
     """Run in a process that was just forked for this. Returns when the agent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of the terminal: the agent decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
     set_up_logging(config.logging, own_files=True)
     with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
@@ -319,8 +321,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     processor = Processor(Channel(connection), progress, birth, config)
     os.register_at_fork(after_in_child=streams.forked)
     os.register_at_fork(after_in_child=processor.forked)
-    signal.signal(INTERRUPT_SIGNAL, processor.interrupt)
-    if config.hard_processor_suspend:
-        signal.signal(signal.SIGCONT, processor.waiting.continued)
+    continued = processor.waiting.continued if config.hard_processor_suspend else None
+    signals.catch_signals(processor.interrupt, processor.keyboard, continued)
     task_context.enter(processor.waiting)
     processor.run(streams.after_task)

@@ -13,8 +13,8 @@ from typing import Any
 
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.processor.channel import Channel
-from scaler.processor.processor import INTERRUPT_SIGNAL
 from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.serialization import (
     OBJECT,
     VALUE,

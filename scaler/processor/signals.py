@@ -1,0 +1,47 @@
+"""Signals: what a processor does with those that reach it, and what its tasks find.
+
+SIGINT is `KeyboardInterrupt` in the task that is executed, as in any program, and nothing between tasks. Ctrl-C in the
+terminal of a cluster does not get here, because each processor has a process group of its own. Handlers are Python
+functions, which `exec` resets, so programs that a task starts have all signals as usual.
+
+    SIGINT            KeyboardInterrupt in the task
+    SIGTERM           ends the process at once
+    INTERRUPT_SIGNAL  TaskInterrupt in the task that is not wanted any more
+    SIGCONT           with hard suspension: the task goes on to wait, if that is what it did
+
+Must never: raise anywhere but in the code of a task.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeAlias
+
+INTERRUPT_SIGNAL = signal.SIGURG
+"""By default it is ignored, so it harms no process that does not expect it."""
+
+Handler: TypeAlias = Callable[[int, FrameType | None], None]
+
+
+def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | None) -> None:
+    """Set up the signals of a processor.
+
+    Args:
+        interrupt: has the executed task interrupted if the agent has named it.
+        keyboard: raises `KeyboardInterrupt` if a task is executed.
+        continued: called when the process was stopped and goes on.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(INTERRUPT_SIGNAL, interrupt)
+    signal.signal(signal.SIGINT, keyboard)
+    if continued is not None:
+        signal.signal(signal.SIGCONT, continued)
+
+
+def forked() -> None:
+    """This is the copy in a process that a task has forked: its signals are those of a usual program."""
+    signal.signal(INTERRUPT_SIGNAL, signal.SIG_DFL)
+    signal.signal(signal.SIGCONT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)

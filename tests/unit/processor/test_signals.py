@@ -1,0 +1,139 @@
+"""Signals: a task and its children have those of a usual program, and a processor without a task minds none."""
+
+from __future__ import annotations
+
+import _thread
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler.wire.messages.common import TaskStatus
+from tests.support.processes import wait_until
+from tests.support.processor import Driver, failure_of, value_of
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(30)]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    driver = Driver(tmp_path_factory.mktemp("processor"))
+    yield driver
+    driver.close()
+
+
+def rest() -> None:
+    """In small pieces: `interrupt_main` wakes nobody, and a signal may wake another thread."""
+    for _ in range(200):
+        time.sleep(0.05)
+
+
+WAITS = "import time; print('up', flush=True); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [(["sh", "-c", "echo up; exec sleep 60"], -signal.SIGINT), ([sys.executable, "-c", WAITS], -signal.SIGINT)],
+    ids=["sleep", "python"],
+)
+def test_program_of_a_task_is_ended_by_an_interrupt(driver: Driver, program: list[str], code: int) -> None:
+    def interrupt_it() -> tuple[int, bytes]:
+        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            child.send_signal(signal.SIGINT)
+            _, complaint = child.communicate()
+            return child.returncode, complaint
+
+    returned, complaint = value_of(driver.call(interrupt_it))
+    assert returned == code
+    assert (b"KeyboardInterrupt" in complaint) == (program[0] == sys.executable)
+
+
+def test_process_that_a_task_has_forked_is_interrupted(driver: Driver) -> None:
+    def interrupt_it() -> Any:
+        context = multiprocessing.get_context("fork")
+        is_up = context.Event()
+        process = context.Process(target=lambda: (is_up.set(), rest()))
+        process.start()
+        assert process.pid is not None
+        assert is_up.wait(20)
+        os.kill(process.pid, signal.SIGINT)
+        process.join()
+        return process.exitcode
+
+    assert value_of(driver.call(interrupt_it)) == 1
+
+
+@pytest.mark.parametrize(
+    "interrupt", [_thread.interrupt_main, lambda: os.kill(os.getpid(), signal.SIGINT)], ids=["thread", "signal"]
+)
+def test_interrupt_of_a_task_by_itself_is_a_keyboard_interrupt(driver: Driver, interrupt: Callable[[], Any]) -> None:
+    def limit(seconds: float, interrupt: Callable[[], Any]) -> Any:
+        threading.Timer(seconds, interrupt).start()
+        rest()
+
+    def catch(interrupt: Callable[[], Any]) -> Any:
+        caught = 0
+        for _ in range(2):
+            try:
+                limit(0.05, interrupt)
+            except KeyboardInterrupt:
+                caught += 1
+        return caught
+
+    assert failure_of(driver.call(limit, 0.1, interrupt)).type_name == "KeyboardInterrupt"
+    assert value_of(driver.call(catch, interrupt)) == 2
+    assert value_of(driver.call(os.getpid)) == driver.process.pid
+
+
+def test_interrupts_between_tasks_and_at_their_ends_harm_nobody(driver: Driver) -> None:
+    """One signal at a time, at any time: each task is answered, in its order."""
+    driver.process.send_signal(signal.SIGINT)
+    is_over = threading.Event()
+
+    def interrupt_all_the_time() -> None:
+        while not is_over.wait(0.0005):
+            driver.process.send_signal(signal.SIGINT)
+
+    function = driver.function(lambda n: sum(range(n)))
+    thread = threading.Thread(target=interrupt_all_the_time)
+    thread.start()
+    try:
+        for _ in range(20):
+            tasks = [driver.task(function, 1000 * (number % 3)) for number in range(400)]
+            driver.send(*tasks)
+            results = driver.results(400)
+            assert [result.task_id for result in results] == [task.task_id for task in tasks]
+            for result in results:
+                if result.status != TaskStatus.SUCCESS:
+                    assert failure_of(result).type_name == "KeyboardInterrupt"
+    finally:
+        is_over.set()
+        thread.join()
+    assert value_of(driver.call(os.getpid)) == driver.process.pid
+
+
+def test_task_that_has_caught_one_can_still_be_cancelled(driver: Driver, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+
+    def catch_and_go_on() -> None:
+        try:
+            _thread.interrupt_main()
+            rest()
+        except KeyboardInterrupt:
+            mark.touch()
+            rest()
+
+    number = driver.start(catch_and_go_on)
+    wait_until(mark.exists, "it has caught one")
+    driver.interrupt_until_over(number)
+    assert driver.results(1)[0].status == TaskStatus.CANCELED

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scaler.agent.executor import Part, load_executor
-from scaler.config import ClusterConfig, ConfigError
+from scaler.config import ConfigError
+from scaler.settings import ClusterConfig
 
 ADDRESS = "tcp://127.0.0.1:1"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from scaler.settings import PROCESSES
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
 # the timeout of pytest still bounds each test. `make fast` takes few; to look for new ones:
@@ -19,6 +22,10 @@ settings.load_profile("repeatable")
 # that. Tests of Ctrl-C mean the usual program.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What the environment says is for the programs of whoever runs the tests.
+for _row in (row for kind in PROCESSES for row in kind.rows()):
+    os.environ.pop(_row.variable, None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -93,12 +93,11 @@ class SchedulerClusterCombo:
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.
-        at_once = {"address": given.get("address") or LOCAL}
-        later = {"address": "tcp://127.0.0.1:1", "worker_names": ()}
+        first: dict[str, Any] = {"address": LOCAL if given.get("address") is None else address}
         if "scheduler_io_threads" in given:
-            at_once["io_threads"] = scheduler_io_threads
-        self._scheduler = Scheduler(**_chosen(Scheduler, given | at_once))
-        self._cluster = Cluster(**_chosen(Cluster, given | later))
+            first["io_threads"] = scheduler_io_threads
+        self._scheduler = Scheduler(**_chosen(Scheduler, given | first))
+        self._cluster = Cluster(**_chosen(Cluster, given | {"address": "tcp://127.0.0.1:1", "worker_names": ()}))
         self._start()
 
     def _start(self) -> None:

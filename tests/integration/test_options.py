@@ -118,6 +118,31 @@ def test_tasks_are_named_in_errors_and_in_the_log_of_the_worker() -> None:
         cluster.wait_for("task the last straw (")
 
 
+def test_settings_of_the_environment_reach_the_processes_of_commands() -> None:
+    env = {"SCALER_ADDRESS": "tcp://127.0.0.1:*", "SCALER_CRASH_LIMIT": "1", "SCALER_EVENT_LOOP": "builtin"}
+    with command("scheduler", env=env) as running:
+        address = running.wait_for("tcp://127.0.0.1:").rpartition(" ")[2]
+        with (
+            command("cluster", env={"SCALER_ADDRESS": address, "SCALER_WORKER_NAMES": "the_only_one"}),
+            Client(address) as client,
+        ):
+            with pytest.raises(ProcessorDiedError, match="attempt 1 of 1"):
+                client.submit(os._exit, 3).result(30)
+            assert "connected" in running.wait_for("the_only_one")
+
+
+def test_settings_of_a_file_reach_the_cluster_of_a_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scaler.toml").write_text(
+        "[scheduler]\ncrash_limit = 1\n[cluster]\nn_workers = 1\ntask_timeout_seconds = 0.5\n"
+    )
+    with Client() as client:
+        with pytest.raises(ProcessorDiedError, match="attempt 1 of 1"):
+            client.submit(os._exit, 3).result(30)
+        with pytest.raises(TimeoutError):
+            client.submit(time.sleep, 100).result(30)
+
+
 def wait_for_file(path: str) -> bool:
     """Return at once without a path, else when the file exists; another one says that it waits."""
     if path:

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import gc
 import graphlib
+import inspect
 import operator
 import os
 import pickle
@@ -24,7 +25,8 @@ from scaler.errors import (
     MissingObjects,
     SerializeObjectError,
 )
-from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer
+from scaler.serialization import DEFAULT_SERIALIZER, INLINE_BYTES, DefaultSerializer, Serializer
+from scaler.settings import ClientConfig
 from scaler.wire.messages.client import (
     ClientDisconnect,
     GoodbyeKind,
@@ -52,6 +54,40 @@ def boom(text: str) -> None:
 
 
 class TestSettings:
+    def test_the_signature_is_the_one_that_users_know_with_the_defaults_of_the_table(self) -> None:
+        parameters = list(inspect.signature(Client).parameters.values())
+        assert [(parameter.name, parameter.default) for parameter in parameters] == [
+            ("address", None),
+            ("profiling", False),
+            ("timeout_seconds", 60),
+            ("heartbeat_interval_seconds", 2),
+            ("serializer", DEFAULT_SERIALIZER),
+        ]
+        assert {row.name: row.default for row in ClientConfig.rows()} == {
+            parameter.name: parameter.default for parameter in parameters if parameter.name != "serializer"
+        }
+
+    def test_arguments_are_described_in_the_words_of_the_table(self) -> None:
+        text = " ".join((Client.__doc__ or "").split())
+        for row in ClientConfig.rows():
+            assert f"{row.name}: {row.text}." in text, row.name
+
+    def test_an_argument_that_is_not_given_is_what_the_environment_or_the_file_says(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("scaler.toml").write_text("[client]\naddress = 'ipc:///tmp/file'\ntimeout_seconds = 7\nprofiling = true\n")
+        monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", "8")
+        with Client(heartbeat_interval_seconds=9) as client:
+            core = client._core
+            assert (core.link.address, core.profiling, core.seconds) == ("ipc:///tmp/file", True, (8, 9))
+        with Client("ipc:///tmp/mine", False, 60) as client:
+            core = client._core
+            assert (core.link.address, core.profiling, core.seconds) == ("ipc:///tmp/mine", False, (60, 2))
+        monkeypatch.setenv("SCALER_ADDRESS", "nowhere")
+        with pytest.raises(ConfigError, match=r"^environment variable SCALER_ADDRESS: 'nowhere' is not an address"):
+            Client()
+
     @pytest.mark.parametrize("address", ["localhost", "tcp://host", "tcp://h:99999", "", 7])
     def test_a_bad_address_is_refused_at_once(self, address: Any) -> None:
         with pytest.raises(ConfigError):

@@ -64,11 +64,9 @@ def test_the_halves_have_the_arguments_of_a_combo_in_its_order() -> None:
                 assert arguments[own] == default, name
 
 
-@pytest.mark.parametrize("part", [SchedulerClusterCombo, Scheduler])
-def test_a_monitor_address_is_refused_as_long_as_there_is_no_monitor(part: Any) -> None:
-    arguments = {"n_workers": 1} if part is SchedulerClusterCombo else {}
+def test_a_monitor_address_is_refused_as_long_as_there_is_no_monitor() -> None:
     with pytest.raises(ConfigError, match="monitor_address must be None"):
-        part(**arguments, monitor_address="tcp://127.0.0.1:2346")
+        SchedulerClusterCombo(1, None, "tcp://127.0.0.1:2346")
 
 
 @pytest.mark.parametrize(
@@ -128,11 +126,6 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
                 assert getattr(config, field.name) == given[name], name
 
 
-def test_a_cluster_has_as_many_workers_as_names() -> None:
-    assert Cluster(ADDRESS, worker_names=["left", "right"])._config.n_workers == 2
-    assert Cluster(ADDRESS, 1, ["left"])._config.worker_names == ("left",)
-
-
 def test_what_is_not_given_is_what_is_said_outside_for_each_part(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -163,7 +156,7 @@ def test_the_cluster_of_a_client_is_quiet_unless_said_otherwise(monkeypatch: pyt
 
 
 def test_a_bad_value_is_refused_at_once() -> None:
-    with pytest.raises(ConfigError, match="load_balance_trigger_times"):
-        Scheduler(ADDRESS, load_balance_trigger_times=0)
     with pytest.raises(ConfigError, match="max_number_of_tasks_waiting"):
         SchedulerClusterCombo(1, max_number_of_tasks_waiting=-2)
+    with pytest.raises(ConfigError, match="is not an address"):
+        SchedulerClusterCombo(1, "")

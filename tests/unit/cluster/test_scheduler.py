@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler import Scheduler
+from scaler.config import ConfigError
+from scaler.wire.private import LOCAL
+
+
+def test_a_bad_value_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="load_balance_trigger_times"):
+        Scheduler("tcp://127.0.0.1:2345", load_balance_trigger_times=0)
+    with pytest.raises(ConfigError, match="monitor_address must be None"):
+        Scheduler("tcp://127.0.0.1:2345", "tcp://127.0.0.1:2346")
+
+
+def test_it_listens_where_the_program_says_and_not_where_the_environment_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_ADDRESS", "tcp://10.0.0.1:2345")
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "7")
+    config = Scheduler()._config
+    assert (config.address, config.crash_limit) == (LOCAL, 7)

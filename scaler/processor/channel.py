@@ -27,6 +27,9 @@ _READ_BYTES = 64 * 1024
 _READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
+_NOT_INHERITED = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+"""To receive descriptors that programs started here do not get. Elsewhere than on Linux `subprocess` closes them."""
+
 ChannelMessage = tuple[bytes, list[memoryview]]
 """A header and its frames."""
 
@@ -65,7 +68,7 @@ class _Reader:
             ChannelClosedError: at the end of the stream.
         """
         try:
-            data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, _ANCILLARY_BYTES)
+            data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _NOT_INHERITED)
         except BlockingIOError:
             return False
         except OSError as error:

@@ -99,6 +99,8 @@ class ForkServer:
 
     def _start(self, birth: Birth, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
         channel, progress = descriptors
+        for descriptor in descriptors:  # for the processor, and not for the programs that its tasks start
+            os.set_inheritable(descriptor, False)
         try:
             pid = os.fork()
             if pid == 0:

@@ -313,6 +313,11 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
         faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
     streams = TaskStreams()
     streams.enter()
+
+    def after_task() -> None:
+        streams.after_task()
+        signals.stop_timer()
+
     if sys.platform != "linux":  # there the kernel sees to it
         threading.Thread(target=_follow_agent, args=(connection.fileno(),), name="scaler-lifeline", daemon=True).start()
     connection.setblocking(True)
@@ -324,4 +329,4 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     continued = processor.waiting.continued if config.hard_processor_suspend else None
     signals.catch_signals(processor.interrupt, processor.keyboard, continued)
     task_context.enter(processor.waiting)
-    processor.run(streams.after_task)
+    processor.run(after_task)

@@ -8,6 +8,7 @@ functions, which `exec` resets, so programs that a task starts have all signals 
     SIGTERM           ends the process at once
     INTERRUPT_SIGNAL  TaskInterrupt in the task that is not wanted any more
     SIGCONT           with hard suspension: the task goes on to wait, if that is what it did
+    SIGALRM ...       what a timer of an earlier task sends, whose handler is gone: nothing
 
 Must never: raise anywhere but in the code of a task.
 """
@@ -21,6 +22,9 @@ from typing import TypeAlias
 
 INTERRUPT_SIGNAL = signal.SIGURG
 """By default it is ignored, so it harms no process that does not expect it."""
+
+_OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
+_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)  # without its enumeration: a fifth of the time
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
@@ -36,8 +40,23 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(INTERRUPT_SIGNAL, interrupt)
     signal.signal(signal.SIGINT, keyboard)
+    for number in _OF_TIMERS:
+        signal.signal(number, _nothing)
     if continued is not None:
         signal.signal(signal.SIGCONT, continued)
+
+
+def _nothing(_signal: int, _frame: FrameType | None) -> None:
+    """The handler of a signal whose default would end the process."""
+
+
+def stop_timer() -> None:
+    """A task has ended: stop the timer that it may have left running (`signal.alarm`).
+
+    Whoever uses that timer has a handler for it, so only then is the system asked.
+    """
+    if _handler_of(signal.SIGALRM) is not _nothing:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def forked() -> None:
@@ -45,3 +64,6 @@ def forked() -> None:
     signal.signal(INTERRUPT_SIGNAL, signal.SIG_DFL)
     signal.signal(signal.SIGCONT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in _OF_TIMERS:
+        if _handler_of(number) is _nothing:
+            signal.signal(number, signal.SIG_DFL)

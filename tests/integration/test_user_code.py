@@ -6,6 +6,7 @@ import faulthandler
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from scaler import Client
@@ -57,3 +58,24 @@ def test_program_without_standard_streams_has_its_own_cluster(tmp_path: Path) ->
     )
     assert without_streams(sys.executable, "-c", program, str(tmp_path / "note")).wait(60) == 0
     assert (tmp_path / "note").read_text() == "('end of file', 0)"
+
+
+def inherited(data: bytes) -> str:
+    """Start a program that gets all inheritable descriptors, as `os.posix_spawn` and C code do; say which it has."""
+    assert len(data) == 1_000_000  # in a block of shared memory
+    out = Path(tempfile.mkdtemp()) / "out"
+    pid = os.posix_spawn(
+        "/bin/sh",
+        ["sh", "-c", "cd /proc/$$/fd && for n in *; do readlink $n; done"],
+        dict(os.environ),
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, str(out), os.O_WRONLY | os.O_CREAT, 0o600)],
+    )
+    os.waitpid(pid, 0)
+    return out.read_text()
+
+
+def test_programs_of_a_task_get_no_descriptors_of_its_process(client: Client) -> None:
+    text = client.submit(inherited, bytes(1_000_000)).result(60)
+    assert "out" in text
+    assert "socket" not in text
+    assert "memfd" not in text

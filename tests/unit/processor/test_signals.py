@@ -137,3 +137,48 @@ def test_task_that_has_caught_one_can_still_be_cancelled(driver: Driver, tmp_pat
     wait_until(mark.exists, "it has caught one")
     driver.interrupt_until_over(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
+
+
+def ring_soon() -> None:
+    signal.alarm(1)
+
+
+def ring_soon_with_a_handler() -> None:
+    def ring(*_: Any) -> None:
+        raise TimeoutError("of the task before")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+
+
+@pytest.mark.parametrize("leave", [ring_soon, ring_soon_with_a_handler])
+def test_timer_that_a_task_has_left_does_not_harm_the_next_one(tmp_path: Path, leave: Callable[[], None]) -> None:
+    driver = Driver(tmp_path)
+    driver.send(driver.task(driver.function(leave)), driver.task(driver.function(lambda: time.sleep(1.3))))
+    for result in driver.results(2):
+        assert value_of(result) is None
+    driver.close()
+
+
+def test_timer_of_a_task_rings_in_that_task(driver: Driver) -> None:
+    def limit() -> str:
+        ring_soon_with_a_handler()
+        try:
+            rest()
+        except TimeoutError:
+            return "rang"
+        return "silent"
+
+    assert [value_of(driver.call(limit)) for _ in range(2)] == ["rang", "rang"]
+
+
+def test_alarm_of_a_process_that_a_task_has_forked_ends_it(driver: Driver) -> None:
+    def fork_with_an_alarm() -> int:
+        signal.signal(signal.SIGVTALRM, signal.SIG_IGN)
+        pid = os.fork()
+        if pid == 0:
+            signal.raise_signal(signal.SIGVTALRM)
+            signal.raise_signal(signal.SIGPROF)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    assert value_of(driver.call(fork_with_an_alarm)) == -signal.SIGPROF

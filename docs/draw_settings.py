@@ -13,7 +13,7 @@ PAGE = Path(__file__).parent / "reference" / "settings.md"
 TEXT = """\
 # Settings
 
-<!-- Written by docs/draw_settings.py from scaler/settings.py; a test compares the two. -->
+<!-- Written by docs/draw_settings.py from the tables in scaler/settings/; a test compares the two. -->
 
 Each setting can be said in four places. The first one in this list that says it counts:
 

@@ -1,6 +1,6 @@
 """What a setting is: a name, a type, a default, limits, and one text that says what it does.
 
-The tables of all settings are in `scaler.settings`; where their values come from, in `scaler.setting_sources`. A bad
+The tables of all settings are in `scaler.settings`; where their values come from, in `scaler.settings.sources`. A bad
 value is refused at once, by a `ConfigError` that names the setting, says what is wrong with it and what a good one
 looks like. Durations are in seconds, sizes in bytes.
 """

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from scaler.config import ConfigError, Setting
-from scaler.setting_sources import gather
 from scaler.settings import Settings
+from scaler.settings.sources import gather
 from scaler.version import __version__
 
 S = TypeVar("S", bound=Settings)

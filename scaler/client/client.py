@@ -28,8 +28,8 @@ from scaler.client.object_reference import ObjectReference
 from scaler.config import ConfigError
 from scaler.ids import ObjectId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer, size_of
-from scaler.setting_sources import completes_from_outside
 from scaler.settings import ClientConfig
+from scaler.settings.sources import completes_from_outside
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep
-from scaler.setting_sources import completes_from_outside
 from scaler.settings import ClusterConfig
+from scaler.settings.sources import completes_from_outside
 
 
 class Cluster(ChildProcess):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import schedulers
 from scaler.config import ConfigError
-from scaler.setting_sources import completes_from_outside
 from scaler.settings import SchedulerConfig
+from scaler.settings.sources import completes_from_outside
 from scaler.wire.private import ANYWHERE, LOCAL, remove_private_place
 
 

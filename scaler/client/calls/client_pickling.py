@@ -16,8 +16,8 @@ from typing import NamedTuple
 from scaler import task_context
 from scaler.config import ConfigError
 from scaler.serialization import DefaultSerializer, Serializer, from_frames, to_frames
-from scaler.setting_sources import said
 from scaler.settings import ClientConfig
+from scaler.settings.sources import said
 
 HERE = ""
 """The address of the scheduler that runs the task that a client arrives in."""

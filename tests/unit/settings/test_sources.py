@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError
-from scaler.setting_sources import NOT_GIVEN, completes_from_outside, gather, marks_what_is_not_given, said
 from scaler.settings import ClientConfig, ClusterConfig, LoggingConfig, SchedulerConfig, Settings
+from scaler.settings.sources import NOT_GIVEN, completes_from_outside, gather, marks_what_is_not_given, said
 
 ADDRESS = "tcp://127.0.0.1:2345"
 

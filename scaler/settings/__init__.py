@@ -1,0 +1,27 @@
+"""The settings of each process, one table each.
+
+To add one: write a field with its `entry` into the table of the process, use it, and put the parameter into the
+signatures that should have it (`Scheduler`, `Cluster`, `SchedulerClusterCombo`, `Client`; tests compare them with the
+tables). All else comes from the table: the checks, the option of the command and its `-h`, the environment variable,
+the key in `scaler.toml`, and the page `docs/reference/settings.md` (python docs/draw_settings.py). Durations are in
+seconds, sizes in bytes.
+"""
+
+from scaler.settings.base import EVENT_LOOPS, LoggingConfig, Settings
+from scaler.settings.client import ClientConfig
+from scaler.settings.cluster import ClusterConfig, usable_cores
+from scaler.settings.scheduler import SchedulerConfig
+
+PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, ClientConfig)
+"""Everything that has settings."""
+
+__all__ = [
+    "EVENT_LOOPS",
+    "PROCESSES",
+    "ClientConfig",
+    "ClusterConfig",
+    "LoggingConfig",
+    "SchedulerConfig",
+    "Settings",
+    "usable_cores",
+]

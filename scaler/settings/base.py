@@ -1,0 +1,140 @@
+"""What the tables of all processes have in common: their rows, how values become settings, and logging."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scaler.config import ConfigError, Setting, entry
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+EVENT_LOOPS = ("builtin", "uvloop")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_LOGGING = "logging_"
+
+# What several tables say in the same words
+ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
+IO_THREADS = "threads for the network; one does some GB/s"
+EVENT_LOOP = "builtin or uvloop"
+
+
+def _check_file(path: str) -> None:
+    if not Path(path).is_file():
+        raise ConfigError(f"the logging configuration file {path!r} does not exist")
+
+
+class _Checked:
+    """Values of a table, checked one by one and then together when they are made."""
+
+    PREFIX: ClassVar[str] = ""
+
+    @classmethod
+    @functools.cache
+    def own_rows(cls) -> tuple[Setting, ...]:
+        """Return the rows of the table."""
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # each of its classes is a dataclass
+        return tuple(Setting(field, cls.PREFIX) for field in fields if field.metadata)
+
+    def __post_init__(self) -> None:
+        for row in self.own_rows():
+            name = row.name.removeprefix(self.PREFIX)
+            object.__setattr__(self, name, row.check(getattr(self, name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise `ConfigError` if values that are good by themselves do not go together."""
+
+
+@dataclass(frozen=True)
+class LoggingConfig(_Checked):
+    """Where a process logs to. Its settings have `logging_` before their names."""
+
+    PREFIX = _LOGGING
+
+    paths: tuple[str, ...] = field(
+        default=("/dev/stdout",),
+        metadata=entry(
+            "files that are logged to, several at once; processes that run tasks append their pid to file names",
+            "-lp",
+            "--logging-paths",
+            metavar="PATH",
+        ),
+    )
+    level: str = field(
+        default="INFO",
+        metadata=entry(
+            f"the least level that is logged: {', '.join(LEVELS)}",
+            "-ll",
+            "--logging-level",
+            choices=LEVELS,
+            metavar="LEVEL",
+        ),
+    )
+    config_file: str | None = field(
+        default=None,
+        metadata=entry(
+            "a file in the format of Python's logging.config.fileConfig, instead of the paths and the level",
+            "-lc",
+            "--logging-config-file",
+            check=_check_file,
+            metavar="FILE",
+        ),
+    )
+
+
+class Settings(_Checked):
+    """What all processes have in common: they travel to child processes as JSON."""
+
+    TABLE: ClassVar[str]
+    """the name of the table in `scaler.toml`"""
+
+    @classmethod
+    @functools.cache
+    def rows(cls) -> tuple[Setting, ...]:
+        """Return the table of the process, those of its logging included."""
+        has_logging = any(field.name == "logging" for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+        return cls.own_rows() + (LoggingConfig.own_rows() if has_logging else ())
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Return the settings with these values, each under the name of its row; what is not there has its default.
+
+        Args:
+            values: may have names that are no settings.
+
+        Raises:
+            ConfigError: if one has a bad value.
+        """
+        names = {row.name for row in cls.rows()}
+        known = {name: value for name, value in values.items() if name in names}
+        for row in cls.rows():
+            if row.default is dataclasses.MISSING and row.name not in known:
+                raise ConfigError(f"{row.name} must be given, as an argument or as {row.variable}")
+        own = {name: value for name, value in known.items() if not name.startswith(_LOGGING)}
+        logging = {name.removeprefix(_LOGGING): value for name, value in known.items() if name not in own}
+        return cls(**own, **({"logging": LoggingConfig(**logging)} if logging else {}))
+
+    def to_json(self) -> str:
+        """Return the settings as one line of text."""
+        return json.dumps(dataclasses.asdict(self))  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the settings that `to_json` wrote.
+
+        Raises:
+            ConfigError: if one is unknown or has a bad value.
+        """
+        values = json.loads(text)
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        if unknown:
+            raise ConfigError(f"unknown settings: {', '.join(sorted(unknown))}")
+        values["logging"] = LoggingConfig(**values["logging"])
+        return cls(**values)

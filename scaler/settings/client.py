@@ -1,0 +1,38 @@
+"""The settings of a client. No command has them: a client is made in code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scaler.config import check_address, entry
+from scaler.settings.base import ADDRESS, Settings
+
+
+@dataclass(frozen=True)
+class ClientConfig(Settings):
+    """Settings of a client. None of a command's: a client is made in code."""
+
+    TABLE = "client"
+
+    address: str | None = field(
+        default=None,
+        metadata=entry(
+            ADDRESS,
+            check=check_address,
+            default="inside a task, the scheduler that runs it; else a cluster of its own",
+        ),
+    )
+    profiling: bool = field(
+        default=False, metadata=entry("whether to measure what each task takes, for ScalerFuture.profiling_info")
+    )
+    timeout_seconds: float = field(
+        default=60,
+        metadata=entry(
+            "how long work waits for a scheduler that stays away, before it fails with TimeoutError",
+            unit="s",
+            least=0.001,
+        ),
+    )
+    heartbeat_interval_seconds: float = field(
+        default=2, metadata=entry("the time between two signs of life", unit="s", least=0.001)
+    )

@@ -1,0 +1,126 @@
+"""The settings of a cluster process: one agent and its workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scaler.config import ConfigError, check_address, entry
+from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class ClusterConfig(Settings):
+    """Settings of a cluster process: one agent and its workers."""
+
+    TABLE = "cluster"
+
+    address: str = field(metadata=entry(ADDRESS, "address", check=check_address, metavar="ADDRESS"))
+    n_workers: int = field(
+        metadata=entry(
+            "how many tasks run at once",
+            "-n",
+            "--num-of-workers",
+            least=1,
+            most=65535,
+            default="as many as there are names, else one for each core",
+        )
+    )
+    worker_names: tuple[str, ...] = field(
+        default=(),
+        metadata=entry(
+            "a name for each worker",
+            "-wn",
+            "--worker-names",
+            metavar="A,B",
+            default="made of the name of the host and the process id",
+        ),
+    )
+    io_threads: int = field(default=1, metadata=entry(IO_THREADS, "-it", "--io-threads", least=1))
+    heartbeat_interval_seconds: float = field(
+        default=2,
+        metadata=entry("the time between two signs of life", "-hi", "--heartbeat-interval", unit="s", least=0.01),
+    )
+    task_timeout_seconds: float = field(
+        default=0,
+        metadata=entry(
+            "a task that runs for longer is ended with TimeoutError; 0: none is",
+            "-tts",
+            "--task-timeout-seconds",
+            unit="s",
+        ),
+    )
+    death_timeout_seconds: float = field(
+        default=300,
+        metadata=entry(
+            "a cluster without a scheduler for so long ends itself",
+            "-ds",
+            "--death-timeout-seconds",
+            unit="s",
+            least=0.1,
+        ),
+    )
+    garbage_collect_interval_seconds: float = field(
+        default=30,
+        metadata=entry(
+            "objects and functions that no task of a worker used for so long are dropped from its process",
+            "-gc",
+            "--garbage-collect-interval-seconds",
+            unit="s",
+            least=0.1,
+        ),
+    )
+    trim_memory_threshold_bytes: int = field(
+        default=1073741824,
+        metadata=entry(
+            "a process with more memory than this gives back to the system what it does not use",
+            "-tm",
+            "--trim-memory-threshold-bytes",
+            unit="bytes",
+            most=2**63,
+        ),
+    )
+    hard_processor_suspend: bool = field(
+        default=False,
+        metadata=entry(
+            "whether the process of a task that waits for others is stopped (SIGSTOP) until what it waits for is there",
+            "-hps",
+            "--hard-processor-suspend",
+        ),
+    )
+    engine: str = field(
+        default="processes",
+        metadata=entry(
+            "what runs the tasks: an engine that is installed, NAME, or NAME://ARGUMENTS if it takes any",
+            "--engine",
+            metavar="NAME",
+        ),
+    )
+    event_loop: str = field(
+        default="builtin",
+        metadata=entry(EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
+    )
+    logging: LoggingConfig = field(default_factory=LoggingConfig)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        if values.get("n_workers") is None:
+            values = {**values, "n_workers": len(values.get("worker_names", ())) or usable_cores()}
+        return super().of(values)
+
+    def _check_together(self) -> None:
+        names = self.worker_names
+        if names and len(names) != self.n_workers:
+            raise ConfigError(f"{self.n_workers} workers need as many names, not {len(names)}")
+        if len(set(names)) != len(names) or any(not name or "," in name for name in names):
+            raise ConfigError(f"worker names must be different and not empty: {', '.join(names)}")

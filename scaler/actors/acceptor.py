@@ -24,6 +24,7 @@ from scaler.actors.messages import (
     NestedArrived,
     NestedIn,
     Resumed,
+    SayStatistics,
     SessionEnded,
     ShutdownAsked,
     StopAgent,
@@ -253,6 +254,11 @@ class Acceptor(Actor):
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
         for session in self._directory.sessions.values():
             session.send(restarted)
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        for session in self._directory.sessions.values():
+            session.notify(say)
 
     # Shutdown
 

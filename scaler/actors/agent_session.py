@@ -23,6 +23,7 @@ from scaler.actors.messages import (
     HostLeft,
     NestedArrived,
     Resumed,
+    SayStatistics,
     StopAgent,
     StopWorker,
 )
@@ -210,6 +211,8 @@ class AgentSession(Session):
             worker.send(StopWorker(was_lost))
         self._workers = []
 
-    def statistics(self) -> dict[str, int]:
-        """Return counts: workers, clients inside their tasks."""
-        return {"workers": len(self._workers), "nested_clients": sum(map(len, self._nested.values()))}
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add(self.role, self._title, {"workers": len(self._workers)})
+        for worker in self._workers:
+            worker.notify(say)

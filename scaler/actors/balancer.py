@@ -25,6 +25,7 @@ from scaler.actors.messages import (
     PlacesFreed,
     PlacesTaken,
     RecallTasks,
+    SayStatistics,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
@@ -140,6 +141,10 @@ class Balancer(Actor):
             self._timer.cancel()
         self._look_at = at
         self._timer = self.schedule(at - self.now(), _LOOK)
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("balancer", "", self.statistics())
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

@@ -19,6 +19,7 @@ from scaler.actors.messages import (
     GraphEnded,
     GraphNodeDone,
     OwnerLeft,
+    SayStatistics,
     ShutdownAsked,
     StoreObject,
     SupplyObject,
@@ -247,6 +248,12 @@ class ClientSession(Session):
         self._tasks, self._graphs = {}, {}
         self._object_store.send(OwnerLeft(self._client_id))
         super()._leave()
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add(self.role, self._client_id.hex()[:8], self.statistics())
+        for graph in self._graphs.values():
+            graph.notify(say)
 
     def statistics(self) -> dict[str, int]:
         """Return counts: open tasks, open graphs."""

@@ -28,6 +28,7 @@ from scaler.actors.messages import (
     GraphNodeDone,
     KeepResult,
     ReleaseObjects,
+    SayStatistics,
     StoreObject,
     TaskDone,
     UseObjects,
@@ -325,6 +326,10 @@ class GraphActor(Actor):
                 if node.wanted:
                     failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
                     self._session.send(GraphNodeDone(failed, ()))
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("graph", self._spec.graph_id.hex(), self.statistics())
 
     def statistics(self) -> dict[str, int]:
         """Return counts: nodes, those that have not ended, those that are tasks now."""

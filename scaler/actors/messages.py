@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from scaler.actors.events import Departure
 from scaler.actors.kit import ActorRef
+from scaler.actors.report import Report
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
@@ -421,6 +422,13 @@ class StopWorker:
     """agent session -> worker proxy: your agent is gone. `was_lost`: by nobody's will, so what ran is suspect."""
 
     was_lost: bool
+
+
+@message
+class SayStatistics:
+    """tree -> its parts -> sessions -> graphs and worker proxies, in the urgent lane: add your counts to the report."""
+
+    report: Report
 
 
 @message

@@ -28,6 +28,7 @@ from scaler.actors.messages import (
     OwnerLeft,
     ReleaseObjects,
     RetentionEnded,
+    SayStatistics,
     StoreObject,
     SupplyObject,
     UseObjects,
@@ -245,6 +246,10 @@ class ObjectStore(Actor):
         if first is not None and not self._is_waiting:
             self._is_waiting = True
             self.schedule(max(0.0, first - self.now()), RetentionEnded())
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("object store", "", self._table.statistics())
 
     def _delete_copies(self, object_id: ObjectId) -> None:
         for host in self._copies.remove_object(object_id):

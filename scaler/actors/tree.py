@@ -21,9 +21,11 @@ from scaler.actors.acceptor import Acceptor, Limits
 from scaler.actors.balancer import Balancer
 from scaler.actors.events import Events, PartRestarted
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
+from scaler.actors.messages import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
 from scaler.actors.policy import make_policy
+from scaler.actors.report import Report
 from scaler.ids import SchedulerId, first_attempt
 
 OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
@@ -89,6 +91,15 @@ class SchedulerTree:
     def acceptor(self) -> ActorRef:
         """The address for hellos."""
         return self.supervisor.children[ACCEPTOR]
+
+    def report(self) -> Report:
+        """Have all actors say what they do. The report is complete when the dispatcher has run: they say it before all
+        other work. What is being restarted at that moment is missing.
+        """
+        report = Report()
+        for part in self.supervisor.children.values():
+            part.notify(SayStatistics(report))
+        return report
 
     def statistics(self) -> dict[str, int]:
         """Return counts: peers and their sessions, objects and who has copies of them."""

@@ -19,6 +19,7 @@ from scaler.actors.messages import (
     Resumed,
     RunLost,
     RunRecalled,
+    SayStatistics,
     StopWorker,
     TaskAssigned,
     TasksRecalled,
@@ -276,9 +277,13 @@ class WorkerProxy(Actor):
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
         self._runs = {}
 
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("worker", self.name, self.statistics())
+
     def statistics(self) -> dict[str, int]:
-        """Return counts: tasks at the worker."""
-        return {"tasks": len(self._runs)}
+        """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
+        return {"tasks": len(self._runs), "blocked_tasks": sum(run.lent_places > 0 for run in self._runs.values())}
 
 
 def _add(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:

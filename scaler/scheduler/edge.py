@@ -29,6 +29,7 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import ResultsReceived, RunResult, WorkerHeartbeatEcho, WorkerHello
 from scaler.wire.sockets import PeerGoneError, RouterSocket
+from scaler.wire.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class SchedulerEdge:
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self.received = Traffic()
+        self.sent = Traffic()
         self.bad_messages = 0
         self.undeliverable = 0
 
@@ -64,6 +67,7 @@ class SchedulerEdge:
             if message is None:
                 return False
             connection, header, frames = message
+            self.received.add_message(header, frames)
             peer = peers.get(connection)
             if peer is None:
                 self._from_stranger(connection, header, frames)
@@ -77,6 +81,7 @@ class SchedulerEdge:
         except ProtocolError as error:
             self._drop(connection, peer, error)
             return
+        self.received.add_batches(batches)
         for batch in batches:
             kind = type(batch)
             if kind in _HELLOS:
@@ -96,6 +101,7 @@ class SchedulerEdge:
                 batches = decode(incoming, header, frames)
             except ProtocolError:
                 continue
+            self.received.add_batches(batches)
             if batches and type(batches[0]) in _HELLOS and len(batches[0]) == 1:
                 self._hello(connection, batches[0])
             elif connection not in self._strangers:
@@ -130,7 +136,8 @@ class SchedulerEdge:
                 continue
             self._acknowledge(connection, items)
             try:
-                for header, frames in encode(direction, items):
+                for header, frames in encode(direction, items, self.sent.items):
+                    self.sent.add_message(header, frames)
                     self._router.send(connection, header, frames)
             except PeerGoneError:
                 self._gone(connection)
@@ -157,5 +164,12 @@ class SchedulerEdge:
             self._outbox.put(connection, echo(_PROBE_NS))
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: messages that could not be read, or not be delivered."""
-        return {"bad_messages": self.bad_messages, "undeliverable": self.undeliverable}
+        """Return counts: messages and bytes of both ways, messages that could not be read, or not be delivered."""
+        return {
+            "messages_received": self.received.n_messages,
+            "bytes_received": self.received.n_bytes,
+            "messages_sent": self.sent.n_messages,
+            "bytes_sent": self.sent.n_bytes,
+            "bad_messages": self.bad_messages,
+            "undeliverable": self.undeliverable,
+        }

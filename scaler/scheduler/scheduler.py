@@ -20,6 +20,7 @@ from scaler.process.files import allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
 from scaler.wire.sockets import AddressInUseError, RouterSocket
@@ -103,6 +104,7 @@ class SchedulerProcess:
         shell.watch(self._router.monitor_descriptor, lambda: self._connection_lost(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
+        shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
         if is_open_to_others(self.address):
@@ -115,9 +117,7 @@ class SchedulerProcess:
         finally:
             self._router.close(linger_seconds=0.5)
             self._context.term()
-            logger.info(
-                "scheduler: ended (%s)", {**shell.dispatcher.statistics(), **edge.statistics(), **tree.statistics()}
-            )
+            logger.info("scheduler: ended (%s)", self._counts(tree, edge))
 
     def _limits(self) -> Limits:
         config = self._config
@@ -142,6 +142,16 @@ class SchedulerProcess:
 
     def _stop_soon(self) -> None:
         self._shell.loop.call_soon(self._shell.stop)  # after the flush of this turn
+
+    def _counts(self, tree: SchedulerTree, edge: SchedulerEdge) -> dict[str, int]:
+        return {**self._shell.dispatcher.statistics(), **edge.statistics(), **tree.statistics()}
+
+    def _say_what_it_does(self, tree: SchedulerTree, edge: SchedulerEdge) -> None:
+        """Write a snapshot into the log. The actors answer in the turn that follows a signal."""
+        report = tree.report()
+        counts = self._shell.dispatcher.statistics()
+        counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
+        self._shell.loop.call_soon(lambda: logger.info("%s", snapshot(report, edge.received, edge.sent, counts)))
 
     def _give_memory_back_later(self) -> None:
         self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import typing
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby, islice, repeat
@@ -303,8 +304,13 @@ _SCHEMAS = _load_schemas()
 _CODECS = {direction.name: _DirectionCodec(direction) for direction in DIRECTIONS}
 
 
-def encode(direction: Direction, items: Sequence[Any]) -> list[tuple[bytes, list[Any]]]:
+def encode(
+    direction: Direction, items: Sequence[Any], counts: defaultdict[type, int] | None = None
+) -> list[tuple[bytes, list[Any]]]:
     """Write items as messages, in their order; runs of one type become one batch of columns.
+
+    Args:
+        counts: how many items of each class were written, raised by those of this call (`Traffic.items`).
 
     Returns:
         the header frame and the payload frames of each message: one, unless there are very many items.
@@ -313,13 +319,19 @@ def encode(direction: Direction, items: Sequence[Any]) -> list[tuple[bytes, list
     if 0 < len(items) <= ITEMS_MOST:
         header = codec.stencils.write(items)
         if header is not None:
+            if counts is not None:
+                for item in items:
+                    counts[type(item)] += 1
             return [(header, [])]
     if len(items) <= MESSAGE_ITEMS:
-        return [_encode(codec, items)] if items else []
-    return [_encode(codec, items[start : start + MESSAGE_ITEMS]) for start in range(0, len(items), MESSAGE_ITEMS)]
+        return [_encode(codec, items, counts)] if items else []
+    starts = range(0, len(items), MESSAGE_ITEMS)
+    return [_encode(codec, items[start : start + MESSAGE_ITEMS], counts) for start in starts]
 
 
-def _encode(codec: _DirectionCodec, items: Sequence[Any]) -> tuple[bytes, list[Any]]:
+def _encode(
+    codec: _DirectionCodec, items: Sequence[Any], counts: defaultdict[type, int] | None = None
+) -> tuple[bytes, list[Any]]:
     runs = [(type(items[0]), items)] if len(items) == 1 else [(kind, list(run)) for kind, run in groupby(items, type)]
     frames: list[Any] = []
     message = codec.schema.new_message()
@@ -328,6 +340,8 @@ def _encode(codec: _DirectionCodec, items: Sequence[Any]) -> tuple[bytes, list[A
     for index, (kind, run) in enumerate(runs):
         item_codec = codec.by_item[kind]
         item_codec.write(batches[index].init(item_codec.name), run, frames)
+        if counts is not None:
+            counts[kind] += len(run)
     return message.to_bytes(), frames
 
 

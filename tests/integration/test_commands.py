@@ -156,3 +156,17 @@ def test_a_scheduler_that_others_can_reach_says_so() -> None:
         running.signal(signal.SIGTERM)
         running.end()
         assert "can run code" not in running.output
+
+
+def test_a_scheduler_that_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
+    with scheduler() as (address, running), command("cluster", address, "-n", "2", "-wn", "ann,bob") as cluster:
+        with Client(address) as client:
+            assert client.map(pow, [(2, 3)] * 100) == [8] * 100
+            running.signal(signal.SIGUSR1)
+            running.wait_for("scheduler: what it does now")
+            running.wait_for("undeliverable")
+            assert "workers   2 of 1 clusters" in running.output
+            assert "100 Task, " in running.output
+            assert "100 RunTask" in running.output
+            assert client.submit(pow, 2, 4).result(30) == 16
+        assert cluster.pid

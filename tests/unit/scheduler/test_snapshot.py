@@ -1,0 +1,108 @@
+"""The page that a scheduler writes into its log when it is asked what it does."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.report import Report
+from scaler.actors.tree import BALANCER, OBJECT_STORE
+from scaler.scheduler.snapshot import NAMED_MOST, snapshot
+from scaler.wire.messages.worker import RunTask
+from scaler.wire.traffic import Traffic
+from tests.support.simulation import Outcome, Simulation
+
+
+def lines(simulation: Simulation) -> dict[str, str]:
+    report = simulation.tree.report()
+    simulation.run()
+    edge = simulation.edge
+    title, *rows = snapshot(report, edge.received, edge.sent, simulation.tree.statistics()).splitlines()
+    assert title == "scheduler: what it does now"
+    return {row.split()[0]: row.split(maxsplit=1)[1] for row in rows}
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=100.0)
+
+
+def test_an_idle_scheduler() -> None:
+    assert lines(Simulation()) == {
+        "tasks": "0 wait for a worker, 0 are at workers",
+        "workers": "0 of 0 clusters, 0 of them have tasks",
+        "clients": "0, 0 of them in tasks; 0 open tasks, 0 open graphs",
+        "objects": "0 (0 B) of 0 clients; 0 functions kept by clusters only",
+        "received": "nothing; 0 messages, 0 B",
+        "sent": "nothing; 0 messages, 0 B",
+        "process": "0 peers, 0 sessions, 0 objects, 0 object bytes, 0 object owners, 0 retained objects",
+    }
+
+
+def test_a_busy_scheduler() -> None:
+    simulation = Simulation()
+    client, agent = simulation.client(), simulation.agent(3, slow)
+    other, nested = simulation.client(), simulation.nested_client(agent)
+    names = agent.hello().worker_names.split(",")
+    client.submit(6)
+    other.submit_graph([[], [0], [0]], [2])
+    nested.submit(1, priority=1)
+    other.create(b"x" * 3000)
+    simulation.run()
+    agent.suspend(agent.started[0].task_id)
+    simulation.run()
+    told = lines(simulation)
+    assert told["tasks"] == (
+        "4 wait for a worker, 4 are at workers, 1 of these wait for tasks of their own; "
+        "2 calls of 1 graphs wait for others"
+    )
+    assert told["workers"].startswith("3 of 1 clusters, 3 of them have tasks; most tasks: ")
+    assert all(name in told["workers"] for name in names)
+    assert told["clients"] == (
+        "3, 1 of them in tasks; 7 open tasks, 1 open graphs; most tasks: "
+        f"{client.client_id.hex()[:8]} 6, {nested.client_id.hex()[:8]} 1"
+    )
+    assert told["objects"].startswith("2 (2.9 KiB) of 3 clients")
+    assert told["received"].startswith("7 Task, ")
+    assert "4 RunTask" in told["sent"]
+
+
+@pytest.mark.parametrize(
+    ("part", "line", "sentence"),
+    [
+        (BALANCER, "tasks", "the balancer is being restarted"),
+        (OBJECT_STORE, "objects", "the object store is being restarted"),
+    ],
+)
+def test_a_part_that_is_being_restarted_says_nothing_and_the_others_do(part: str, line: str, sentence: str) -> None:
+    simulation = Simulation()
+    simulation.client()
+    for _ in range(3):
+        simulation.fail(simulation.tree.supervisor.children[part])
+        simulation.run()
+    assert simulation.actor(part) is None  # it is backing off
+    told = lines(simulation)
+    assert told[line] == sentence
+    assert told["clients"].startswith("1, ")
+
+
+def test_the_page_does_not_grow_with_what_it_tells_of() -> None:
+    report, traffic = Report(), Traffic()
+    for number in range(1000):
+        report.add("worker", f"worker {number:03}", {"tasks": number, "blocked_tasks": 0})
+        traffic.items[type(f"Message{number:03}", (), {})] = 1 + number % 900
+    text = snapshot(report, traffic, Traffic(), {})
+    assert text.count("worker 9") == NAMED_MOST
+    assert "worker 999 999, worker 998 998" in text
+    assert text.count("Message") == NAMED_MOST
+    assert f"{sum(traffic.items.values()) - 900 - 899 - 898 - 897 - 896 - 895 - 894 - 893:,} others" in text
+    assert len(text) < 2000
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536 * 1024, "1.5 MiB"), (5 * 1024**4, "5.0 TiB"),
+     (3000 * 1024**4, "3000.0 TiB")],
+)  # fmt: skip
+def test_sizes_are_told_in_the_largest_unit_that_fits(n_bytes: int, text: str) -> None:
+    traffic = Traffic()
+    traffic.n_bytes = n_bytes
+    assert snapshot(Report(), traffic, Traffic(), {}).splitlines()[5].endswith(f", {text}")

@@ -31,7 +31,7 @@ from scaler.actors.messages import (
 )
 from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Directory, Outbox, PeerKey
-from scaler.actors.policy import Rules
+from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, Connection, SchedulerId, first_attempt
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
@@ -106,7 +106,7 @@ class Acceptor(Actor):
                 self._outbox.put_to_stranger(arrived.connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
                 return
             if agent is None:
-                session = self._start_client(arrived, ClientSession, self._directory.accounts.open(hello.client_id))
+                session = self._start_client(arrived, ClientSession, self._account_of(hello))
             else:
                 session = self._start_client(arrived, NestedSession, 0)
                 session.send(NestedIn(agent, hello.processor))
@@ -115,6 +115,10 @@ class Acceptor(Actor):
             session.send(Resumed(arrived.connection, b""))
         self._reply(arrived.connection)
         self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+
+    def _account_of(self, hello: ClientHello) -> int:
+        """Return on whose share a client's work runs: its own, or the one that all have if they take no turns."""
+        return self._directory.accounts.open(hello.client_id) if self._limits.rules.policy == FAIR else 0
 
     def _start_client(self, arrived: ClientArrived, kind: type[ClientSession], account: int) -> ActorRef:
         hello, limits = arrived.hello, self._limits

@@ -8,26 +8,21 @@ one: a task that waits for it may hold the place that it needs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Generic
 
 from scaler.actors.policy.interface import T
 
 
 class Backlog(Generic[T]):
-    """All tasks that wait, and by share those that may be refused. Every operation takes constant time.
+    """All tasks that wait, and by account those that may be refused. Every operation takes constant time."""
 
-    Args:
-        share_of: returns the share that an account has a part in.
-    """
-
-    def __init__(self, share_of: Callable[[int], int]) -> None:
-        self._share_of = share_of
+    def __init__(self) -> None:
         self._waiting: set[Hashable] = set()
-        self._shares: dict[int, dict[Hashable, T]] = {}
+        self._accounts: dict[int, dict[Hashable, T]] = {}
         """tasks that may be refused, the newest last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
-        """shares by the number of such tasks; of those with the same, the one that grew last is the last"""
+        """accounts by the number of such tasks; of those with the same, the one that grew last is the last"""
         self._arrived: set[Hashable] = set()
         """those of this turn"""
 
@@ -40,12 +35,12 @@ class Backlog(Generic[T]):
         if not may_be_refused:
             self._protect(ready.task, ready.account)
             return
-        share = self._share_of(ready.account)
-        tasks = self._shares.setdefault(share, {})
+        account = ready.account
+        tasks = self._accounts.setdefault(account, {})
         before = len(tasks)
         tasks[ready.task] = ready
         self._arrived.add(ready.task)
-        self._resize(share, before, len(tasks))
+        self._resize(account, before, len(tasks))
 
     def remove(self, task: Hashable, account: int) -> None:
         """A task waits no more."""
@@ -60,29 +55,28 @@ class Backlog(Generic[T]):
         surplus = []
         arrived, self._arrived = self._arrived, set()
         for _ in range(min(len(self._waiting) - most, len(arrived))):
-            share = next(reversed(self._sizes[-1]))
-            task, ready = next(reversed(self._shares[share].items()))
+            account = next(reversed(self._sizes[-1]))
+            task, ready = next(reversed(self._accounts[account].items()))
             surplus.append((ready, task in arrived))
             self.remove(task, ready.account)
         return surplus
 
     def _protect(self, task: Hashable, account: int) -> None:
-        share = self._share_of(account)
-        tasks = self._shares.get(share)
+        tasks = self._accounts.get(account)
         if tasks is not None and tasks.pop(task, None) is not None:
             self._arrived.discard(task)
-            self._resize(share, len(tasks) + 1, len(tasks))
+            self._resize(account, len(tasks) + 1, len(tasks))
             if not tasks:
-                del self._shares[share]
+                del self._accounts[account]
 
-    def _resize(self, share: int, before: int, after: int) -> None:
+    def _resize(self, account: int, before: int, after: int) -> None:
         sizes = self._sizes
-        sizes[before].pop(share, None)
+        sizes[before].pop(account, None)
         if after == len(sizes):
             sizes.append(OrderedDict())
         if after:
-            sizes[after][share] = None
+            sizes[after][account] = None
         if 0 < after < before:
-            sizes[after].move_to_end(share, last=False)
+            sizes[after].move_to_end(account, last=False)
         while len(sizes) > 1 and not sizes[-1]:
             sizes.pop()

@@ -58,10 +58,6 @@ class FairShare(Generic[T]):
             self._drop(account)
         return True
 
-    def share_of(self, account: int) -> int:
-        """Return the share of an account: each has one."""
-        return account
-
     def drain(self) -> Iterator[T]:
         """Remove one task after the other and return it; whoever has enough just stops."""
         ring = self._ring

@@ -69,10 +69,6 @@ class InOrder(Generic[T]):
             return False
         return level.new.pop(task, None) is not None or level.again.pop(task, None) is not None
 
-    def share_of(self, _account: int) -> int:
-        """Return the one share that all have here."""
-        return 0
-
     def pop(self) -> T:
         """Remove the first task and return it; there must be one."""
         level = self._levels[self._priorities[-1]]

@@ -39,9 +39,6 @@ class Order(Protocol[T]):
     def remove(self, task: Hashable, priority: int, account: int) -> bool:
         """Remove a task. Returns whether it waited."""
 
-    def share_of(self, account: int) -> int:
-        """Return what has the tasks of an account: a share of its own, or one for all."""
-
     def drain(self) -> Iterator[T]:
         """Remove one task after the other and return it; whoever has enough just stops."""
 
@@ -72,7 +69,7 @@ class Placement(Generic[W, T]):
         self._places: Places[W] = Places()
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
         self._rounds: Rounds[W] = Rounds(rules)
-        self._backlog: Backlog[T] | None = Backlog(order.share_of) if rules.waiting_most >= 0 else None
+        self._backlog: Backlog[T] | None = Backlog() if rules.waiting_most >= 0 else None
 
     def ready(self, tasks: Iterable[T]) -> None:
         if self._backlog is not None:
@@ -111,7 +108,7 @@ class Placement(Generic[W, T]):
         self._queue.clear()
         self._places = Places()
         if self._backlog is not None:
-            self._backlog = Backlog(self._queue.share_of)
+            self._backlog = Backlog()
 
     def decide(self, now: float) -> Decisions[W, T]:
         assigned = self._assign() if self._places.with_room else []

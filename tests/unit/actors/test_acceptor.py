@@ -7,6 +7,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
+from scaler.actors.policy import Rules
 from scaler.ids import AgentId
 from scaler.wire.messages.client import ClientShutdownResponse, GoodbyeKind
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
@@ -138,3 +139,13 @@ def test_a_client_and_an_agent_with_the_same_id_are_two_peers(simulation: Simula
     simulation.run()
     assert len(simulation.sessions(ClientSession)) == 1
     assert len(simulation.sessions(AgentSession)) == 2
+
+
+@pytest.mark.parametrize(("policy", "accounts"), [("fair", [0, 1]), ("fifo", [0, 0])])
+def test_clients_have_accounts_of_their_own_only_if_they_take_turns(policy: str, accounts: list[int]) -> None:
+    simulation = Simulation(Limits(rules=Rules(policy=policy)))
+    clients, agent = [simulation.client(), simulation.client()], simulation.agent(2)
+    for client in clients:
+        client.submit(1)
+        simulation.run()
+    assert [run.account for run in agent.started] == accounts

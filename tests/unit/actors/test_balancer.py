@@ -440,14 +440,6 @@ def test_the_newest_of_the_largest_client_makes_room_for_one_that_has_fewer(benc
     assert waiting(scene) == [1, 2, 4]
 
 
-def test_in_the_order_in_which_they_came_the_newest_of_all_are_refused(bench: Bench) -> None:
-    scene = Scene(bench, Rules(2, policy=FIFO))
-    scene.ready(1, 2)
-    scene.ready(3, account=1)
-    assert refused(scene) == 1
-    assert waiting(scene) == [1, 2]
-
-
 def test_without_a_limit_any_number_waits(scene: Scene) -> None:
     scene.ready(*range(100))
     assert refused(scene) == 0

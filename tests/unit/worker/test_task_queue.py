@@ -10,8 +10,8 @@ from scaler.wire.messages.worker import RunTask
 from scaler.worker.task_queue import TaskQueue, run_of
 
 
-def task(number: int, priority: int = 0) -> RunTask:
-    return RunTask(TaskId(number.to_bytes(16, "big")), 0, 1, ObjectId(NO_ID), b"", b"", priority)
+def task(number: int, priority: int = 0, account: int = 0) -> RunTask:
+    return RunTask(TaskId(number.to_bytes(16, "big")), 0, 1, ObjectId(NO_ID), b"", b"", priority, account=account)
 
 
 def take_all(queue: TaskQueue) -> list[RunTask]:
@@ -36,6 +36,29 @@ def test_deeper_tasks_are_first() -> None:
     queue.add([plain, child, grandchild, second_child])
     assert list(queue) == [grandchild, child, second_child, plain]
     assert take_all(queue) == [grandchild, child, second_child, plain]
+
+
+def test_a_recursion_of_one_client_does_not_overtake_another_one() -> None:
+    queue = TaskQueue()
+    deep = [task(n, n % 4) for n in range(8)]
+    other = task(100, account=1)
+    later = [task(n, n % 4) for n in range(8, 16)]
+    queue.add(deep)
+    queue.add([other])
+    queue.add(later)
+    order = take_all(queue)
+    assert order[:8] == sorted(deep, key=lambda each: -each.priority)
+    assert order[8:] == [other, *later]
+
+
+def test_when_tasks_of_one_client_are_left_the_deepest_are_first_again() -> None:
+    queue = TaskQueue()
+    queue.add([task(1), task(2, account=1), task(3, 1)])
+    assert [queue.first_row().popleft().task_id[-1] for _ in range(2)] == [1, 2]
+    queue.add([task(4, 0), task(5, 2)])
+    assert [each.task_id[-1] for each in take_all(queue)] == [5, 3, 4]
+    queue.add([task(6, account=2), task(7, 3, account=2)])
+    assert [each.task_id[-1] for each in take_all(queue)] == [7, 6]
 
 
 def test_tasks_put_back_are_the_first_of_their_priority() -> None:

@@ -8,12 +8,8 @@ from scaler.actors.policy.backlog import Backlog
 from tests.support.ready import Task, task
 
 
-def own(account: int) -> int:
-    return account
-
-
 def backlog_of(*tasks: Task) -> Backlog[Task]:
-    backlog: Backlog[Task] = Backlog(own)
+    backlog: Backlog[Task] = Backlog()
     for each in tasks:
         backlog.add(each, may_be_refused=True)
     return backlog
@@ -75,16 +71,9 @@ def test_a_task_that_waits_no_more_is_not_refused() -> None:
     assert refused(backlog, 1) == ["c"]
 
 
-def test_those_that_share_are_one() -> None:
-    backlog: Backlog[Task] = Backlog(lambda _account: 0)
-    for name, account in (("a", 0), ("b", 0), ("c", 1)):
-        backlog.add(task(name, account), may_be_refused=True)
-    assert refused(backlog, 1) == ["c", "b"]
-
-
 def test_it_keeps_nothing_of_those_that_are_gone() -> None:
     backlog = backlog_of(*(task((n, account), account) for n in range(20) for account in range(n)))
     for n in range(20):
         for account in range(n):
             backlog.remove((n, account), account)
-    assert (len(backlog), backlog._shares, backlog._sizes, backlog._arrived) == (0, {}, [OrderedDict()], set())
+    assert (len(backlog), backlog._accounts, backlog._sizes, backlog._arrived) == (0, {}, [OrderedDict()], set())

@@ -1,0 +1,67 @@
+"""A client's single task does not wait for all that others have submitted, on real processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo, task_context
+from tests.support.processes import wait_until
+
+SOON_SECONDS = 5.0
+"""a small part of what waits; a busy machine takes its time"""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo:
+        yield combo.get_address()
+
+
+def seconds_of_a_single_task(client: Client) -> float:
+    start = time.monotonic()
+    assert client.submit(pow, 2, 10).result(60) == 1024
+    return time.monotonic() - start
+
+
+def test_a_single_task_does_not_wait_for_the_thousands_of_another_client(address: str) -> None:
+    with Client(address) as busy, Client(address) as other:
+        busy.map(time.sleep, [(0.001,)] * 20)  # known as a short one, and so given ahead
+        futures = [busy.submit(time.sleep, 0.005) for _ in range(20_000)]  # 100 s
+        futures[10].result(60)
+        assert [seconds_of_a_single_task(other) < SOON_SECONDS for _ in range(3)] == [True] * 3
+        assert not futures[-1].done()
+        busy.clear()
+
+
+def breed(client: Client, folder: str, depth: int) -> int:
+    """Submit two tasks that do the same, and wait for neither."""
+    time.sleep(0.005)
+    Path(folder, str(depth)).touch()
+    if depth < 13:
+        client.submit(breed, client, folder, depth + 1)
+        client.submit(breed, client, folder, depth + 1)
+    return depth
+
+
+def test_a_single_task_does_not_wait_for_a_recursion(address: str, tmp_path: Path) -> None:
+    with Client(address) as busy, Client(address) as other:
+        busy.submit(breed, busy, str(tmp_path), 0)  # 16,383 tasks, 80 s
+        wait_until((tmp_path / "13").exists, "it has grown deep")
+        assert [seconds_of_a_single_task(other) < SOON_SECONDS for _ in range(3)] == [True] * 3
+
+
+def accounts(client: Client, depth: int) -> list[int]:
+    """Return on whose share this task runs, and those below it."""
+    own = task_context.current.account
+    return [own, *(client.submit(accounts, client, depth - 1).result() if depth else [])]
+
+
+def test_what_tasks_submit_is_on_the_account_of_their_client_in_the_same_processes(address: str) -> None:
+    with Client(address) as first, Client(address) as second:
+        for _ in range(2):
+            assert first.submit(accounts, first, 2).result(60) == [0, 0, 0]
+            assert second.submit(accounts, second, 2).result(60) == [1, 1, 1]

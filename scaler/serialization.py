@@ -274,7 +274,8 @@ def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[
 _ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
 _RESULT_ARGUMENT = struct.Struct("<BHII")  # the same, and the position of a node
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
-VALUE, OBJECT, RESULT = 0, 1, 2
+VALUE, OBJECT, RESULT, OWN_OBJECT = 0, 1, 2, 3
+"""An own object is one that its task may change: it was made for this argument."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
@@ -304,13 +305,13 @@ def plain_block(arguments: Sequence[Any]) -> bytes | None:
 
 
 def read_arguments(
-    block: bytes, value: Callable[[bytes], Any], stored: Callable[[ObjectId], Any]
+    block: bytes, value: Callable[[bytes], Any], stored: Callable[[ObjectId, bool], Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the positional and the keyword arguments in `block`.
 
     Args:
         value: makes an argument of its bytes.
-        stored: makes an argument of the id of its object.
+        stored: makes an argument of the id of its object; the second argument says whether its task may change it.
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -320,7 +321,7 @@ def read_arguments(
         start = offset + _ARGUMENT.size + name_bytes
         offset = start + data_bytes
         data = block[start:offset]
-        argument = value(data) if kind == VALUE else stored(ObjectId(data[:ID_BYTES]))
+        argument = value(data) if kind == VALUE else stored(ObjectId(data[:ID_BYTES]), kind == OWN_OBJECT)
         if name_bytes:
             keywords[block[start - name_bytes : start].decode()] = argument
         else:

@@ -11,6 +11,7 @@ Must never: wait, or trust a location.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import itertools
@@ -138,15 +139,28 @@ class SharedBlock:
         Raises:
             ValueError: if the block is smaller than its sizes say.
         """
-        offsets = _offsets(self.sizes)
-        if os.fstat(self.descriptor).st_size < offsets[-1]:
+        if os.fstat(self.descriptor).st_size < _offsets(self.sizes)[-1]:
             raise ValueError("a shared block is smaller than announced")
-        mapping = _Mapping(self.descriptor, offsets[-1], mmap.MAP_SHARED, mmap.PROT_READ)
+        mapping = _Mapping(self.descriptor, _offsets(self.sizes)[-1], mmap.MAP_SHARED, mmap.PROT_READ)
         if remember and len(_remembered) < REMEMBERED_BLOCKS_MOST:
             mapping.block = self
             _remembered.add(self)
+        return self._cut(mapping)
+
+    def map_privately(self) -> list[memoryview]:
+        """Return the frames, for the caller to write to: a page is copied when it is written to.
+
+        Raises:
+            OSError: if the system does not promise so much memory.
+        """
+        private = mmap.mmap(
+            self.descriptor, _offsets(self.sizes)[-1], mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
+        )
+        return self._cut(private)
+
+    def _cut(self, mapping: mmap.mmap) -> list[memoryview]:
         view = memoryview(mapping)
-        return [view[start : start + size] for start, size in zip(offsets, self.sizes, strict=False)]
+        return [view[start : start + size] for start, size in zip(_offsets(self.sizes), self.sizes, strict=False)]
 
     def __del__(self) -> None:
         os.close(self.descriptor)
@@ -162,6 +176,20 @@ def block_of(frames: Sequence[Any]) -> SharedBlock | None:
     mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
     block = mapping.block if isinstance(mapping, _Mapping) else None
     return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
+
+
+def private_frames(frames: Sequence[Any]) -> Sequence[Any]:
+    """Return the same frames, with buffers that the caller may write to. Nobody else sees what is written.
+
+    They are copied page by page as they are written to, or at once if the block is not known.
+    """
+    if len(frames) == 1:  # a pickle that has all its data inside
+        return frames
+    block = block_of(frames)
+    if block is not None:
+        with contextlib.suppress(OSError):
+            return block.map_privately()
+    return [frames[0], *map(bytearray, frames[1:])]
 
 
 def _write_at(descriptor: int, data: Any, offset: int) -> None:

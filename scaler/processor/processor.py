@@ -323,7 +323,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     connection.setblocking(True)
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
-    processor = Processor(Channel(connection), progress, birth, config)
+    processor = Processor(Channel(connection, remembers_blocks=True), progress, birth, config)
     os.register_at_fork(after_in_child=streams.forked)
     os.register_at_fork(after_in_child=processor.forked)
     continued = processor.waiting.continued if config.hard_processor_suspend else None

@@ -22,6 +22,7 @@ from scaler.serialization import (
     function_from_frames,
     size_of,
 )
+from scaler.shared_memory import private_frames
 
 
 class KnownFunction(NamedTuple):
@@ -79,9 +80,13 @@ class Values:
         known = self.functions[object_id] = KnownFunction(serializer, function, read)
         return known
 
-    def stored(self, serializer: Serializer, object_id: ObjectId) -> Any:
+    def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
         """Return the value of an object: a large one is read once, a small one for each task, so that tasks that
         change their argument change it for themselves only.
+
+        Args:
+            is_own: whether one task alone has the object as an argument: then it is read for that task, which may
+                change it, its buffers as well.
 
         Raises:
             DeserializeObjectError: if it cannot be read here.
@@ -89,6 +94,8 @@ class Values:
         if object_id in self._values:
             return self._values[object_id]
         frames = self._frames[object_id]
+        if is_own:
+            return from_frames(serializer, private_frames(frames))
         value = from_frames(serializer, frames)
         if size_of(frames) > INLINE_BYTES:
             self._values[object_id] = value

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from scaler import Client
 from tests.support.processes import scheduler, without_streams
@@ -79,3 +83,52 @@ def test_programs_of_a_task_get_no_descriptors_of_its_process(client: Client) ->
     assert "out" in text
     assert "socket" not in text
     assert "memfd" not in text
+
+
+class Array:
+    """As those of numpy, it is pickled with its data out of band."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = memoryview(data)
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return Array, (pickle.PickleBuffer(self.data),)
+
+
+def fill(array: Array) -> tuple[bytes, bytes]:
+    """Change an argument; return what it was and what it is."""
+    before = bytes(array.data[:2])
+    array.data[:2] = b"xy"
+    return before, bytes(array.data[:2])
+
+
+@pytest.mark.parametrize("size", [100, 1_000, 100_000, 5_000_000])
+def test_arguments_of_any_size_can_be_changed(client: Client, size: int) -> None:
+    array = Array(bytearray(size))
+    assert client.submit(fill, array).result(30) == (b"\0\0", b"xy")
+    assert client.map(fill, [(array,)] * 8) == [(b"\0\0", b"xy")] * 8
+    assert bytes(array.data[:2]) == b"\0\0"
+
+
+def test_what_tasks_share_cannot_be_changed(client: Client) -> None:
+    array = Array(bytearray(1_000_000))
+    shared = client.send_object(array)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="read-only"):
+            client.submit(fill, shared).result(30)
+    graph: dict[str, Any] = {"data": array, "one": (fill, "data"), "two": (len, "data")}
+    with pytest.raises(TypeError, match="read-only"):
+        client.get(graph, ["one"])
+
+
+def test_arrays_of_numpy_can_be_changed(client: Client) -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def add_one(array: Any) -> Any:
+        array += 1
+        return array
+
+    array = numpy.zeros(100_000)
+    assert client.submit(add_one, array).result(30).sum() == 100_000
+    with pytest.raises(ValueError, match="read-only"):
+        client.submit(add_one, client.send_object(array)).result(30)

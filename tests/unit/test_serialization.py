@@ -18,6 +18,7 @@ from scaler.serialization import (
     INLINE_BYTES,
     OBJECT,
     OUT_OF_BAND_BYTES,
+    OWN_OBJECT,
     RESULT,
     VALUE,
     DefaultSerializer,
@@ -167,7 +168,7 @@ def test_a_serializer_may_return_any_buffer_and_use_it_again(kind: Any) -> None:
 def test_a_block_of_arguments_survives_the_way(positional: list[Any], keywords: dict[str, Any]) -> None:
     named = [("", value) for value in positional] + list(keywords.items())
     block = b"".join(argument_block(VALUE, DEFAULT.serialize(value), name) for name, value in named)
-    assert read_arguments(block, DEFAULT.deserialize, lambda _id: None) == (positional, keywords)
+    assert read_arguments(block, DEFAULT.deserialize, lambda _id, _is_own: None) == (positional, keywords)
 
 
 @given(st.lists(scalars, max_size=8))
@@ -184,7 +185,10 @@ def test_the_short_cut_leaves_alone_what_is_not_for_it(arguments: list[Any]) -> 
 @given(st.binary(min_size=16, max_size=16))
 def test_objects_in_a_block_are_asked_for_by_their_ids(object_id: bytes) -> None:
     block = argument_block(OBJECT, object_id) + argument_block(VALUE, DEFAULT.serialize(1), "b")
-    assert read_arguments(block, DEFAULT.deserialize, lambda found: found) == ([ObjectId(object_id)], {"b": 1})
+    block += argument_block(OWN_OBJECT, object_id, "own")
+    positional, keywords = read_arguments(block, DEFAULT.deserialize, lambda found, is_own: (found, is_own))
+    assert positional == [(ObjectId(object_id), False)]
+    assert keywords == {"b": 1, "own": (ObjectId(object_id), True)}
 
 
 # Functions

@@ -20,6 +20,7 @@ from scaler.shared_memory import (
     block_of,
     can_share,
     machine_id,
+    private_frames,
 )
 
 PROCESS = 16
@@ -163,3 +164,48 @@ def test_only_so_many_blocks_are_remembered() -> None:
     assert sum(block_of(each) is not None for each in frames) <= REMEMBERED_BLOCKS_MOST
     frames.clear()
     assert block_of(SharedBlock.of([b"x"]).map(remember=True)) is not None
+
+
+# For one caller alone
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_private_frames_can_be_written_to_and_nobody_else_sees_that(remember: bool) -> None:
+    block = SharedBlock.of([b"pickle", b"a" * 100_000, b"b" * 10])
+    frames = block.map(remember)
+    first, second = private_frames(frames), private_frames(frames)
+    for private in (first, second):
+        assert [bytes(frame) for frame in private] == [b"pickle", b"a" * 100_000, b"b" * 10]
+        private[1][:3] = b"xyz"
+    del first
+    assert bytes(frames[1]) == b"a" * 100_000
+    assert bytes(SharedBlock.open(block.location()).map()[1]) == b"a" * 100_000
+
+
+def test_block_of_another_process_can_be_mapped_privately() -> None:
+    """It is open for reading only."""
+    block = SharedBlock.of([b"", b"a" * 100_000])
+    opened = SharedBlock.open(block.location()).map(remember=True)
+    private = private_frames(opened)
+    private[1][0] = 0
+    assert isinstance(private[1], memoryview)
+    assert bytes(block.map()[1]) == b"a" * 100_000
+
+
+def test_private_frames_are_copied_when_the_system_promises_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_block: SharedBlock) -> list[memoryview]:
+        raise OSError("no memory")
+
+    frames = SharedBlock.of([b"", b"a" * 100_000]).map(remember=True)
+    monkeypatch.setattr(SharedBlock, "map_privately", refuse)
+    private = private_frames(frames)
+    private[1][0] = 0
+    assert bytes(frames[1]) == b"a" * 100_000
+
+
+def test_private_mapping_leaves_no_descriptor() -> None:
+    before = open_descriptors()
+    private = private_frames(SharedBlock.of([b"", b"a" * 100_000]).map(remember=True))
+    assert open_descriptors() > before
+    del private
+    assert open_descriptors() == before

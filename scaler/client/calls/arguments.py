@@ -6,7 +6,7 @@ never send.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scaler.client.calls.client_pickling import in_a_task_for
@@ -18,6 +18,7 @@ from scaler.serialization import (
     BLOCK_BYTES,
     INLINE_BYTES,
     OBJECT,
+    OWN_OBJECT,
     VALUE,
     WORTH_AN_OBJECT_BYTES,
     Buffer,
@@ -84,6 +85,15 @@ class ArgumentPacker:
             raise TypeError("a keyword argument needs a name")  # in a block, no name means positional
         return self._pack([("", argument) for argument in arguments] + list(keywords.items()))
 
+    def pack_shared(self, value: Any) -> PackedArguments:
+        """Return one positional argument that several calls have. None of them may change it.
+
+        Raises:
+            SerializeObjectError: if it cannot be serialised.
+        """
+        packed = self.pack((value,), {})
+        return packed._replace(block=argument_block(OBJECT, packed.object_ids)) if packed.objects else packed
+
     def as_object(self, packed: PackedArguments) -> PackedArguments:
         """Return one positional argument whose value is in the block, with an object in its place."""
         data = packed.block[ARGUMENT_HEADER_BYTES:]
@@ -100,13 +110,14 @@ class ArgumentPacker:
                 argument.object_id if isinstance(argument, ObjectReference) else to_frames(self._serializer, argument)
                 for _, argument in named
             ]
-        objects = []
+        objects, own = [], set()
         for index, frames in _too_large(packed):
             object_id = ObjectId(self._new_id())
             instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id, "", self._freeze(frames))
             packed[index] = instruction.object_id
             objects.append(instruction)
-        block = b"".join(_in_block(part, name) for (name, _), part in zip(named, packed, strict=True))
+            own.add(object_id)
+        block = b"".join(_in_block(part, name, own) for (name, _), part in zip(named, packed, strict=True))
         object_ids = b"".join(part for part in packed if isinstance(part, bytes))
         return PackedArguments(block, object_ids, objects, references)
 
@@ -115,9 +126,9 @@ def _no_block(_arguments: Sequence[Any]) -> None:
     return None
 
 
-def _in_block(part: ObjectId | list[Buffer], name: str) -> bytes:
+def _in_block(part: ObjectId | list[Buffer], name: str, own: Collection[ObjectId]) -> bytes:
     if isinstance(part, bytes):
-        return argument_block(OBJECT, part, name)
+        return argument_block(OWN_OBJECT if part in own else OBJECT, part, name)
     return argument_block(VALUE, bytes(part[0]), name)
 
 

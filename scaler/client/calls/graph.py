@@ -132,18 +132,17 @@ class _GraphPacker:
     def _value(self, argument: Any) -> PackedArguments:
         """Return an argument that is no result: data of the graph, which is packed once, or a literal."""
         if not isinstance(argument, str):
-            return self._pack(argument)
+            return self._counted(self._packer.pack((argument,), {}))
         packed = self._data.get(argument)
         if packed is None:
-            packed = self._data[argument] = self._pack(self._graph[argument])
+            packed = self._data[argument] = self._counted(self._packer.pack_shared(self._graph[argument]))
         elif len(packed.block) > WORTH_AN_OBJECT_BYTES:
             uses = self._uses[argument] = self._uses.get(argument, 1) + 1
             if uses > COPIES_MOST:
                 return self._as_object(argument, packed)
         return packed
 
-    def _pack(self, value: Any) -> PackedArguments:
-        packed = self._packer.pack((value,), {})
+    def _counted(self, packed: PackedArguments) -> PackedArguments:
         self._objects += packed.objects
         self._references += packed.references
         return packed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -10,9 +11,20 @@ from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.processor.values import Values
 from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
+from scaler.shared_memory import SharedBlock
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 DEFAULT = DefaultSerializer()
+
+
+class Buffer:
+    """As an array, it is pickled with its data out of band."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = memoryview(data)
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return Buffer, (pickle.PickleBuffer(self.data),)
 
 
 class Backwards(Serializer):
@@ -84,3 +96,15 @@ def test_a_function_under_the_id_of_another_is_not_run() -> None:
     known.store(function_id, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
     with pytest.raises(DeserializeObjectError, match="its content does not match its id"):
         known.read_function(function_id)
+
+
+def test_own_object_is_read_anew_and_can_be_changed() -> None:
+    known = Values()
+    block = SharedBlock.of(to_frames(DEFAULT, Buffer(bytearray(100_000))))
+    known.store(ONE, block.map(remember=True))
+    for _ in range(2):
+        value = known.stored(DEFAULT, ONE, is_own=True)
+        assert value.data[:2] == b"\0\0"
+        value.data[:2] = b"xy"
+    with pytest.raises(TypeError):
+        known.stored(DEFAULT, ONE).data[0] = 1

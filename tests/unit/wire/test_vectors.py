@@ -71,7 +71,7 @@ def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
     positional, keywords = read_arguments(
         bytes.fromhex(parts["arguments"]["payload"]),
         lambda data: {"kind": VALUE, "data": data.hex()},
-        lambda object_id: {"kind": OBJECT, "data": object_id.hex()},
+        lambda object_id, _is_own: {"kind": OBJECT, "data": object_id.hex()},
     )
     arguments = [{**read, "name": ""} for read in positional]
     arguments += [{**read, "name": name} for name, read in keywords.items()]

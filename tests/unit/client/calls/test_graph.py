@@ -30,7 +30,7 @@ def arguments(node: GraphNode, results: dict[int, Any] | None = None) -> list[An
     serializer = DefaultSerializer()
     known = {position: (VALUE, serializer.serialize(value)) for position, value in (results or {}).items()}
     block, _ = put_results(node.payload, known.__getitem__)
-    positional, keywords = read_arguments(block, serializer.deserialize, lambda object_id: object_id)
+    positional, keywords = read_arguments(block, serializer.deserialize, lambda object_id, _is_own: object_id)
     assert keywords == {}
     return positional
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from scaler.actors.events import Departure
 from scaler.actors.kit import ActorRef
-from scaler.actors.report import Report
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
 from scaler.message import message
+from scaler.process.report import Report
 from scaler.serialization import Frames
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.worker import WorkerHello

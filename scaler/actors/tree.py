@@ -25,8 +25,8 @@ from scaler.actors.messages import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
 from scaler.actors.policy import make_policy
-from scaler.actors.report import Report
 from scaler.ids import SchedulerId, first_attempt
+from scaler.process.report import Report
 
 OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
 

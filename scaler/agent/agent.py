@@ -24,10 +24,12 @@ from scaler.agent.edge import Edge
 from scaler.agent.executor import LINK, OBJECTS, Executor, Node, load_executor, worker_child
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
-from scaler.agent.messages import Leave
+from scaler.agent.messages import Leave, SayStatistics
 from scaler.agent.object_cache import ObjectCache
+from scaler.agent.snapshot import snapshot
 from scaler.ids import random_id
 from scaler.process.files import allow_many_files
+from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 
@@ -65,7 +67,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     )
     tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor)
     root = shell.dispatcher.spawn(tree)
-    _obey_signals(shell, tree.children[LINK], is_child=lifeline is not None)
+    _obey_signals(shell, edge, tree.children[LINK], is_child=lifeline is not None)
     if lifeline is not None:
         shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline))
     if on_started is not None:
@@ -121,7 +123,7 @@ def _default_names(n_workers: int) -> tuple[str, ...]:
     return tuple(f"{host}-{os.getpid()}-{index}" for index in range(n_workers))
 
 
-def _obey_signals(shell: Shell, link: ActorRef, is_child: bool) -> None:
+def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, is_child: bool) -> None:
     if threading.current_thread() is not threading.main_thread():
         return  # signals belong to the main thread
     is_leaving = False
@@ -135,10 +137,19 @@ def _obey_signals(shell: Shell, link: ActorRef, is_child: bool) -> None:
         link.send(Leave(name))
 
     shell.on_signals(on_signal, signal.SIGTERM)
+    shell.on_signals(lambda _name: _say_what_it_does(shell, edge, link), signal.SIGUSR1)
     if is_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     else:
         shell.on_signals(on_signal, signal.SIGINT)
+
+
+def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
+    """Write a snapshot into the log. The link answers in the turn that follows a signal."""
+    report = Report()
+    link.notify(SayStatistics(report))
+    counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
+    shell.loop.call_soon(lambda: logger.info("%s", snapshot(report, edge.address, edge.received, edge.sent, counts)))
 
 
 def _read_lifeline(shell: Shell, lifeline: int) -> None:

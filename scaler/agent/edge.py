@@ -22,6 +22,7 @@ from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.sockets import DealerSocket
+from scaler.wire.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -42,17 +43,19 @@ class Edge:
 
     def __init__(self, shell: Shell, address: str, io_threads: int) -> None:
         self._shell = shell
-        self._address = address
+        self.address = address
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
         self._open: _OpenConnection | None = None
         self._outgoing: list[Any] = []
+        self.received = Traffic()
+        self.sent = Traffic()
         self.undecodable = 0
 
     # For the link
 
     def connect(self, link: ActorRef) -> None:
         self.hang_up()
-        socket = DealerSocket(self._context, self._address)
+        socket = DealerSocket(self._context, self.address)
         self._open = connection = _OpenConnection(socket, link)
         self._shell.watch(socket.descriptor)
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
@@ -92,6 +95,8 @@ class Edge:
                 self.hang_up()
                 connection.link.send(LinkCut("what came is no message of a scheduler"))
                 return False
+            self.received.add_message(*received)
+            self.received.add_batches(batches)
             for batch in batches:
                 connection.link.send(batch)
         return True
@@ -100,7 +105,8 @@ class Edge:
         if not self._outgoing or self._open is None:
             return False
         items, self._outgoing = self._outgoing, []
-        for header, frames in encode(AGENT_TO_SCHEDULER, items):
+        for header, frames in encode(AGENT_TO_SCHEDULER, items, self.sent.items):
+            self.sent.add_message(header, frames)
             self._open.socket.send(header, frames)
         return True
 

@@ -13,7 +13,7 @@ of a run names its attempt, and only the newest one is open. Must never: send, o
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -69,6 +69,14 @@ class Ledger:
         self._open, self._waiting = {}, {}
         self._kept.clear()
         return tasks
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts: tasks at the workers, those of them that wait for others, results that are kept."""
+        return {"tasks": len(self._open), "blocked_tasks": len(self._waiting), "results": len(self._kept)}
+
+    def tasks_by_worker(self) -> Counter[int]:
+        """Return how many tasks each worker has."""
+        return Counter(task.worker for task in self._open.values())
 
     # Tasks
 

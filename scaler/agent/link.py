@@ -34,6 +34,7 @@ from scaler.agent.messages import (
     LinkCut,
     ObjectsHere,
     RunsNotHere,
+    SayStatistics,
     SayWhatIsKept,
 )
 from scaler.ids import NO_ID, ObjectId, random_id
@@ -279,6 +280,15 @@ class Link(Actor):
         """Say what the next connection begins with anyway, if there is one now."""
         if self._state is _State.UP:
             self._door.say(items)
+
+    # What it does now
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("link", self._state.value, self._ledger.statistics())
+        tasks = self._ledger.tasks_by_worker()
+        for worker, name in enumerate(self._names):
+            say.report.add("worker", name, {"tasks": tasks[worker]})
 
     # The end
 

@@ -18,6 +18,7 @@ from scaler.message import message
 
 if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
+    from scaler.process.report import Report
     from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
     from scaler.wire.messages.worker import RecallRequest, RunCancel
@@ -38,6 +39,13 @@ class Leave:
     """The agent shall end: say goodbye."""
 
     reason: str
+
+
+@message
+class SayStatistics:
+    """What does the agent do? To the link, in the urgent lane, which adds its counts to the report."""
+
+    report: Report
 
 
 @message

@@ -158,15 +158,22 @@ def test_a_scheduler_that_others_can_reach_says_so() -> None:
         assert "can run code" not in running.output
 
 
-def test_a_scheduler_that_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
-    with scheduler() as (address, running), command("cluster", address, "-n", "2", "-wn", "ann,bob") as cluster:
-        with Client(address) as client:
-            assert client.map(pow, [(2, 3)] * 100) == [8] * 100
-            running.signal(signal.SIGUSR1)
-            running.wait_for("scheduler: what it does now")
-            running.wait_for("undeliverable")
-            assert "workers   2 of 1 clusters" in running.output
-            assert "100 Task, " in running.output
-            assert "100 RunTask" in running.output
-            assert client.submit(pow, 2, 4).result(30) == 16
-        assert cluster.pid
+def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "2", "-wn", "ann,bob") as cluster,
+        Client(address) as client,
+    ):
+        assert client.map(pow, [(2, 3)] * 100) == [8] * 100
+        running.signal(signal.SIGUSR1)
+        running.wait_for("scheduler: what it does now")
+        running.wait_for("undeliverable")
+        assert "workers   2 of 1 clusters" in running.output
+        assert "100 Task, " in running.output
+        assert "100 RunTask" in running.output
+        cluster.signal(signal.SIGUSR1)
+        cluster.wait_for("cluster: what it does now")
+        cluster.wait_for("unreadable messages")
+        assert f"{address} (up); " in cluster.output
+        assert "100 RunTask" in cluster.output
+        assert client.submit(pow, 2, 4).result(30) == 16

@@ -56,6 +56,16 @@ def bench() -> Iterator[Bench]:
         bench.shell.loop.close()
 
 
+def test_what_crosses_the_socket_is_counted(bench: Bench) -> None:
+    bench.greet()
+    bench.edge.say([WorkerHeartbeat(1), WorkerHeartbeat(2)])
+    bench.edge.flush()
+    assert bench.edge.sent.by_name() == {"WorkerHeartbeat": 2, "WorkerHello": 1}
+    assert bench.edge.received.by_name() == {"HelloReply": 1}
+    assert (bench.edge.sent.n_messages, bench.edge.received.n_messages) == (2, 1)
+    assert bench.edge.sent.n_bytes > bench.edge.received.n_bytes > 0
+
+
 def test_what_arrives_goes_to_the_link(bench: Bench) -> None:
     bench.greet()
     assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]

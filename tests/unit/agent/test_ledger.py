@@ -154,3 +154,12 @@ def test_another_scheduler_finds_a_clean_page(ledger: Ledger) -> None:
     ledger.finish([result(ended)])
     assert ledger.clear() == [open_task, waiting]
     assert (ledger.held(), ledger.results(), ledger.waiting()) == (b"", [], [])
+
+
+def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:
+    one, two, other = task(0), task(0), task(2)
+    ledger.add([one, two, other])
+    ledger.suspend([RunBlocked(one.task_id, 0, one.attempt)])
+    ledger.finish([result(other)])
+    assert ledger.statistics() == {"tasks": 2, "blocked_tasks": 1, "results": 1}
+    assert ledger.tasks_by_worker() == {0: 2}

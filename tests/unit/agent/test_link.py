@@ -18,9 +18,11 @@ from scaler.agent.messages import (
     LinkCut,
     ObjectsHere,
     RunsNotHere,
+    SayStatistics,
     SayWhatIsKept,
 )
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.process.report import Report
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -539,3 +541,15 @@ def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_was_q
     assert bench.actor._ledger.held() == held(ended, lost, asked_back)  # results until they are acknowledged
     bench.tell(RunsNotHere(cancels))
     assert bench.door.take() == []
+
+
+def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
+    bench = Bench().up()
+    one, two = bench.task(worker=1), bench.task(worker=1)
+    bench.tell(Batch[RunTask]([one, two]))
+    bench.finish(two)
+    report = Report()
+    bench.link.notify(SayStatistics(report))
+    bench.wait(0.05)
+    assert report.of("link") == [("up", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
+    assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.report import Report
 from scaler.actors.tree import BALANCER, OBJECT_STORE
-from scaler.scheduler.snapshot import NAMED_MOST, snapshot
+from scaler.scheduler.snapshot import snapshot
 from scaler.wire.messages.worker import RunTask
-from scaler.wire.traffic import Traffic
 from tests.support.simulation import Outcome, Simulation
 
 
@@ -82,27 +80,3 @@ def test_a_part_that_is_being_restarted_says_nothing_and_the_others_do(part: str
     told = lines(simulation)
     assert told[line] == sentence
     assert told["clients"].startswith("1, ")
-
-
-def test_the_page_does_not_grow_with_what_it_tells_of() -> None:
-    report, traffic = Report(), Traffic()
-    for number in range(1000):
-        report.add("worker", f"worker {number:03}", {"tasks": number, "blocked_tasks": 0})
-        traffic.items[type(f"Message{number:03}", (), {})] = 1 + number % 900
-    text = snapshot(report, traffic, Traffic(), {})
-    assert text.count("worker 9") == NAMED_MOST
-    assert "worker 999 999, worker 998 998" in text
-    assert text.count("Message") == NAMED_MOST
-    assert f"{sum(traffic.items.values()) - 900 - 899 - 898 - 897 - 896 - 895 - 894 - 893:,} others" in text
-    assert len(text) < 2000
-
-
-@pytest.mark.parametrize(
-    ("n_bytes", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536 * 1024, "1.5 MiB"), (5 * 1024**4, "5.0 TiB"),
-     (3000 * 1024**4, "3000.0 TiB")],
-)  # fmt: skip
-def test_sizes_are_told_in_the_largest_unit_that_fits(n_bytes: int, text: str) -> None:
-    traffic = Traffic()
-    traffic.n_bytes = n_bytes
-    assert snapshot(Report(), traffic, Traffic(), {}).splitlines()[5].endswith(f", {text}")

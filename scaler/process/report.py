@@ -1,0 +1,73 @@
+"""Report: what the actors of a process say of themselves when somebody asks what it does.
+
+The shell's side makes one and has it handed on in the urgent lane, so that all have answered before any other work is
+done; each actor adds its counts; what comes of it is a page in the log. Must never: be kept by an actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from scaler.wire.traffic import Traffic
+
+
+class Report:
+    """Counts of actors, by the kind of the actor, in the order in which they answered."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, list[tuple[str, dict[str, int]]]] = {}
+
+    def add(self, kind: str, name: str, counts: dict[str, int]) -> None:
+        """Say what one actor has, under the name that users know it by."""
+        self._by_kind.setdefault(kind, []).append((name, counts))
+
+    def of(self, kind: str) -> list[tuple[str, dict[str, int]]]:
+        """Return name and counts of all actors of a kind that have answered."""
+        return self._by_kind.get(kind, [])
+
+    def total(self, kind: str, what: str) -> int:
+        """Return the sum of one count over all actors of a kind."""
+        return sum(counts[what] for _, counts in self.of(kind))
+
+
+NAMED_MOST = 8
+"""The most of a row that are named: a page does not grow with what it tells of."""
+
+
+def page(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return a title and the rows below it, each with its name."""
+    return title + "".join(f"\n  {name:9} {text}" for name, text in rows)
+
+
+def with_most_tasks(holders: Iterable[tuple[str, Mapping[str, int]]]) -> str:
+    """Name those that have the most tasks, if any has one."""
+    found = sorted(((counts["tasks"], name) for name, counts in holders if counts["tasks"]), reverse=True)
+    if not found:
+        return ""
+    return "; most tasks: " + ", ".join(f"{name} {count:,}" for count, name in found[:NAMED_MOST])
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return counts as they are, with their names as words."""
+    return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in counts.items())
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(n_bytes: float) -> str:
+    """Return a number of bytes in the largest unit that fits."""
+    unit = 0
+    while n_bytes >= 1024 and unit < len(_UNITS) - 1:
+        n_bytes /= 1024
+        unit += 1
+    return f"{n_bytes:.1f} {_UNITS[unit]}" if unit else f"{n_bytes:.0f} B"
+
+
+def traffic(way: Traffic) -> str:
+    """Return what crossed a socket one way: the most frequent items by name, messages, bytes."""
+    by_name = way.by_name()
+    named = list(by_name.items())[:NAMED_MOST]
+    rest = sum(by_name.values()) - sum(count for _, count in named)
+    items = [f"{count:,} {name}" for name, count in named] + ([f"{rest:,} others"] if rest else [])
+    return f"{', '.join(items) or 'nothing'}; {way.n_messages:,} messages, {size(way.n_bytes)}"

@@ -61,9 +61,9 @@ struct Task {
   functionId @2 :Data;         # id column: the objects that hold the functions
   payload @3 :List(Data);      # the block of arguments, see README.md
   objectIds @4 :List(Data);    # ids of the objects among the arguments, one after the other
-  priority @5 :Data;           # UInt32 column: how deep the task is nested: 0 if no other task submitted it; deeper ones go first
+  priority @5 :Data;           # Int32 column: 65,536 times how deep the task is nested, plus the wish of its user; the greater goes first
   name @6 :List(Text);         # what the user calls the task; empty: it has the name of its function's object
-  profiling @7 :Data;          # byte column: 1 = measure what it takes, for the profile in its result
+  options @7 :List(Data);      # RunOptions of common.capnp; empty: all have their defaults
   account @8 :Data;            # UInt32 column: of a client inside a task: the account of that task, as in its RunTask; else 0
 }
 
@@ -89,9 +89,10 @@ struct GraphTask {
   count @0 :UInt32;             # number of items
   graphId @1 :Data;             # id column: the graphs
   nodeCount @2 :Data;           # UInt32 column: how many nodes the graph has
-  priority @3 :Data;            # UInt32 column: of all its tasks, as in Task
-  profiling @4 :Data;           # byte column: of all its tasks, as in Task
-  account @5 :Data;             # UInt32 column: of all its tasks, as in Task
+  priority @3 :Data;            # Int32 column: of all its tasks, as in Task
+  name @4 :List(Text);          # of all its tasks, as in Task
+  options @5 :List(Data);       # of all its tasks, as in Task
+  account @6 :Data;             # UInt32 column: of all its tasks, as in Task
 }
 
 struct GraphNode {

@@ -53,6 +53,22 @@ struct ObjectInstruction {
   location @5 :List(Data);   # where its memory is, see README.md; empty: the frames follow
 }
 
+struct RunOptions {
+  # Not a batch: what a task asks for. The `options` of a task are one message with this root, or empty: then every
+  # field has its default. A field that is not written has its default, one that the reader does not know is ignored.
+  profiling @0 :Bool;                     # measure what the task takes, for the profile in its result
+  atMostOnce @1 :Bool;                    # never start it a second time, also if it was lost with its worker
+  retries @2 :UInt32;                     # how often to run it again when it has raised
+  timeoutMs @3 :UInt32;                   # end it after so many milliseconds; 0 = when its worker says
+  memoryBytes @4 :UInt64;                 # how much memory it will need; 0 = not known
+  capabilities @5 :List(Capability);      # what its worker must have
+
+  struct Capability {
+    name @0 :Text;       # such as "gpu"
+    amount @1 :UInt32;   # how much of it the task takes; 0 = it only has to be there
+  }
+}
+
 struct TaskFailure {
   # Not a batch: how a task failed. The payload of a result with the status "failed" is one message with this root.
   typeName @0 :Text;     # the exception's class, with its module

@@ -68,9 +68,9 @@ struct RunTask {
   functionId @4 :Data;         # id column: the objects that hold the functions
   payload @5 :List(Data);      # the block of arguments, see README.md
   objectIds @6 :List(Data);    # ids of the objects among the arguments, one after the other
-  priority @7 :Data;           # UInt32 column: as in Task: tasks of a higher one are run first, those of the same one in their order
+  priority @7 :Data;           # Int32 column: as in Task: tasks of a higher one are run first, those of the same one in their order
   name @8 :List(Text);         # as in Task, for the log
-  profiling @9 :Data;          # byte column: as in Task
+  options @9 :List(Data);      # as in Task
   account @10 :Data;           # UInt32 column: the account of the client that it is for, for clients inside the task, see README.md
 }
 

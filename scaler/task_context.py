@@ -49,7 +49,7 @@ class TaskContext:
 
     @property
     def child_priority(self) -> int:
-        """The priority of tasks that are submitted now: one more than that of the task that is executed."""
+        """The priority of tasks that are submitted now: those of a task are one deeper than itself."""
         return 0
 
     def wait(

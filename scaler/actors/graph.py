@@ -189,7 +189,7 @@ class GraphActor(Actor):
             more_ids = b""
         node.block = b""
         spec = self._spec
-        task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, "", spec.profiling)
+        task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
         near = self._where_most_is(node) if more_ids else None
         self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near, bool(node.dependencies))))
 

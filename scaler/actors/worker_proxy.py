@@ -133,7 +133,7 @@ class WorkerProxy(Actor):
             spec.object_ids,
             spec.priority,
             spec.name,
-            spec.profiling,
+            spec.options,
             account,
         )
 

@@ -24,6 +24,7 @@ from scaler.client.map_run import MapRun
 from scaler.config import check_number
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, to_frames
+from scaler.wire.structs import RunOptions
 
 
 class Core:
@@ -51,7 +52,9 @@ class Core:
 
     def terms(self, name: str, profiling: bool | None) -> Terms:
         """Return how tasks run that are submitted now."""
-        return task_context.current.child_priority, name, int(self.profiling if profiling is None else profiling)
+        here = task_context.current
+        options = RunOptions(profiling=self.profiling if profiling is None else profiling).encode()
+        return here.child_priority, name, options, here.account if self.link.is_nested else 0
 
     def submit(
         self, owner: object, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms

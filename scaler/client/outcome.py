@@ -20,9 +20,9 @@ from scaler.errors import (
     WorkerDiedError,
 )
 from scaler.serialization import DefaultSerializer, Frames, Serializer, from_frames
-from scaler.wire.codec import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.structs import TaskFailure
 
 _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.PROCESSOR_DIED: ProcessorDiedError,

@@ -31,6 +31,7 @@ from scaler.serialization import INLINE_BYTES, Frames, read_arguments, size_of, 
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import RunOptions
 
 LONGEST_US = 2**32 - 1
 JOIN_SECONDS = 1.0
@@ -133,7 +134,7 @@ def _run(job: Job) -> RunResult:
     started_ns, ended_ns = perf_counter_ns(), 0
     try:
         serializer, function, value = values.functions.get(task.function_id) or values.read_function(task.function_id)
-        if task.profiling:
+        if task.options and RunOptions.decode(task.options).profiling:
             function = meter = Meter(function)
         positional, keywords = read_arguments(task.payload, value, partial(values.stored, serializer))
         started_ns = perf_counter_ns()

@@ -15,7 +15,7 @@ from typing import TypeVar
 import cloudpickle
 
 from scaler.serialization import exception_from_parts
-from scaler.wire.codec import TaskFailure
+from scaler.wire.structs import TaskFailure
 
 T = TypeVar("T")
 

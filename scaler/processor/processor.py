@@ -53,11 +53,11 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage, EndProcessor, ProcessorReady
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import RunOptions, TaskFailure
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Processor:
                 serializer, function, value = known or self._values.read_function(task.function_id)
                 if self._is_logging:
                     logger.debug("task %s (%s) starts", task.name or name_of(function), task.task_id.hex())
-                if task.profiling:
+                if task.options and RunOptions.decode(task.options).profiling:
                     function = meter = Meter(function)
                 self._may_interrupt = True
                 if task.payload:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from scaler.ids import TaskId
 from scaler.task_context import TaskContext, Voice
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.priority import of_child
 
 _IN_A_WAIT_ALREADY = nullcontext()
 LONGEST_MS = 2**32 - 1
@@ -97,7 +98,7 @@ class ProcessorTaskContext(TaskContext):
 
     @property
     def child_priority(self) -> int:
-        return self.priority + 1
+        return of_child(self.priority)
 
     def wait(
         self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None

@@ -17,64 +17,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby, islice, repeat
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, NamedTuple
-
-import capnp
 
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
+from scaler.wire.schemas import SCHEMAS, first_line, utf8
+from scaler.wire.schemas import read as open_message
 from scaler.wire.stencils import ITEMS_MOST, ColumnKind, ItemKind, Stencils
 
 MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together: more are split, and a message that claims more is refused."""
-
-_SPARE_WORDS = 64
-_SEGMENT_TABLE = struct.Struct("<II")
-
-
-def schema_directory() -> Path:
-    """Return the directory of the schema files: in the installed package, else in the checkout beside it."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "protocol"
-    return installed if installed.is_dir() else package.parent / "protocol"
-
-
-class TaskFailure(NamedTuple):
-    """How a task failed: the payload of a result with the status FAILED."""
-
-    type_name: str
-    text: str
-    traceback: str
-    exception: bytes
-
-    def encode(self) -> bytes:
-        return bytes(
-            _SCHEMAS["common"]
-            .TaskFailure.new_message(
-                typeName=_utf8(self.type_name),
-                text=_utf8(self.text),
-                traceback=_utf8(self.traceback),
-                exception=self.exception,
-            )
-            .to_bytes()
-        )
-
-    @classmethod
-    def decode(cls, payload: bytes) -> TaskFailure:
-        try:
-            failure = _read(_SCHEMAS["common"].TaskFailure, payload)
-            return cls(failure.typeName, failure.text, failure.traceback, bytes(failure.exception))
-        except Exception as error:
-            raise ProtocolError(f"not a task failure: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    """Return what went wrong, without the stack that the library appends."""
-    return str(error).partition("\n")[0]
-
 
 # Columns
 
@@ -91,13 +45,8 @@ def _same(values: list[Any]) -> Any:
     return values
 
 
-def _utf8(text: str) -> bytes:
-    """Return `text` as bytes, whatever is in it: file names and texts of exceptions may hold halves of characters."""
-    return text.encode("utf-8", "backslashreplace")
-
-
 def _write_texts(values: list[str]) -> list[bytes]:
-    return [_utf8(value) for value in values]
+    return [utf8(value) for value in values]
 
 
 def _read_list(reader: Any, count: int) -> Iterable[Any]:
@@ -119,7 +68,7 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
 
 
 def _number_column(code: str) -> _Column:
-    """A column of unsigned numbers, of the size that `code` has in the `struct` module, one after the other."""
+    """A column of numbers, of the size that `code` has in the `struct` module, one after the other."""
     size = struct.calcsize(f"<{code}")
 
     def write(values: list[int]) -> bytes:
@@ -141,6 +90,7 @@ _COLUMNS = {
     "u16": _number_column("H"),
     "u32": _number_column("I"),
     "u64": _number_column("Q"),
+    "i32": _number_column("i"),
     "id": _Column(NO_ID, b"".join, _read_ids),
     "bytes": _Column(b"", _same, _read_list),
     "text": _Column("", _write_texts, _read_list),
@@ -248,31 +198,10 @@ def _take(frames: Iterator[Any], length: int) -> tuple[Any, ...]:
     return taken
 
 
-def _read(schema: Any, data: bytes) -> Any:
-    """Open a message. No part of it may be looked at more than twice, as a malicious one could ask for."""
-    return schema.from_segments(_segments(data), traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
-
-
-def _segments(data: bytes) -> list[bytes]:
-    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves."""
-    more, size = _SEGMENT_TABLE.unpack_from(data)
-    if more == 0:
-        return [data[8 : 8 + 8 * size]]
-    if more >= len(data) // 4:
-        raise ProtocolError(f"a message of {len(data)} bytes with {more + 1} segments")
-    sizes = struct.unpack_from(f"<{more + 1}I", data, 4)
-    start = (8 + 4 * more + 7) // 8 * 8
-    segments = []
-    for words in sizes:
-        segments.append(data[start : start + 8 * words])
-        start += 8 * words
-    return segments
-
-
 class _DirectionCodec:
     def __init__(self, direction: Direction) -> None:
         self.number = direction.number
-        self.schema = getattr(_SCHEMAS[direction.schema], direction.name)
+        self.schema = getattr(SCHEMAS[direction.schema], direction.name)
         fields, union = self.schema.schema.fields, self.schema.Batch.schema.fields
         self.direction_field = fields["direction"]
         self.batches_field = fields["batches"]
@@ -292,15 +221,6 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
     return ItemKind(batch.item, batch, columns)
 
 
-def _load_schemas() -> dict[str, Any]:
-    directory = schema_directory()
-    return {
-        name: capnp.load(str(directory / f"{name}.capnp"), imports=[str(directory)])
-        for name in ("common", "client", "worker", "processor")
-    }
-
-
-_SCHEMAS = _load_schemas()
 _CODECS = {direction.name: _DirectionCodec(direction) for direction in DIRECTIONS}
 
 
@@ -362,11 +282,11 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
             return known
     supply = iter(frames)
     try:
-        batches = _decode(codec, _read(codec.schema, header), supply)
+        batches = _decode(codec, open_message(codec.schema, header), supply)
     except ProtocolError:
         raise
     except Exception as error:
-        raise ProtocolError(f"not a {direction.name} message: {_first_line(error)}") from error
+        raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
     if next(supply, None) is not None:
         raise ProtocolError("more payload frames than announced")
     if not frames:

@@ -30,7 +30,7 @@ CANDIDATES_MOST = 16
 Shape: TypeAlias = tuple[Any, ...]
 Write: TypeAlias = Callable[[Sequence[Any]], bytes]
 
-_FORMATS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8)}
+_FORMATS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4)}
 _LOOSE = ("text", "frames")
 
 
@@ -240,7 +240,7 @@ def _probe(column: ColumnKind, value: Any, byte: int) -> Any:
     """Return a value of the size of `value`, each byte of it `byte`."""
     if type(value) is bytes:
         return bytes([byte]) * len(value)
-    return int.from_bytes(bytes([byte]) * _FORMATS[column.kind][1], "little")
+    return int.from_bytes(bytes([byte]) * _FORMATS[column.kind][1], "little", signed=column.kind == "i32")
 
 
 def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:

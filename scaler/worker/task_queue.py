@@ -1,8 +1,8 @@
-"""TaskQueue: the tasks that wait at one worker. Deepest first; first come, first served within a priority.
+"""TaskQueue: the tasks that wait at one worker. The greatest priority first; first come, first served within one.
 
 Only the slot writes to it. Nearly always all tasks have the same priority, and so there is one row; nested tasks add a
-row for each depth. A task that has to wait for something else than its turn steps aside, so that it does not hold up
-those behind it, and comes back to the front.
+row for each depth, and wishes of users one each. A task that has to wait for something else than its turn steps aside,
+so that it does not hold up those behind it, and comes back to the front.
 
 While tasks of several clients wait here, it is first come, first served, however deep: else a client whose tasks keep
 submitting tasks would overtake the others for ever. The scheduler has put them in order, and it is some 50 ms of work.

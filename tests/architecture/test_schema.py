@@ -11,12 +11,14 @@ from typing import Any
 import capnp
 import pytest
 
-from scaler.wire.codec import TaskFailure, camel_case, column_kinds, schema_directory, union_name
+from scaler.wire.codec import camel_case, column_kinds, union_name
 from scaler.wire.messages import client, common, processor, worker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_RUN
+from scaler.wire.schemas import schema_directory
+from scaler.wire.structs import RunOptions, TaskFailure
 
 SCHEMAS = {path.stem: path for path in sorted(schema_directory().glob("*.capnp"))}
 LOADED = {name: capnp.load(str(path), imports=[str(schema_directory())]) for name, path in SCHEMAS.items()}
@@ -25,6 +27,7 @@ COLUMN_TYPES = {
     "u16": "data",
     "u32": "data",
     "u64": "data",
+    "i32": "data",
     "id": "data",
     "bytes": "list of data",
     "text": "list of text",
@@ -67,7 +70,7 @@ def test_struct_equals_its_class_field_by_field(batch: type[Batch[Any]]) -> None
     assert list(schema_fields(struct).items()) == [("count", "uint32"), *columns.items()]
 
 
-WIDTHS = {"u16": "UInt16", "u32": "UInt32", "u64": "UInt64", "frames": "UInt32"}
+WIDTHS = {"i32": "Int32", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64", "frames": "UInt32"}
 
 
 @pytest.mark.parametrize("batch", sorted(BATCHES, key=lambda b: b.item.__name__), ids=lambda b: b.item.__name__)
@@ -76,7 +79,7 @@ def test_schema_says_how_wide_the_numbers_of_a_column_are(batch: type[Batch[Any]
     text = next(text for path in SCHEMAS.values() if f"struct {batch.item.__name__} {{" in (text := path.read_text()))
     body = text.partition(f"struct {batch.item.__name__} {{")[2].partition("}")[0]
     for name, (kind, _) in column_kinds(batch.item).items():
-        said = re.search(rf"^  {camel_case(name)} @\d+ :Data; *# (UInt\d+) column: ", body, re.MULTILINE)
+        said = re.search(rf"^  {camel_case(name)} @\d+ :Data; *# (U?Int\d+) column: ", body, re.MULTILINE)
         assert (said and said[1]) == WIDTHS.get(kind), name
 
 
@@ -107,15 +110,16 @@ def test_every_message_class_is_in_a_direction() -> None:
 
 
 def test_every_struct_is_a_direction_or_a_message_class() -> None:
-    items = {batch.item.__name__ for batch in BATCHES} | {TaskFailure.__name__}
+    items = {batch.item.__name__ for batch in BATCHES} | {TaskFailure.__name__, RunOptions.__name__}
     directions = {direction.name for direction in DIRECTIONS}
     for schema in LOADED.values():
         assert set(structs(schema)) <= items | directions
 
 
-def test_task_failure_equals_its_struct() -> None:
-    columns = schema_fields(LOADED["common"].TaskFailure.schema)
-    assert list(columns) == [camel_case(name) for name in TaskFailure._fields]
+@pytest.mark.parametrize("struct", [RunOptions, TaskFailure])
+def test_what_lies_inside_a_column_equals_its_struct(struct: type[RunOptions | TaskFailure]) -> None:
+    columns = schema_fields(getattr(LOADED["common"], struct.__name__).schema)
+    assert list(columns) == [camel_case(name) for name in struct._fields]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

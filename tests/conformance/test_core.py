@@ -13,8 +13,9 @@ import pytest
 from scaler import task_context
 from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
 from scaler.ids import ObjectId
-from scaler.wire.codec import TaskFailure
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.priority import of_child
+from scaler.wire.structs import TaskFailure
 from tests.support.executor_bench import ADDRESS, AGENT_TOKEN, ExecutorBench
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
 from tests.support.processes import descendants, open_descriptors, wait_until
@@ -419,7 +420,7 @@ def test_a_task_finds_its_priority_the_scheduler_and_the_token_of_its_agent(benc
 
     task = bench.task(look_around, priority=4)
     bench.run(task)
-    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, 5, True)
+    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, of_child(4), True)
 
 
 # The end

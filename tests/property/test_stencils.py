@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scaler.wire import codec
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
+from scaler.wire.schemas import read
 from scaler.wire.stencils import SEEN_BEFORE_CUT
 from tests.support.examples import examples
 from tests.support.items import items_of
@@ -26,6 +27,8 @@ def of_the_same_shape(item: Any) -> st.SearchStrategy[Any]:
         value = getattr(item, name)
         if kind in ("id", "bytes"):
             fields[name] = st.binary(min_size=len(value), max_size=len(value))
+        elif kind == "i32" and value:
+            fields[name] = st.integers(-(2**31), -1) | st.integers(1, 2**31 - 1)
         elif kind in WIDTHS and value:
             fields[name] = st.integers(1, 2 ** (8 * WIDTHS[kind]) - 1 if numbers is None else len(numbers) - 1)
         else:
@@ -36,7 +39,7 @@ def of_the_same_shape(item: Any) -> st.SearchStrategy[Any]:
 def long_way(direction: codec._DirectionCodec, header: bytes) -> list[Any] | None:
     """What the codec reads without stencils; None if it refuses."""
     try:
-        return codec._decode(direction, codec._read(direction.schema, header), iter(()))
+        return codec._decode(direction, read(direction.schema, header), iter(()))
     except Exception:  # noqa: BLE001 - as `decode` does, which has stencils of its own
         return None
 

@@ -33,7 +33,7 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
-from scaler.wire.codec import TaskFailure, decode, encode
+from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -59,6 +59,7 @@ from scaler.wire.messages.common import (
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.sockets import PeerGoneError, RouterSocket
+from scaler.wire.structs import TaskFailure
 
 if TYPE_CHECKING:
     from typing_extensions import Self

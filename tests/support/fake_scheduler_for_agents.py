@@ -30,7 +30,7 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import TaskFailure, decode, encode
+from scaler.wire.codec import decode, encode
 from scaler.wire.messages.common import HelloReply, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import (
@@ -44,6 +44,7 @@ from scaler.wire.messages.worker import (
     WorkerHello,
 )
 from scaler.wire.sockets import PeerGoneError, RouterSocket
+from scaler.wire.structs import TaskFailure
 
 DEFAULT = DefaultSerializer()
 

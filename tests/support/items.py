@@ -16,6 +16,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "u16": st.just(0) | st.integers(0, 2**16 - 1),
     "u32": st.just(0) | st.integers(0, 2**32 - 1),
     "u64": st.just(0) | st.integers(0, 2**64 - 1),
+    "i32": st.just(0) | st.integers(-(2**31), 2**31 - 1),
     "id": st.just(NO_ID) | st.binary(min_size=ID_BYTES, max_size=ID_BYTES),
     "bytes": st.just(b"") | st.binary(max_size=40),
     "text": st.just("") | st.text(st.characters(codec="utf-8"), max_size=20),

@@ -17,11 +17,13 @@ from typing import Any
 
 from scaler.ids import ObjectId
 from scaler.serialization import OBJECT, RESULT, VALUE, argument_block
-from scaler.wire.codec import TaskFailure, camel_case, column_kinds, encode, schema_directory, union_name
+from scaler.wire.codec import camel_case, column_kinds, encode, union_name
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_RUN
+from scaler.wire.schemas import schema_directory
+from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.items import default_item
 
 FOLDER = schema_directory() / "vectors"
@@ -48,6 +50,7 @@ BYTES = {
     "held": [HELD, b"", HELD[:22]],
     "location": [b"", bytes(range(48)), b""],
     "profile": [PROFILE.pack(1_250_000, 800_000, 3 * 2**20), b"", PROFILE.pack(0, 0, 0)],
+    "options": [RunOptions(profiling=True).encode(), b"", RunOptions(retries=3, capabilities=(("gpu", 1),)).encode()],
     "dependencies": [bytes((0, 0, 0, 0, 2, 1, 0, 0)), b"", bytes((3, 0, 0, 0))],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]
@@ -55,6 +58,7 @@ NUMBERS = {
     "u8": [1, 0, 255],
     "u16": [1, 0, 65535],
     "u32": [3, 0, 2**32 - 1],
+    "i32": [65541, 0, -7],
     "u64": [5, 0, 2**64 - 1],
 }
 
@@ -171,12 +175,14 @@ def parts() -> Json:
         {"kind": OBJECT, "name": "", "data": sample_id(7)},
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
+    options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)))
     of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {
             "payload": failure.encode().hex(),
             "meaning": {**failure._asdict(), "exception": failure.exception.hex()},
         },
+        "runOptions": {"payload": options.encode().hex(), "meaning": options._asdict()},
         "arguments": {
             "payload": _block(arguments).hex(),
             "meaning": [{**a, "data": a["data"].hex()} for a in arguments],

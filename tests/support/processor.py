@@ -26,12 +26,13 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig, LoggingConfig
-from scaler.wire.codec import TaskFailure, decode, encode
+from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import ProcessorReady
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import TaskFailure
 from tests.support.processes import wait_until
 
 DEFAULT = DefaultSerializer()

@@ -85,6 +85,7 @@ from scaler.wire.messages.worker import (
     WorkerHello,
 )
 from scaler.wire.sockets import PeerGoneError
+from scaler.wire.structs import RunOptions
 from tests.support.audit import Audit
 
 HEARTBEAT_SECONDS = 1.0
@@ -593,7 +594,8 @@ class SimulatedClient(SimulatedPeer):
         self.agent_token, self.processor = NO_ID, 0
         """of a client inside a task: its agent's, and the number of its processor there"""
         self.function_id = function_id
-        self.profiling = 0
+        self.options = b""
+        """of the tasks that it submits"""
         """whether it asks for a profile of each task"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {function_id: ("function", [b"code"])}
         """what it holds at the store"""
@@ -626,7 +628,7 @@ class SimulatedClient(SimulatedPeer):
         for node in nodes:
             self.say(*self._for_task.get(node.task_id, ()))
         wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
-        self.say(GraphTask(graph_id, len(nodes), 0, self.profiling), *wanted)
+        self.say(GraphTask(graph_id, len(nodes), 0, "", self.options), *wanted)
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
@@ -647,7 +649,7 @@ class SimulatedClient(SimulatedPeer):
         Args:
             uses: objects among the arguments.
             for_task: content of one more object that each task brings along, if not empty.
-            priority: how deep they are nested.
+            priority: as `Task` has it.
             account: on whose share they run, as a client inside a task says it.
         """
         batch: list[Any] = []
@@ -661,7 +663,7 @@ class SimulatedClient(SimulatedPeer):
                 self._for_task[task_id] = [brought]
                 batch.append(brought)
             self.open[task_id] = Task(
-                task_id, self.function_id, payload, b"".join(object_ids), priority, "", self.profiling, account
+                task_id, self.function_id, payload, b"".join(object_ids), priority, "", self.options, account
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)
@@ -904,7 +906,7 @@ class SimulatedAgent(SimulatedPeer):
 
     def _finish(self, run: RunTask, outcome: Outcome, seconds: float) -> None:
         duration_us = min(int(seconds * 1e6), 2**32 - 1)
-        profile = PROFILE.pack(duration_us, 0, 0) if run.profiling else b""
+        profile = PROFILE.pack(duration_us, 0, 0) if RunOptions.decode(run.options).profiling else b""
         result = RunResult(
             run.task_id, run.worker, run.attempt, outcome.status, outcome.payload, duration_us, outcome.frames, profile
         )

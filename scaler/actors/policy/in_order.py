@@ -1,7 +1,7 @@
 """InOrder: the tasks that wait, first come, first served: the policy `fifo`, and the order within one client.
 
-Deepest first; within a priority those that are tried again, then the others. Nearly always all tasks have the same
-priority; nested tasks have their depth. Every operation takes constant time, but for a priority that is new.
+The greatest priority first: the deepest, then as users wish; within one those that are tried again, then the others.
+Nearly always all tasks have the same. Every operation takes constant time, but for a priority that is new.
 
 Must never: know a client; `fair_share` has one of these for each.
 """

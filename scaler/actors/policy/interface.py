@@ -27,7 +27,7 @@ class Spec(Protocol):
 
     @property
     def priority(self) -> int:
-        """How deep it is nested."""
+        """The greater goes first: how deep it is nested, and the wish of its user."""
 
 
 class Ready(Protocol):

@@ -19,6 +19,7 @@ from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.rules import FAIR, FIFO, Rules
 from scaler.durations import Durations
 from scaler.ids import ObjectId
+from scaler.wire.priority import depth_of
 
 FUNCTIONS_REMEMBERED = 1024
 """The functions whose durations are known; the ones that were heard of last."""
@@ -75,7 +76,7 @@ class Placement(Generic[W, T]):
         if self._backlog is not None:
             tasks = list(tasks)
             for task in tasks:
-                self._backlog.add(task, task.attempt == self._first_attempt and not task.spec.priority)
+                self._backlog.add(task, task.attempt == self._first_attempt and not depth_of(task.spec.priority))
         self._queue.put(tasks)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:

@@ -31,8 +31,10 @@ from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
-Terms: TypeAlias = tuple[int, str, int]
-"""How a task runs: its priority, its name (empty: that of its function), whether it is measured."""
+Terms: TypeAlias = tuple[int, str, bytes, int]
+"""How a task runs: its priority, its name (empty: that of its function), its `RunOptions`, on whose account."""
+
+NO_TERMS: Terms = (0, "", b"", 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
 NO_OBJECTS: Sequence[ObjectInstruction] = ()
@@ -73,7 +75,7 @@ class Function:
         sink: Sink,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any] = NO_KEYWORDS,
-        terms: Terms = (0, "", 0),
+        terms: Terms = NO_TERMS,
     ) -> Entry:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
 
@@ -89,8 +91,8 @@ class Function:
             block, object_ids, objects, references = self._pack_values(arguments, keywords)
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
-        priority, name, profiling = terms
-        task = Task(task_id, self._object_id, block, object_ids, priority, name, profiling)
+        priority, name, options, account = terms
+        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account)
         return task, sink, self.instruction, objects, references
 
     def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:

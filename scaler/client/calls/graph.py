@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
 from scaler.client.calls.entry import GraphEntry
-from scaler.client.calls.functions import Function, Functions, Terms
+from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.graph.description import Call, read
 from scaler.graph.identity import identity
@@ -37,7 +37,7 @@ def pack_graph(
     keys: Iterable[str],
     functions: Functions,
     packer: ArgumentPacker,
-    terms: Terms = (0, "", 0),
+    terms: Terms = NO_TERMS,
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
     """Return what the keys need, serialised, and the task of each key in their order; None for data.
 
@@ -90,8 +90,7 @@ class _GraphPacker:
             function_id = function.instruction.object_id
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted))
         functions = [function.instruction for function in self._functions.values()]
-        priority, _, profiling = self._terms
-        spec = GraphTask(graph_id, len(nodes), priority, profiling)
+        spec = GraphTask(graph_id, len(nodes), *self._terms)
         return GraphEntry(spec, nodes, functions, self._objects, self._references), asked
 
     def _function(self, function: Callable[..., Any]) -> Function:

@@ -20,7 +20,6 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -97,10 +96,7 @@ class LinkThread:
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
         if self.is_nested:
-            here = task_context.current
-            here.submitted(entry[0].task_id, self.cancel)
-            if here.account:
-                entry = (replace(entry[0], account=here.account), *entry[1:])
+            task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._is_idle():
             with self._turn:
                 if self._is_idle():
@@ -112,10 +108,8 @@ class LinkThread:
         """Send a graph."""
         self.check_open()
         if self.is_nested:
-            here = task_context.current
             for task_id in graph.sinks:
-                here.submitted(task_id, self.cancel)
-            graph.spec = replace(graph.spec, account=here.account)
+                task_context.current.submitted(task_id, self.cancel)
         self._inbox.put(_Request(partial(self._work.add_graph, graph), graph))
 
     def _is_idle(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated
 from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.wire.messages.columns import (
+    I32,
     U8,
     U16,
     U32,
@@ -61,12 +62,12 @@ class Task:
     """the block of arguments"""
     object_ids: Bytes
     """the ids of the objects among the arguments, one after the other"""
-    priority: U32 = 0
-    """how deep the task is nested; deeper ones go first, so that the tasks that wait for them end soon"""
+    priority: I32 = 0
+    """how deep the task is nested, and what its user wishes: see `scaler.wire.priority`; the greater goes first"""
     name: Text = ""
     """what the user calls it; empty: it has the name of its function"""
-    profiling: U8 = 0
-    """whether to measure what it takes"""
+    options: Bytes = b""
+    """`RunOptions`; empty: all have their defaults"""
     account: U32 = 0
     """of a client inside a task: that task's, as its `RunTask` says; else 0, and the scheduler knows better"""
 
@@ -97,9 +98,11 @@ class GraphTask:
 
     graph_id: GraphIdColumn
     node_count: U32
-    priority: U32 = 0
+    priority: I32 = 0
     """of all its tasks, as in `Task`"""
-    profiling: U8 = 0
+    name: Text = ""
+    """of all its tasks, as in `Task`"""
+    options: Bytes = b""
     """of all its tasks, as in `Task`"""
     account: U32 = 0
     """of all its tasks, as in `Task`"""

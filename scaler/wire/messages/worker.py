@@ -7,6 +7,7 @@ import struct
 from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.wire.messages.columns import (
+    I32,
     U8,
     U16,
     U32,
@@ -53,11 +54,11 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Bytes
-    priority: U32 = 0
+    priority: I32 = 0
     """as in `Task`"""
     name: Text = ""
     """as in `Task`"""
-    profiling: U8 = 0
+    options: Bytes = b""
     """as in `Task`"""
     account: U32 = 0
     """on whose share it runs: a number that the scheduler gives each client that is not inside a task. Tasks that this

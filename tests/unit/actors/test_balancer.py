@@ -30,6 +30,7 @@ from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunTask
+from scaler.wire.priority import of_child, with_wish
 from tests.support.bench import Bench, Recorder
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
@@ -401,9 +402,15 @@ def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench
     scene = limited(bench, 0)
     scene.ready(1, attempt=2, again=True)
     scene.ready(2, attempt=2)  # it was asked, by a balancer that was restarted
-    scene.ready(3, priority=1)
+    scene.ready(3, priority=of_child(0))
     assert refused(scene) == 0
     assert waiting(scene) == [3, 1, 2]
+
+
+def test_the_wish_of_a_user_makes_no_task_nested(bench: Bench) -> None:
+    scene = limited(bench, 0)
+    scene.ready(1, priority=with_wish(0, 9))
+    assert refused(scene) == 1
 
 
 def test_a_task_that_may_wait_is_not_refused_when_its_worker_leaves(bench: Bench) -> None:

@@ -13,6 +13,7 @@ from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, argument_block
 from scaler.wire.messages.client import GraphNode, GraphTask, TaskCancel
 from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.worker import RunTask
+from scaler.wire.structs import RunOptions
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 DIAMOND = [(), (0,), (0,), (1, 2)]
@@ -121,12 +122,12 @@ def test_many_results_that_are_too_much_for_one_message_become_objects(simulatio
 
 def test_the_nodes_of_a_graph_are_measured_if_it_says_so(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
-    client.profiling = 1
+    client.options = RunOptions(profiling=True, retries=3).encode()
     client.submit_graph(DIAMOND, [0, 3])
     simulation.advance(5.0)
-    assert {run.profiling for run in agent.started} == {1}
+    assert {run.options for run in agent.started} == {client.options}
     assert [client.results[task_id].profile for task_id in client.submitted] == [PROFILE.pack(100_000, 0, 0)] * 2
-    client.profiling = 0
+    client.options = b""
     client.submit_graph(DIAMOND, [3])
     simulation.advance(5.0)
     assert client.results[client.submitted[-1]].profile == b""

@@ -38,6 +38,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -111,7 +112,7 @@ class TestSettings:
     def test_the_settings_have_the_order_that_users_rely_on(self, scheduler: FakeScheduler) -> None:
         with Client(scheduler.address, True, 30, 1, DefaultSerializer()) as client:
             assert client.submit(abs, -1).result(10) == 1
-            assert [task.profiling for task in scheduler.of(Task)] == [1]
+            assert [RunOptions.decode(task.options).profiling for task in scheduler.of(Task)] == [True]
 
     def test_the_environment_names_the_scheduler(
         self, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
@@ -138,13 +139,13 @@ class TestProfiling:
     def test_it_is_off_unless_the_client_or_the_submit_asks_for_it(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
-        def flags(one: Client) -> list[int]:
+        def flags(one: Client) -> list[bool]:
             known = len(scheduler.of(Task))
             for asked in ({}, {"profiling": True}, {"profiling": False}, {"profiling": None}):
                 one.submit(abs, -1, **asked).result(10)
             one.map(abs, [(-1,)])
             one.map(len, [("x" * 20_000,)])
-            return [task.profiling for task in scheduler.of(Task)[known:]]
+            return [RunOptions.decode(task.options).profiling for task in scheduler.of(Task)[known:]]
 
         assert flags(client) == [0, 1, 0, 0, 0, 0]
         with Client(scheduler.address, profiling=True) as profiled:
@@ -154,7 +155,7 @@ class TestProfiling:
         client.get({"a": (abs, -1)}, ["a"])
         with Client(scheduler.address, profiling=True) as profiled:
             profiled.get({"a": (abs, -1)}, ["a"])
-        assert [graph.profiling for graph in scheduler.of(GraphTask)] == [0, 1]
+        assert [RunOptions.decode(graph.options).profiling for graph in scheduler.of(GraphTask)] == [False, True]
 
     def test_it_is_never_an_argument_of_the_function(self, client: Client) -> None:
         assert client.submit(keywords, 1, profiling=False).result(10) == (1, (), 2, {})

@@ -14,6 +14,7 @@ from scaler.inline.task_context import ByThread, InlineTaskContext, by_thread
 from scaler.processor.task_context import Birth
 from scaler.task_context import TaskContext
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.priority import of_child
 
 ADDRESS, TOKEN = "inproc://a", b"n" * 16
 
@@ -92,7 +93,14 @@ def what_is_there(here: TaskContext) -> tuple[Any, ...]:
 
 
 def test_a_thread_of_a_task_finds_it_and_others_do_not(bench: Bench) -> None:
-    assert bench.do(lambda: (*what_is_there(bench.contexts), bench.contexts.task)) == (ADDRESS, TOKEN, 1, 5, 8, 3)
+    assert bench.do(lambda: (*what_is_there(bench.contexts), bench.contexts.task)) == (
+        ADDRESS,
+        TOKEN,
+        1,
+        of_child(4),
+        8,
+        3,
+    )
     assert what_is_there(bench.contexts) == (None, NO_ID, 0, 0, 0)
 
 

@@ -21,6 +21,7 @@ from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.task_context import TaskContext
 from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -45,18 +46,18 @@ class Bench:
         self.thread = TaskThread("w", cast("Any", self.worker), Birth(1, b"n" * 16), "inproc://a", self.contexts)
         self.number = 0
 
-    def hand(self, function: Callable[[], Any], profiling: int = 0) -> None:
+    def hand(self, function: Callable[[], Any], options: bytes = b"") -> None:
         values = Values()
         values.store(FUNCTION, [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)])
         self.number += 1
-        task = RunTask(TaskId(b"t" * 16), 5, 6, FUNCTION, b"", b"", 2, "", profiling)
+        task = RunTask(TaskId(b"t" * 16), 5, 6, FUNCTION, b"", b"", 2, "", options)
         self.thread.hand(Job(self.number, task, values))
 
     def hear(self) -> Any:
         return self.worker.heard.get(timeout=10)
 
-    def run(self, function: Callable[[], Any], profiling: int = 0) -> RunResult:
-        self.hand(function, profiling)
+    def run(self, function: Callable[[], Any], options: bytes = b"") -> RunResult:
+        self.hand(function, options)
         ended = self.hear()
         assert isinstance(ended, TaskEnded)
         assert ended.thread is self.thread
@@ -111,7 +112,7 @@ def test_a_large_result_is_copied(bench: Bench) -> None:
 
 
 def test_it_measures_if_asked(bench: Bench) -> None:
-    result = bench.run(dict, profiling=1)
+    result = bench.run(dict, options=RunOptions(profiling=True).encode())
     assert len(result.profile) == PROFILE.size
 
 

@@ -31,10 +31,13 @@ from scaler.serialization import (
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import RunOptions
 from tests.support.processes import alive, wait_until
 from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
 
 pytestmark = pytest.mark.processes
+
+MEASURED = RunOptions(profiling=True).encode()
 
 
 @pytest.fixture(scope="module")
@@ -532,7 +535,7 @@ def profile_of(result: RunResult) -> tuple[int, int, int]:
 def test_profile_is_measured_when_it_is_asked_for_and_only_then(driver: Driver) -> None:
     function = driver.function(lambda: bytearray(b"x") * 50_000_000 and time.sleep(0.1))
     plain = driver.task(function)
-    profiled = dataclasses.replace(driver.task(function), profiling=1)
+    profiled = dataclasses.replace(driver.task(function), options=MEASURED)
     driver.send(plain, profiled, plain)
     before, measured, after = driver.results(3)
     assert (before.profile, after.profile) == (b"", b"")
@@ -546,7 +549,7 @@ def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_pat
     def fail() -> None:
         raise ValueError
 
-    driver.send(dataclasses.replace(driver.task(driver.function(fail)), profiling=1))
+    driver.send(dataclasses.replace(driver.task(driver.function(fail)), options=MEASURED))
     [failed] = driver.results(1)
     assert "scaler/processor" not in failure_of(failed).traceback
     assert profile_of(failed)[0] < 1_000_000
@@ -557,7 +560,7 @@ def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_pat
         mark.touch()
         time.sleep(60)
 
-    driver.send(dataclasses.replace(driver.task(driver.function(rest)), profiling=1))
+    driver.send(dataclasses.replace(driver.task(driver.function(rest)), options=MEASURED))
     wait_until(mark.exists, "the task has run for some time")
     number = driver.progress.executing
     driver.interrupt_until_over(number)
@@ -571,7 +574,7 @@ def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_pat
 
 def test_a_function_that_cannot_be_read_has_no_profile(driver: Driver) -> None:
     function_id = driver.store([b"", b"no pickle"])
-    driver.send(dataclasses.replace(driver.task(function_id), profiling=1))
+    driver.send(dataclasses.replace(driver.task(function_id), options=MEASURED))
     assert driver.results(1)[0].profile == b""
 
 

@@ -10,6 +10,7 @@ import pytest
 from scaler.ids import TaskId
 from scaler.processor.task_context import Birth, ProcessorTaskContext
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.priority import of_child, with_wish
 
 
 class Bench:
@@ -147,8 +148,8 @@ def test_between_tasks_nobody_waits(bench: Bench) -> None:
 
 
 def test_children_are_one_deeper(bench: Bench) -> None:
-    bench.waiting.priority = 4
-    assert bench.waiting.child_priority == 5
+    bench.waiting.priority = with_wish(0, -4)
+    assert bench.waiting.child_priority == of_child(with_wish(0, -4))
 
 
 def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.serialization import OBJECT, VALUE, put_results, read_arguments
-from scaler.wire.codec import TaskFailure, decode, encode, union_name
+from scaler.wire.codec import decode, encode, union_name
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_RUN
+from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.items import as_sent
 from tests.support.make_vectors import FOLDER, files, items_from_json
 
@@ -68,6 +69,8 @@ def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
     parts = load("parts")
     failure = TaskFailure.decode(bytes.fromhex(parts["taskFailure"]["payload"]))
     assert {**failure._asdict(), "exception": failure.exception.hex()} == parts["taskFailure"]["meaning"]
+    options = RunOptions.decode(bytes.fromhex(parts["runOptions"]["payload"]))
+    assert json.loads(json.dumps(options._asdict())) == parts["runOptions"]["meaning"]
     positional, keywords = read_arguments(
         bytes.fromhex(parts["arguments"]["payload"]),
         lambda data: {"kind": VALUE, "data": data.hex()},

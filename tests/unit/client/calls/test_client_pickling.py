@@ -16,6 +16,7 @@ from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to
 from scaler.serialization import DefaultSerializer, Serializer
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import ClientHello, GraphTask, Task
+from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler import FakeScheduler
 
 ELSEWHERE = "tcp://127.0.0.1:1"
@@ -81,7 +82,7 @@ def test_copies_share_one_connection_and_keep_their_settings(scheduler: FakeSche
         assert copies[0].identity != client.identity
         assert copies[0].submit(abs, -1).result(10) == 1
         assert copies[0]._core.seconds == (7, 2)
-        assert [task.profiling for task in scheduler.of(Task)] == [1]
+        assert [RunOptions.decode(task.options).profiling for task in scheduler.of(Task)] == [True]
         assert type(copies[0]._core.serializer) is Shouting
         assert pickle.dumps(copies) == pickle.dumps(copies)
 

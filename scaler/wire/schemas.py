@@ -1,0 +1,67 @@
+"""Schemas: the schema files of the protocol, loaded once, and how a message is opened by one.
+
+Asked by the codec and by the structs inside columns. Must never: look at any part of a message more than twice.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import capnp
+
+from scaler.errors import ProtocolError
+
+_SPARE_WORDS = 64
+_SEGMENT_TABLE = struct.Struct("<II")
+
+
+def schema_directory() -> Path:
+    """Return the directory of the schema files: in the installed package, else in the checkout beside it."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "protocol"
+    return installed if installed.is_dir() else package.parent / "protocol"
+
+
+def read(schema: Any, data: bytes) -> Any:
+    """Open a message. No part of it may be looked at more than twice, as a malicious one could ask for."""
+    return schema.from_segments(_segments(data), traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
+
+
+def first_line(error: Exception) -> str:
+    """Return what went wrong, without the stack that the library appends."""
+    return str(error).partition("\n")[0]
+
+
+def utf8(text: str) -> bytes:
+    """Return `text` as bytes, whatever is in it: file names and texts of exceptions may hold halves of characters."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _segments(data: bytes) -> list[bytes]:
+    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves."""
+    more, size = _SEGMENT_TABLE.unpack_from(data)
+    if more == 0:
+        return [data[8 : 8 + 8 * size]]
+    if more >= len(data) // 4:
+        raise ProtocolError(f"a message of {len(data)} bytes with {more + 1} segments")
+    sizes = struct.unpack_from(f"<{more + 1}I", data, 4)
+    start = (8 + 4 * more + 7) // 8 * 8
+    segments = []
+    for words in sizes:
+        segments.append(data[start : start + 8 * words])
+        start += 8 * words
+    return segments
+
+
+def _load() -> dict[str, Any]:
+    directory = schema_directory()
+    return {
+        name: capnp.load(str(directory / f"{name}.capnp"), imports=[str(directory)])
+        for name in ("common", "client", "worker", "processor")
+    }
+
+
+SCHEMAS = _load()
+"""by the name of the file"""

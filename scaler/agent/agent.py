@@ -28,6 +28,7 @@ from scaler.agent.messages import Leave, SayStatistics
 from scaler.agent.object_cache import ObjectCache
 from scaler.agent.snapshot import snapshot
 from scaler.ids import random_id
+from scaler.process import strays
 from scaler.process.files import allow_many_files
 from scaler.process.report import Report
 from scaler.process.shell import Shell
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
     """Run the agent of a cluster until it shall end; nothing that it started is left then.
 
-    It ends on SIGTERM and SIGINT, when the scheduler sends it away, and when there is no scheduler for too long.
+    It ends on SIGTERM, SIGINT and SIGHUP, when the scheduler sends it away, and when there is none for too long.
 
     Args:
         lifeline: a descriptor that the parent process holds open: its end is the parent's, and the agent ends at
@@ -138,6 +139,10 @@ def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, is_child: bool) -> N
 
     shell.on_signals(on_signal, signal.SIGTERM)
     shell.on_signals(lambda _name: _say_what_it_does(shell, edge, link), signal.SIGUSR1)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
+        shell.on_signals(on_signal, signal.SIGHUP)
+    strays.adopt()
+    shell.on_child_ended(_tidy)
     if is_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     else:
@@ -150,6 +155,12 @@ def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
     link.notify(SayStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
     shell.loop.call_soon(lambda: logger.info("%s", snapshot(report, edge.address, edge.received, edge.sent, counts)))
+
+
+def _tidy() -> None:
+    """End what tasks of a lost fork server have left, and reap it; as process 1 of a container, reap everything."""
+    strays.end_strays(())
+    strays.reap()
 
 
 def _read_lifeline(shell: Shell, lifeline: int) -> None:

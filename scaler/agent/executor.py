@@ -32,6 +32,9 @@ Mail out, to the link:
 
 Mail out, to the object cache: `NeedObject`.
 
+An executor that starts processes and waits for them has their ids in `scaler.process.strays.own`: the agent reaps all
+other children of its process.
+
 Must never: block the agent's thread, or run user code in it. `tests/conformance/` has a test for each sentence here.
 """
 

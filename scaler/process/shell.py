@@ -123,6 +123,15 @@ class Shell:
         for number in signals:
             self.loop.add_signal_handler(number, self._signalled, handler, number.name)
 
+    def on_child_ended(self, handler: Callable[[], None]) -> None:
+        """Call `handler` in the loop when a child process has ended; uvloop has no signal handlers for that."""
+
+        def ended(_number: int, _frame: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(handler)
+
+        signal.signal(signal.SIGCHLD, ended)
+
     def _signalled(self, handler: Callable[[str], None], name: str) -> None:
         handler(name)
         self.turn()

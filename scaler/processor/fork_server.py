@@ -1,8 +1,9 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
 The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, not started, ended). It has
-imported what processors need, so that a new one is there within milliseconds. When the agent goes, however it goes, the
-fork server sees the end of their connection, kills all processors with everything they have started, and ends.
+imported what processors need, so that a new one is there within milliseconds. It is the parent of all that tasks start
+once their processor has ended, and kills it. When the agent goes, however it goes, the fork server sees the end of
+their connection, kills everything below it, and ends.
 
 Must never: run user code, open a ZeroMQ context, or start a thread.
 """
@@ -19,8 +20,9 @@ import signal
 import socket
 import struct
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from scaler.process import strays
 from scaler.processor import processor
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
@@ -35,6 +37,9 @@ REPORT = struct.Struct("<BIi")
 """what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process"""
 STARTED, ENDED, NOT_STARTED = 1, 2, 3
 
+FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""signals that a terminal or a service manager sends to all processes of the node"""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -45,6 +50,8 @@ class ForkServer:
         self._agent = agent
         self._config = config
         self._pids: dict[int, int] = {}
+        self._handlers: dict[signal.Signals, Any] = {}
+        """of the signals that are ignored here and not in processors"""
         self._pid = os.getpid()
 
     def run(self) -> None:
@@ -54,8 +61,9 @@ class ForkServer:
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the agent to follow; then its end is the signal
+        # For the agent to follow, or to ignore; its end is the signal.
+        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
+        strays.adopt()
         gc.freeze()
         with selectors.DefaultSelector() as selector:
             selector.register(self._agent, selectors.EVENT_READ)
@@ -75,12 +83,14 @@ class ForkServer:
                 self._end_all()
 
     def _end_all(self) -> None:
-        """Kill all processors. When this process has ended, so have they."""
+        """Kill all that is below. When this process has ended, so has that."""
         for pid in self._pids.values():
-            _kill_group(pid)
-        for pid in self._pids.values():
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+            strays.kill_group(pid)
+        with contextlib.suppress(ChildProcessError):
+            while True:  # those that end leave their own children to this process
+                for pid in strays.children_of(self._pid):
+                    strays.kill(pid)
+                os.waitpid(-1, 0)
 
     def _serve(self, not_for_children: tuple[int, ...]) -> None:
         request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST.size, 2)
@@ -93,7 +103,7 @@ class ForkServer:
             self._start(Birth(number, agent_token, is_extra), descriptors, not_for_children)
         elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
             if kind == KILL:
-                _kill_group(self._pids[number])
+                strays.kill_group(self._pids[number])
             else:
                 os.kill(self._pids[number], SIGNALS[kind])
 
@@ -123,12 +133,15 @@ class ForkServer:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number in (signal.SIGHUP, signal.SIGQUIT):  # the others are set by the processor
+                signal.signal(number, self._handlers[number])
             self._agent.close()
             for descriptor in not_for_children:
                 os.close(descriptor)
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
             _die_with_parent(self._pid)
+            os.environ[strays.MARK] = str(os.getpid())
             processor.main(socket.socket(fileno=channel), progress, birth, self._config)
             code = 0
         except BaseException:  # nothing may return into the loop
@@ -139,28 +152,19 @@ class ForkServer:
     def _reap(self) -> None:
         """Report each processor that ended. What its task had started ends with it."""
         numbers = {pid: number for number, pid in self._pids.items()}
-        while True:
-            try:
-                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if info is None:
-                return
-            _kill_group(info.si_pid)  # before the id is free for others
-            _, status = os.waitpid(info.si_pid, 0)
-            number = numbers.get(info.si_pid)
-            if number is not None:
-                del self._pids[number]
-                self._report(ENDED, number, os.waitstatus_to_exitcode(status))
+        with contextlib.suppress(ChildProcessError):
+            while (info := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                number = numbers.get(info.si_pid)
+                if number is not None:
+                    strays.kill_group(info.si_pid)  # before the id is free for others
+                _, status = os.waitpid(info.si_pid, 0)
+                if number is not None:
+                    del self._pids[number]
+                    self._report(ENDED, number, os.waitstatus_to_exitcode(status))
+        strays.end_strays(self._pids.values())
 
     def _report(self, kind: int, number: int, value: int) -> None:
         self._agent.sendall(REPORT.pack(kind, number, value))
-
-
-def _kill_group(pid: int) -> None:
-    for kill in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            kill(pid, signal.SIGKILL)
 
 
 def _die_with_parent(parent: int) -> None:

@@ -34,6 +34,7 @@ from scaler import task_context
 from scaler.errors import TaskInterrupt
 from scaler.process.logs import set_up_logging
 from scaler.process.memory import give_back_memory
+from scaler.process.strays import has_strays
 from scaler.processor import signals
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure, describe_stack
@@ -247,7 +248,7 @@ class Processor:
         where = self._interrupted_at.encode()
         status = TaskStatus.CANCELED
         result = RunResult(task.task_id, task.worker, task.attempt, status, where, duration_us, (), profile)
-        if _has_children():
+        if _has_children() or has_strays():
             logger.info("an interrupted task has left processes behind: this processor ends with them")
             self._uplink.say([result])
             os._exit(0)

@@ -2,9 +2,10 @@
 
 Processor proxies write to it (`StartProcess`, `KillProcess`, `InterruptProcess`, `SuspendProcess`); it sends to each
 what became of its process. What is asked and reported is defined in `processor/fork_server.py`. When the fork server is
-lost, so are all processors; then it fails, and its supervisor starts all of them again.
+lost, so are all processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of
+them again.
 
-Must never: fork, or block on a processor.
+Must never: fork, or block on a processor or on a fork server that is stopped.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import os
 import socket
 import subprocess
 import sys
+from collections import deque
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import NO_ID
 from scaler.message import message
+from scaler.process import strays
 from scaler.process.shell import Shell
 from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
 from scaler.settings import ClusterConfig
@@ -51,6 +54,50 @@ class _ForkServerLost:
     """The fork server has closed its connection."""
 
 
+class _Requests:
+    """What is on its way to the fork server, with the descriptors that go along. One that is stopped reads nothing."""
+
+    def __init__(self, shell: Shell, connection: socket.socket) -> None:
+        self._shell = shell
+        self._socket = connection
+        self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
+
+    def put(self, request: bytes, *descriptors: int) -> None:
+        """Write a request now or later; the descriptors are closed then."""
+        self._waiting.append((request, descriptors))
+        if len(self._waiting) == 1 and not self._write():
+            self._shell.watch_writable(self._socket.fileno(), self._go_on)
+
+    def _go_on(self) -> None:
+        if self._write():
+            self._shell.unwatch_writable(self._socket.fileno())
+
+    def _write(self) -> bool:
+        """Write as much as there is room for. Returns whether that was all."""
+        try:
+            while self._waiting:
+                request, descriptors = self._waiting[0]
+                if descriptors:
+                    socket.send_fds(self._socket, [request], descriptors, socket.MSG_DONTWAIT)
+                else:
+                    self._socket.send(request, socket.MSG_DONTWAIT)
+                self._drop_first()
+        except BlockingIOError:
+            return False
+        except ConnectionError:  # the end of the connection is about to be read
+            self.close()
+        return True
+
+    def close(self) -> None:
+        """Drop what was not written."""
+        while self._waiting:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        for descriptor in self._waiting.popleft()[1]:
+            os.close(descriptor)
+
+
 class ForkServerProxy(Actor):
     """Owns the fork server."""
 
@@ -58,6 +105,7 @@ class ForkServerProxy(Actor):
         self._shell = shell
         self._agent_token = agent_token
         self._processors: dict[int, ActorRef] = {}
+        self._pids: dict[int, int] = {}
         self._reports = b""
         self._socket, theirs = socket.socketpair()
         # The same interpreter with the same flags, and the modules that this process would find.
@@ -65,8 +113,11 @@ class ForkServerProxy(Actor):
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path), config.to_json()],
             pass_fds=[theirs.fileno()],
+            env={name: value for name, value in os.environ.items() if name != strays.MARK},
         )
+        strays.own.add(self._process.pid)
         theirs.close()
+        self._requests = _Requests(shell, self._socket)
 
     def on_start(self) -> None:
         self._shell.watch(self._socket.fileno(), self._read_reports)
@@ -84,22 +135,18 @@ class ForkServerProxy(Actor):
         self._reports = data[whole:]
         for kind, number, value in REPORT.iter_unpack(data[:whole]):
             if kind == STARTED:
+                self._pids[number] = value
                 self._processors[number].send(ProcessStarted(number, value))
             else:
+                self._pids.pop(number, None)
                 news = ProcessEnded if kind == ENDED else ProcessNotStarted
                 self._processors.pop(number).send(news(number, value))
 
     @handles(StartProcess)
     def _start(self, start: StartProcess) -> None:
         self._processors[start.number] = start.proxy
-        try:
-            request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra)
-            socket.send_fds(self._socket, [request], [start.channel, start.progress])
-        except ConnectionError:
-            pass  # the end of the connection is about to be read
-        finally:
-            os.close(start.channel)
-            os.close(start.progress)
+        request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra)
+        self._requests.put(request, start.channel, start.progress)
 
     @handles(KillProcess)
     def _kill(self, kill: KillProcess) -> None:
@@ -115,11 +162,12 @@ class ForkServerProxy(Actor):
 
     def _request(self, kind: int, number: int) -> None:
         if number in self._processors:
-            with contextlib.suppress(ConnectionError):
-                self._socket.sendall(REQUEST.pack(kind, number, NO_ID, False))
+            self._requests.put(REQUEST.pack(kind, number, NO_ID, False))
 
     @handles(_ForkServerLost)
     def _lost(self, _lost: _ForkServerLost) -> None:
+        for pid in self._pids.values():  # the kernel ends the processors, and not what they have started
+            strays.kill_group(pid)
         try:
             how = how_it_ended(self._process.wait(GOODBYE_SECONDS))
         except subprocess.TimeoutExpired:
@@ -132,12 +180,14 @@ class ForkServerProxy(Actor):
     def on_stop(self) -> None:
         """End the fork server, which takes all processors with it."""
         self._shell.unwatch(self._socket.fileno())
+        self._requests.close()
         self._socket.close()
         try:
             self._process.wait(GOODBYE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        strays.own.discard(self._process.pid)
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+from scaler.process import strays
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel
 from scaler.worker import fork_server_proxy
+from scaler.worker.messages import AddProcessor, InterruptProcessor, KillProcessor
 from tests.support.node import Node
 from tests.support.processes import alive
 
@@ -28,20 +32,100 @@ def sleep_for_ever() -> None:
         time.sleep(100)
 
 
-def test_what_a_task_started_ends_with_its_processor(node: Node, tmp_path: Path) -> None:
+def in_its_group(note: str) -> None:
+    subprocess.run(["sh", "-c", f"echo $$ > {note}; exec sleep 1000"], check=True)
+
+
+def in_a_session(note: str) -> None:
+    subprocess.Popen(["sh", "-c", f"echo $$ > {note}; exec sleep 1000"], start_new_session=True).wait()
+
+
+def below_a_shell(note: str) -> None:
+    subprocess.run(f"sh -c 'echo $$ > {note}; exec sleep 1000'; true", shell=True, check=True)
+
+
+def below_a_shell_in_a_session(note: str) -> None:
+    subprocess.Popen(f"sh -c 'echo $$ > {note}; exec sleep 1000'; true", shell=True, start_new_session=True).wait()
+
+
+def as_a_daemon(note: str) -> None:
+    """Its parent has ended long before the task does."""
+    subprocess.run(f"setsid sh -c 'echo $$ > {note}; exec sleep 1000' &", shell=True, check=True)
+    time.sleep(1000)
+
+
+def noted(note: Path) -> int:
+    """Return the process id in a file, or 0."""
+    return int(note.read_text()) if note.exists() and note.read_text().endswith("\n") else 0
+
+
+@pytest.mark.parametrize(
+    "start",
+    [in_its_group, in_a_session, below_a_shell, below_a_shell_in_a_session, as_a_daemon],
+    ids=lambda f: f.__name__,
+)
+def test_what_a_task_started_ends_with_it(node: Node, tmp_path: Path, start: Callable[[str], None]) -> None:
     note = tmp_path / "pid"
-
-    def start_child() -> None:
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
-        note.write_text(f"{child.pid}\n")
-        child.wait()
-
-    running = node.task(start_child)
+    running = node.task(partial(start, str(note)))
     node.run(running)
-    node.until(lambda: note.exists() and note.read_text().endswith("\n"))
+    node.until(lambda: noted(note))
+    assert alive(noted(note))
     node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: node.results)
-    node.until(lambda: not alive(int(note.read_text())))
+    node.until(lambda: not alive(noted(note)))
+
+
+def test_what_other_tasks_have_started_goes_on(node: Node, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    node.run(node.task(partial(subprocess.run, f"setsid sh -c 'echo $$ > {note}; exec sleep 1000' &", shell=True)))
+    node.until(lambda: node.results and noted(note))
+    node.pool.send(AddProcessor(0))
+    node.until(lambda: len(list(node.slot()._processors)) == 2)
+    [fork_server] = psutil.Process().children()
+    daemon = noted(note)
+    assert psutil.Process(daemon).ppid() == fork_server.pid
+    origin = next(
+        int(entry.partition("=")[2])
+        for entry in Path(f"/proc/{daemon}/environ").read_text().split("\0")
+        if entry.startswith(strays.MARK)
+    )
+    [extra] = set(node.processes()) - {daemon, origin}
+    os.kill(extra, signal.SIGKILL)
+    node.until(lambda: len(list(node.slot()._processors)) == 1)
+    assert alive(daemon)
+    os.kill(origin, signal.SIGKILL)
+    node.until(lambda: not alive(daemon))
+
+
+def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    node.run(node.task(partial(in_its_group, str(note))))
+    node.until(lambda: noted(note))
+    first = noted(note)
+    note.unlink()
+    [fork_server] = psutil.Process().children()
+    fork_server.kill()
+    node.until(lambda: not alive(first))
+    node.until(lambda: noted(note) and node.processes())  # it runs again
+
+
+def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
+    """Thousands of requests do not fit into the connection to it."""
+    node.run(node.task(int))
+    node.until(lambda: node.results)
+    [fork_server] = psutil.Process().children()
+    processor = node.active()
+    assert processor is not None
+    fork_server.suspend()
+    for _ in range(5000):
+        processor.proxy.send(InterruptProcessor(processor.number))
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 2, seconds=10)
+    processor.proxy.send(KillProcessor(processor.number, "for a test"))
+    fork_server.resume()
+    node.until(lambda: node.active() not in {None, processor})
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 3)
 
 
 def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:

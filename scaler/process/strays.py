@@ -1,0 +1,99 @@
+"""Strays: processes that tasks have started and that outlived their parents. Whoever adopts them ends and reaps them.
+
+Fork server and agent adopt what is orphaned below them (Linux only). A stray's own group, or the mark that programs
+inherit with the environment, says which processor it comes from. What has left its group and its environment too is
+left alone until all ends.
+
+Must never: reap a process that somebody else here waits for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+MARK = "SCALER_PROCESSOR"
+"""The environment variable with the process id of a processor, for all programs that its tasks start."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+own: set[int] = set()
+"""The child processes that somebody in this process has started and waits for."""
+
+
+def adopt() -> None:
+    """Become the parent of all processes below this one whose own parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the child processes of a process; none where the system does not say."""
+    with contextlib.suppress(OSError):
+        return [
+            int(child)
+            for thread in Path(f"/proc/{pid}/task").iterdir()
+            for child in (thread / "children").read_text().split()
+        ]
+    return []
+
+
+def end_strays(processors: Collection[int]) -> None:
+    """Kill those children of this process that come from another processor than these, which are there.
+
+    What they have started in their turn comes to this process as they end, and with it the next SIGCHLD.
+    """
+    for pid in children_of(os.getpid()):
+        if pid in own or pid in processors or _group_of(pid) in processors:
+            continue
+        if _origin_of(pid) not in {None, *processors}:
+            kill(pid)
+
+
+def has_strays() -> bool:
+    """Return whether the parent of this processor has adopted something that comes from here."""
+    here = os.getpid()
+    others = (pid for pid in children_of(os.getppid()) if pid != here)
+    return any(here in (_group_of(pid), _origin_of(pid)) for pid in others)
+
+
+def reap() -> None:
+    """Reap the adopted children of this process that have ended."""
+    for pid in children_of(os.getpid()):
+        if pid not in own:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def kill(pid: int) -> None:
+    """Kill a process, if it is there and we may."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process and all of its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    kill(pid)
+
+
+def _group_of(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return os.getpgid(pid)
+    return 0
+
+
+def _origin_of(pid: int) -> int | None:
+    """Return the processor that a program comes from; None if nothing says that it comes from one."""
+    with contextlib.suppress(OSError, ValueError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if name == MARK.encode():
+                return int(value)
+    return None

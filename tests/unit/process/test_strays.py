@@ -1,0 +1,54 @@
+"""Strays: who is adopted, ended and reaped, and who is left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from scaler.process import strays
+from tests.support.processes import alive, run_script, wait_until
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children of a process"),
+]
+
+
+def sleeper(**environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, **environment})
+
+
+def test_those_of_another_processor_are_ended_and_no_others() -> None:
+    others, here, unknown = sleeper(SCALER_PROCESSOR="7"), sleeper(SCALER_PROCESSOR="8"), sleeper()
+    waited_for = sleeper(SCALER_PROCESSOR="7")
+    strays.own.add(waited_for.pid)
+    try:
+        assert {others.pid, here.pid, unknown.pid, waited_for.pid} <= set(strays.children_of(os.getpid()))
+        strays.end_strays((8,))
+        wait_until(lambda: not alive(others.pid), "the stray has ended")
+        assert all(alive(each.pid) for each in (here, unknown, waited_for))
+    finally:
+        strays.own.discard(waited_for.pid)
+        for each in (others, here, unknown, waited_for):
+            each.kill()
+            each.wait()
+
+
+def test_what_nobody_waits_for_is_reaped() -> None:
+    """In a process of its own: the tests have children for whom somebody waits."""
+    done = run_script(
+        "import os, subprocess, time\n"
+        "from scaler.process import strays\n"
+        "strays.adopt()\n"
+        "mine = subprocess.Popen(['sh', '-c', 'exit 7'])\n"
+        "strays.own.add(mine.pid)\n"
+        "subprocess.run('setsid true & setsid true &', shell=True)\n"
+        "while len(strays.children_of(os.getpid())) > 1:\n"
+        "    strays.reap()\n"
+        "    time.sleep(0.01)\n"
+        "print(strays.children_of(os.getpid()) == [mine.pid], mine.wait())\n"
+    )
+    assert (done.stdout, done.returncode) == ("True 7\n", 0), done.stderr

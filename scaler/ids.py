@@ -23,6 +23,8 @@ SchedulerId = NewType("SchedulerId", bytes)
 """One run of a scheduler; the next one at the same address has another id."""
 Connection = NewType("Connection", bytes)
 """A peer as the socket knows it, for as long as the connection lasts."""
+NO_CONNECTION = Connection(b"")
+"""What a session has while its peer is away: what is said there reaches no one."""
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)

@@ -96,6 +96,8 @@ class Acceptor(Actor):
     def _client_arrived(self, arrived: ClientArrived) -> None:
         hello = arrived.hello
         key = ("client", hello.client_id)
+        if self._directory.is_spent(arrived.connection):
+            return  # it said more than one hello in one turn
         if self._refused(arrived.connection, SCHEDULER_TO_CLIENT, hello, key):
             return
         session = self._directory.sessions.get(key)
@@ -139,6 +141,8 @@ class Acceptor(Actor):
     def _agent_arrived(self, arrived: AgentArrived) -> None:
         hello = arrived.hello
         key = ("cluster", hello.agent_id)
+        if self._directory.is_spent(arrived.connection):
+            return
         if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, key):
             return
         identity = _identity(hello)

@@ -16,6 +16,7 @@ from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages import (
     BalancerRestarted,
+    ConnectionLost,
     CopyKept,
     DeleteCopy,
     EndNested,
@@ -42,6 +43,7 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunResult,
+    RunTask,
     RunUnblocked,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
@@ -190,6 +192,17 @@ class AgentSession(Session):
         super()._resumed(resumed)
         for worker in self._workers:
             worker.send(resumed)
+
+    @handles(ConnectionLost)
+    def _connection_lost(self, lost: ConnectionLost) -> None:
+        if lost.connection == self._connection:
+            orders: list[list[RunTask]] = [[] for _ in self._workers]
+            for item in lost.unsent:
+                if type(item) is RunTask:
+                    orders[item.worker].append(item)
+            for worker, unsent in zip(self._workers, orders, strict=True):
+                worker.send(ConnectionLost(lost.connection, lost.reason, unsent))
+        super()._connection_lost(lost)
 
     def _say_lost(self) -> None:
         self._stop_workers(was_lost=True)

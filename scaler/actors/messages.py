@@ -6,6 +6,9 @@ Commands are imperative, facts in the past tense; each says who sends it to whom
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from scaler.actors.events import Departure
 from scaler.actors.kit import ActorRef
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
@@ -394,6 +397,8 @@ class ConnectionLost:
 
     connection: Connection
     reason: str
+    unsent: Sequence[Any] = ()
+    """items that were for it and have certainly not left"""
 
 
 @message

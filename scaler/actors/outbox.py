@@ -9,6 +9,7 @@ restarted finds its peers here.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, TypeAlias
 
 from scaler.actors.accounts import Accounts
@@ -16,6 +17,9 @@ from scaler.actors.kit import ActorRef
 from scaler.actors.messages import NewsSaid
 from scaler.ids import Connection
 from scaler.wire.messages.directions import Direction
+
+SPENT_REMEMBERED = 16_384
+"""How many connections are remembered that belonged to a peer once."""
 
 PeerKey: TypeAlias = tuple[str, bytes]
 """What kind of peer, and the id that its hello shows."""
@@ -52,6 +56,7 @@ class Directory:
         """of the clients that are not inside a task"""
         self.departed: dict[Connection, Direction] = {}
         """connections that were unbound since the last flush: their last words still go out"""
+        self._spent: OrderedDict[Connection, None] = OrderedDict()
 
     def bind(self, connection: Connection, session: ActorRef, incoming: Direction, outgoing: Direction) -> None:
         """From now on mail from `connection` goes to `session`."""
@@ -62,6 +67,13 @@ class Directory:
         peer = self.peers.pop(connection, None)
         if peer is not None:
             self.departed[connection] = peer.outgoing
+            self._spent[connection] = None
+            if len(self._spent) > SPENT_REMEMBERED:
+                self._spent.popitem(last=False)
+
+    def is_spent(self, connection: Connection) -> bool:
+        """Return whether a connection belongs, or has belonged, to a peer: it may not become another one."""
+        return connection in self.peers or connection in self._spent
 
 
 class Outbox:

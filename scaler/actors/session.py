@@ -25,7 +25,7 @@ from scaler.actors.events import (
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages import CheckSilence, ConnectionLost, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
-from scaler.ids import Connection
+from scaler.ids import NO_CONNECTION, Connection
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ class Session(Actor):
     def _connection_lost(self, lost: ConnectionLost) -> None:
         if lost.connection != self._connection:
             return
+        self._connection = NO_CONNECTION
         logger.warning("%s: %s; it has %g s to come back", self._title, lost.reason, self._come_back_seconds)
         self._last_heard = self.now() - self._timeout_seconds + self._come_back_seconds
         self._check_silence_in(self._come_back_seconds, CUT)

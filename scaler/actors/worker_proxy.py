@@ -12,6 +12,7 @@ from scaler.actors.messages import (
     AssignTask,
     BalancerRestarted,
     CancelRun,
+    ConnectionLost,
     KeepResult,
     PlacesFreed,
     PlacesTaken,
@@ -29,7 +30,7 @@ from scaler.actors.messages import (
     WorkerLeft,
 )
 from scaler.actors.outbox import Outbox
-from scaler.ids import Connection, ObjectId, TaskId
+from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
@@ -94,6 +95,8 @@ class WorkerProxy(Actor):
         self._queue_size = queue_size
         self._runs: dict[TaskId, RunRecord] = {}
         self._leaving = False
+        self._forgets_awaited = 0
+        """how often the balancer has not yet answered that no assignment comes any more"""
 
     def on_start(self) -> None:
         self._join()
@@ -109,14 +112,14 @@ class WorkerProxy(Actor):
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        if not self._leaving:
+        if not self._leaving and self._connection != NO_CONNECTION:
             self._join()
 
     @handles(AssignTask)
     def _assign(self, assign: AssignTask) -> None:
         spec, attempt = assign.spec, assign.attempt
         task_id = spec.task_id
-        if self._leaving or task_id in self._runs or assign.task.is_stopped():
+        if self._connection == NO_CONNECTION or self._leaving or task_id in self._runs or assign.task.is_stopped():
             self._refuse(assign)
             return
         self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us, assign.account)
@@ -234,7 +237,7 @@ class WorkerProxy(Actor):
         `held` names the tasks of this worker that the agent still has, or whose results it sends again. Which of them
         wait for others it says anew.
         """
-        self._connection = resumed.connection
+        was_away, self._connection = self._connection == NO_CONNECTION, resumed.connection
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
         for task_id, run in self._runs.items():
@@ -247,6 +250,23 @@ class WorkerProxy(Actor):
             mine = self._runs.get(TaskId(task_id))
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
+        if was_away:
+            self._join()
+
+    @handles(ConnectionLost)
+    def _connection_lost(self, lost: ConnectionLost) -> None:
+        """The agent is cut off. What it has stays its own until it is known to be gone; nothing new goes there."""
+        self._connection = NO_CONNECTION
+        self._leave_balancer()
+        for order in lost.unsent:
+            run = self._runs.get(order.task_id)
+            if run is not None and run.attempt == order.attempt:
+                del self._runs[order.task_id]
+                run.task.send(RunLost(run.attempt, self.name, was_running=False))
+
+    def _leave_balancer(self) -> None:
+        self._forgets_awaited += 1
+        self._balancer.send(WorkerLeft(self.actor_ref))
 
     @handles(KeepResult)
     def _keep_result(self, keep: KeepResult) -> None:
@@ -256,12 +276,14 @@ class WorkerProxy(Actor):
     def _stop_worker(self, stop: StopWorker) -> None:
         """Give everything back, and go when nothing more can come."""
         self._leaving = True
-        self._balancer.send(WorkerLeft(self.actor_ref))
+        self._leave_balancer()
         self._give_back(stop.was_lost)
 
     @handles(WorkerForgotten)
     def _forgotten(self, _forgotten: WorkerForgotten) -> None:
-        self.stop_now()
+        self._forgets_awaited -= 1
+        if self._leaving and not self._forgets_awaited:
+            self.stop_now()
 
     def on_failure(self, *_error: object) -> None:
         self._balancer.send(WorkerFailed(self.actor_ref))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from scaler.actors.messages import AgentArrived, ClientArrived, ConnectionLost
@@ -26,6 +27,7 @@ from scaler.wire.messages.directions import (
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
+    Direction,
 )
 from scaler.wire.messages.worker import ResultsReceived, RunResult, WorkerHeartbeatEcho, WorkerHello
 from scaler.wire.sockets import PeerGoneError, RouterSocket
@@ -85,8 +87,8 @@ class SchedulerEdge:
         for batch in batches:
             kind = type(batch)
             if kind in _HELLOS:
-                self._hello(connection, batch)
-                continue
+                self._drop(connection, peer, ProtocolError("a second hello on one connection"))
+                return
             if kind is _RESULTS:
                 peer.results_received += len(batch)
             peer.session.send(batch)
@@ -102,7 +104,8 @@ class SchedulerEdge:
             except ProtocolError:
                 continue
             self.received.add_batches(batches)
-            if batches and type(batches[0]) in _HELLOS and len(batches[0]) == 1:
+            is_hello = batches and type(batches[0]) in _HELLOS and len(batches[0]) == 1
+            if is_hello and not self._directory.is_spent(connection):
                 self._hello(connection, batches[0])
             elif connection not in self._strangers:
                 self._strangers[connection] = None
@@ -135,13 +138,26 @@ class SchedulerEdge:
                 self.undeliverable += len(items)
                 continue
             self._acknowledge(connection, items)
+            has_begun = False
             try:
                 for header, frames in encode(direction, items, self.sent.items):
                     self.sent.add_message(header, frames)
                     self._router.send(connection, header, frames)
+                    has_begun = True
             except PeerGoneError:
-                self._gone(connection)
+                self._gone(connection, () if has_begun else items)
+            except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
+                self._give_up(connection, direction, error)
         return bool(taken)
+
+    def _give_up(self, connection: Connection, direction: Direction, error: Exception) -> None:
+        """What was to be said cannot be written: that costs this peer its connection, and no other peer anything."""
+        logger.error("what is for %s cannot be written", connection.hex(), exc_info=error)
+        peer = self._directory.peers.get(connection)
+        if peer is not None:
+            self._directory.unbind(connection)
+            peer.session.send(ConnectionLost(connection, f"nothing can be written to it ({error!r})"))
+        self._outbox.put_to_stranger(connection, direction, HelloRequest("the scheduler failed to write to you"))
 
     def _acknowledge(self, connection: Connection, items: list[Any]) -> None:
         """Say along with other items how many results of an agent have arrived."""
@@ -150,12 +166,12 @@ class SchedulerEdge:
             peer.results_acknowledged = peer.results_received
             items.append(ResultsReceived(peer.results_received))
 
-    def _gone(self, connection: Connection) -> None:
+    def _gone(self, connection: Connection, unsent: Sequence[Any]) -> None:
         self.undeliverable += 1
         peer = self._directory.peers.get(connection)
         if peer is not None:
             self._directory.unbind(connection)
-            peer.session.send(ConnectionLost(connection, "its connection broke"))
+            peer.session.send(ConnectionLost(connection, "its connection broke", unsent))
 
     def probe(self) -> None:
         """Find out which connections are gone: the socket says that one was lost, but not which."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import Client, ProcessorDiedError, SchedulerClusterCombo
@@ -27,6 +28,11 @@ def address() -> Iterator[str]:
 def client(address: str) -> Iterator[Client]:
     with Client(address) as client:
         yield client
+
+
+def nap() -> int:
+    time.sleep(0.05)
+    return os.getpid()
 
 
 def kill_self() -> None:
@@ -48,6 +54,29 @@ def append_and_maybe_die(path: str, deaths: int) -> int:
     if attempt <= deaths:
         kill_self()
     return attempt
+
+
+def test_no_task_waits_for_an_agent_that_has_just_died() -> None:
+    with (
+        scheduler(None, "--crash-limit", "1") as (address, _),
+        command("cluster", address, "-n", "1") as dying,
+        command("cluster", address, "-n", "1"),
+        Client(address) as client,
+    ):
+        pids = wait_until(lambda: two_workers(client), "both work")
+        agent = psutil.Process(dying.process.pid)
+        (dead,) = {child.pid for child in agent.children(recursive=True)} & pids
+        agent.kill()
+        wait_until(lambda: not alive(dead), "its processor is gone")
+        started = time.monotonic()
+        futures = [client.submit(os.getpid) for _ in range(4)]
+        assert {future.result(30) for future in futures} == pids - {dead}
+        assert time.monotonic() - started < 1.5, "the time that a lost agent has to come back is 2 s"
+
+
+def two_workers(client: Client) -> set[int]:
+    pids = {future.result(30) for future in [client.submit(nap) for _ in range(4)]}
+    return pids if len(pids) == 2 else set()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,18 @@ from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.actors.worker_proxy import WorkerProxy
-from scaler.ids import NO_ID, AgentId, ClientId, Connection, GraphId, ObjectId, SchedulerId, TaskId, split_ids
+from scaler.ids import (
+    NO_CONNECTION,
+    NO_ID,
+    AgentId,
+    ClientId,
+    Connection,
+    GraphId,
+    ObjectId,
+    SchedulerId,
+    TaskId,
+    split_ids,
+)
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.serialization import OBJECT, argument_block, result_argument
 from scaler.wire.codec import decode, encode
@@ -406,9 +417,10 @@ class Simulation:
         if balancer is None or self.actor(ACCEPTOR) is None:
             return
         places, most = cast("Any", balancer._policy)._places, self.limits.per_worker_queue_size
-        assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in self.proxies()}
+        present = [proxy for proxy in self.proxies() if proxy._connection != NO_CONNECTION]
+        assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in present}
         queued = _queued(balancer)
-        for proxy in self.proxies():
+        for proxy in present:
             tasks, work_us = proxy.load
             has_room = places.has_room(proxy.actor_ref)
             assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"

@@ -110,6 +110,31 @@ def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> N
     assert client.results[task_id].payload.endswith(b"was lost (attempt 3 of 3)")
 
 
+def test_an_agent_that_is_cut_off_gets_no_new_tasks() -> None:
+    """They would wait beside idle workers, and be blamed for its death though they were never sent."""
+    simulation = Simulation(Limits(worker_timeout_seconds=6.0, crash_limit=1))
+    client, lost, other = simulation.client(), simulation.agent(), simulation.agent()
+    lost.cut()
+    simulation.run()
+    client.submit(4)
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    simulation.advance(10.0)
+    assert [len(agent.said(RunTask)) for agent in (lost, other)] == [0, 4]
+
+
+def test_an_agent_that_is_back_gets_tasks_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent()
+    for _ in range(3):
+        agent.cut()
+        simulation.run()
+        client.submit()
+        assert client.statuses()[-1] is None
+        agent.connect()
+        simulation.advance(1.0)
+        assert client.statuses()[-1] == TaskStatus.SUCCESS
+
+
 def test_a_task_whose_workers_leave_in_good_order_is_never_blamed(simulation: Simulation) -> None:
     client = simulation.client()
     client.submit()

@@ -1,8 +1,95 @@
-"""The edge counts what crosses it. What it does for peers is in the tests of acceptor and sessions."""
+"""The edge counts what crosses it; and one bad peer costs one peer, whatever it sends or is to be sent."""
 
 from __future__ import annotations
 
-from tests.support.simulation import Simulation
+import logging
+
+import pytest
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.client_session import ClientSession
+from scaler.wire.codec import encode
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.common import HelloRequest, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
+from scaler.wire.messages.worker import WorkerHello
+from tests.support.simulation import SimulatedClient, Simulation
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(Limits(client_timeout_seconds=10.0, worker_timeout_seconds=6.0, crash_limit=1))
+
+
+def say(simulation: Simulation, client: SimulatedClient, hello: ClientHello | WorkerHello) -> None:
+    """Say another hello on the connection that the client has."""
+    direction = CLIENT_TO_SCHEDULER if isinstance(hello, ClientHello) else AGENT_TO_SCHEDULER
+    ((header, frames),) = encode(direction, [hello])
+    simulation.router.deliver(client.connection, header, frames)
+    simulation.run()
+
+
+def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = simulation.client(), simulation.client()
+    (task_id,) = good.submit()
+    before = bad.connection
+    with caplog.at_level(logging.ERROR):
+        simulation.tree.outbox.put(bad.connection, object())
+        simulation.agent()
+        simulation.advance(1.0)
+    assert good.statuses() == [TaskStatus.SUCCESS]
+    assert good.results[task_id].status == TaskStatus.SUCCESS
+    assert bad.said(HelloRequest)[-1].reason == "the scheduler failed to write to you"
+    assert bad.connection != before
+    assert "cannot be written" in caplog.text
+    bad.submit()
+    simulation.advance(1.0)
+    assert bad.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_second_hello_ends_a_connection(simulation: Simulation) -> None:
+    client = simulation.client()
+    before = client.connection
+    say(simulation, client, client.hello())
+    assert "a second hello on one connection" in client.said(HelloRequest)[-1].reason
+    assert client.connection != before
+    assert len(simulation.sessions(ClientSession)) == 1
+
+
+def test_a_connection_that_was_a_client_is_never_an_agent(simulation: Simulation) -> None:
+    """What is said to the client would reach the agent, in a language that it does not speak."""
+    client = simulation.client()
+    client.is_gone = True  # it hears nothing of what follows
+    own = (client.protocol_version, "9.9.9", client.python_version, "3.1.1", b"a" * 16, "worker", b"")
+    for _ in range(2):
+        simulation.router.deliver(client.connection, b"garbage", [])
+        say(simulation, client, WorkerHello(*own))
+    assert simulation.sessions(AgentSession) == []
+    assert simulation.tree.directory.peers == {}
+    good = simulation.client()
+    good.submit(20)
+    simulation.agent()
+    simulation.advance(5.0)
+    assert good.statuses() == [TaskStatus.SUCCESS] * 20
+
+
+def test_two_hellos_in_one_turn_are_one_peer(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.comes_back = False
+    client.cut()
+    simulation.run()
+    connection = simulation.open_connection(client)
+    for identity in (b"1" * 16, b"2" * 16):
+        own = (client.protocol_version, "9.9.9", client.python_version, "3.1.1", identity)
+        ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHello(*own)])
+        simulation.router.deliver(connection, header, frames)
+    simulation.run()
+    assert [peer.session._actor for peer in simulation.tree.directory.peers.values()] == [
+        session for session in simulation.sessions(ClientSession) if session._client_id == b"1" * 16
+    ]
 
 
 def test_what_was_received_and_sent_is_counted_by_the_name_of_the_message() -> None:

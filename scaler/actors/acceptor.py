@@ -116,7 +116,7 @@ class Acceptor(Actor):
         else:
             session.send(Resumed(arrived.connection, b""))
         self._reply(arrived.connection)
-        self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+        self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, _python_of(hello))
 
     def _account_of(self, hello: ClientHello) -> int:
         """Return on whose share a client's work runs: its own, or the one that all have if they take no turns."""
@@ -169,7 +169,7 @@ class Acceptor(Actor):
         else:
             self._reply(arrived.connection)
             session.send(Resumed(arrived.connection, held))
-        self._bind(arrived.connection, key, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+        self._bind(arrived.connection, key, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, _python_of(hello))
         if hello.agent_token != NO_ID:
             self._directory.agents_by_token[hello.agent_token] = session
 
@@ -180,12 +180,20 @@ class Acceptor(Actor):
         self._outbox.put(connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
 
     def _bind(
-        self, connection: Connection, key: PeerKey, session: ActorRef, incoming: Direction, outgoing: Direction
+        self,
+        connection: Connection,
+        key: PeerKey,
+        session: ActorRef,
+        incoming: Direction,
+        outgoing: Direction,
+        python: str,
     ) -> None:
         for old in [c for c, peer in self._directory.peers.items() if peer.session is session]:
             self._directory.unbind(old)
         self._directory.sessions[key] = session
         self._directory.bind(connection, session, incoming, outgoing)
+        if python:
+            self._directory.pythons[key] = python
 
     def _refused(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
@@ -207,9 +215,9 @@ class Acceptor(Actor):
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
         """Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash."""
-        own = ".".join(hello.python_version.split(".")[:2])
-        if not hello.cloudpickle_version or "." not in own:
-            return ""  # it does not pickle
+        own = _python_of(hello)
+        if not own:
+            return ""
         pythons = self._directory.pythons
         others = {python: kind for (kind, peer_id), python in pythons.items() if (kind, peer_id) != key}
         if others and own not in others:
@@ -218,7 +226,6 @@ class Acceptor(Actor):
                 f"this {key[0]} runs Python {own}, a {kind} that is connected runs Python {python}: functions cannot "
                 f"travel between them; run both with the same minor version of Python"
             )
-        pythons[key] = own
         return ""
 
     def _refuse(
@@ -289,3 +296,9 @@ def _identity(hello: ClientHello | WorkerHello) -> PeerIdentity:
         return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
     names = tuple(hello.worker_names.split(","))
     return PeerIdentity(hello.agent_id, hello.package_version, hello.python_version, names)
+
+
+def _python_of(hello: ClientHello | WorkerHello) -> str:
+    """Return the minor version of Python of a peer, such as 3.11; empty for one that does not pickle."""
+    minor = ".".join(hello.python_version.split(".")[:2])
+    return minor if hello.cloudpickle_version and "." in minor else ""

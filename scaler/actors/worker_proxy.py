@@ -7,6 +7,8 @@ alone gives the tasks back.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages import (
     AssignTask,
@@ -49,6 +51,15 @@ _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """Only these runs say how long tasks take: one that was dropped from the queue took no time at all."""
 
 Measured = dict[ObjectId, tuple[int, int]]
+
+
+class Membership(Enum):
+    """Whether the balancer may assign tasks to a worker."""
+
+    OUT = "out"
+    IN = "in"
+    LEAVING = "leaving"
+    """an assignment from before may be on its way"""
 
 
 class RunRecord:
@@ -94,14 +105,14 @@ class WorkerProxy(Actor):
         self._balancer = balancer
         self._queue_size = queue_size
         self._runs: dict[TaskId, RunRecord] = {}
-        self._leaving = False
-        self._forgets_awaited = 0
-        """how often the balancer has not yet answered that no assignment comes any more"""
+        self._is_over = False
+        self._membership = Membership.OUT
 
     def on_start(self) -> None:
         self._join()
 
     def _join(self) -> None:
+        self._membership = Membership.IN
         self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._host))
 
     @property
@@ -112,14 +123,14 @@ class WorkerProxy(Actor):
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        if not self._leaving and self._connection != NO_CONNECTION:
+        if self._membership is Membership.IN:
             self._join()
 
     @handles(AssignTask)
     def _assign(self, assign: AssignTask) -> None:
         spec, attempt = assign.spec, assign.attempt
         task_id = spec.task_id
-        if self._connection == NO_CONNECTION or self._leaving or task_id in self._runs or assign.task.is_stopped():
+        if self._membership is not Membership.IN or task_id in self._runs or assign.task.is_stopped():
             self._refuse(assign)
             return
         self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us, assign.account)
@@ -237,7 +248,7 @@ class WorkerProxy(Actor):
         `held` names the tasks of this worker that the agent still has, or whose results it sends again. Which of them
         wait for others it says anew.
         """
-        was_away, self._connection = self._connection == NO_CONNECTION, resumed.connection
+        self._connection = resumed.connection
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
         for task_id, run in self._runs.items():
@@ -250,7 +261,7 @@ class WorkerProxy(Actor):
             mine = self._runs.get(TaskId(task_id))
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
-        if was_away:
+        if self._membership is Membership.OUT:
             self._join()
 
     @handles(ConnectionLost)
@@ -265,8 +276,9 @@ class WorkerProxy(Actor):
                 run.task.send(RunLost(run.attempt, self.name, was_running=False))
 
     def _leave_balancer(self) -> None:
-        self._forgets_awaited += 1
-        self._balancer.send(WorkerLeft(self.actor_ref))
+        if self._membership is Membership.IN:
+            self._membership = Membership.LEAVING
+            self._balancer.send(WorkerLeft(self.actor_ref))
 
     @handles(KeepResult)
     def _keep_result(self, keep: KeepResult) -> None:
@@ -275,15 +287,19 @@ class WorkerProxy(Actor):
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:
         """Give everything back, and go when nothing more can come."""
-        self._leaving = True
+        self._is_over = True
         self._leave_balancer()
         self._give_back(stop.was_lost)
+        if self._membership is Membership.OUT:
+            self.stop_now()
 
     @handles(WorkerForgotten)
     def _forgotten(self, _forgotten: WorkerForgotten) -> None:
-        self._forgets_awaited -= 1
-        if self._leaving and not self._forgets_awaited:
+        self._membership = Membership.OUT
+        if self._is_over:
             self.stop_now()
+        elif self._connection != NO_CONNECTION:
+            self._join()  # it was cut off, and is back
 
     def on_failure(self, *_error: object) -> None:
         self._balancer.send(WorkerFailed(self.actor_ref))

@@ -117,3 +117,21 @@ def test_messages_and_bytes_are_those_of_the_socket() -> None:
     assert (counts["messages_received"], counts["bytes_received"]) == ways["in"]
     assert (counts["messages_sent"], counts["bytes_sent"]) == ways["out"]
     assert counts["bad_messages"] == 1
+
+
+def test_nothing_is_remembered_of_a_client_that_was_sent_away(simulation: Simulation) -> None:
+    """Its Python must not be what others are measured by."""
+    stranger = simulation.client()
+    stranger.die()
+    simulation.advance(20.0)
+    connection = simulation.open_connection(stranger)
+    hello = ClientHello(stranger.protocol_version, "9.9.9", "9.9.9", "3.1.1", b"1" * 16, b"no such agent...")
+    ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [hello])
+    simulation.router.deliver(connection, header, frames)
+    simulation.run()
+    assert simulation.tree.directory.pythons == {}
+    client = simulation.client()
+    simulation.agent()
+    client.submit()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]

@@ -12,7 +12,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.cluster.child_process import StartError
 from scaler.cluster.cluster import Cluster
-from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster
+from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster, start_thread_cluster
 from scaler.cluster.scheduler import Scheduler
 from scaler.config import ConfigError
 from scaler.errors import (
@@ -34,6 +34,7 @@ from scaler.serialization import DefaultSerializer, Serializer
 from scaler.version import __version__
 
 _lifetime.start_local_cluster = start_local_cluster
+_lifetime.start_thread_cluster = start_thread_cluster
 
 __all__ = [
     "Client",

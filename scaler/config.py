@@ -15,6 +15,7 @@ from typing import Any
 
 _TCP = "tcp://"
 _IPC = "ipc:///"
+_INPROC = "inproc://"
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
@@ -29,7 +30,7 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
     """Return `address` if it is one that peers can meet at.
 
     Args:
-        address: `tcp://host:port` or `ipc:///path`.
+        address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
         may_be_any_port: whether the port may be `*`: any free one; and `ipc://*`: a new private folder.
 
     Raises:
@@ -42,6 +43,8 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
     if address.startswith(_IPC) and address != _IPC:
         if len(os.fsencode(address)) - len("ipc://") > _IPC_PATH_BYTES:
             raise ConfigError(f"the path of {address!r} is longer than {_IPC_PATH_BYTES} bytes; take a shorter one")
+        return address
+    if address.startswith(_INPROC) and address != _INPROC and len(address.split()) == 1:
         return address
     port = _port(address)
     if not port:
@@ -64,6 +67,12 @@ def _port(address: str) -> str:
     name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
     is_port = port == "*" or (port.isascii() and port.isdigit())
     return port if address.startswith(_TCP) and name and allowed.issuperset(name) and is_port else ""
+
+
+def check_reachable(address: str) -> None:
+    """Raise `ConfigError` if no other process can meet anybody at the address."""
+    if address.startswith(_INPROC):
+        raise ConfigError(f"{address!r} is for threads of one process; others meet at tcp://host:port or ipc:///path")
 
 
 def check_number(name: str, value: Any, least: float, most: float = float("inf")) -> None:

@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import zmq
-
 from scaler.actors.kit import ActorRef
 from scaler.agent.messages import LinkCut
 from scaler.errors import ProtocolError
 from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-from scaler.wire.sockets import DealerSocket
+from scaler.wire.sockets import DealerSocket, PeerGoneError, close_context, open_context
 from scaler.wire.traffic import Traffic
 
 logger = logging.getLogger(__name__)
@@ -44,7 +42,7 @@ class Edge:
     def __init__(self, shell: Shell, address: str, io_threads: int) -> None:
         self._shell = shell
         self.address = address
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self._context = open_context(address, io_threads)
         self._open: _OpenConnection | None = None
         self._outgoing: list[Any] = []
         self.received = Traffic()
@@ -105,12 +103,17 @@ class Edge:
         if not self._outgoing or self._open is None:
             return False
         items, self._outgoing = self._outgoing, []
-        for header, frames in encode(AGENT_TO_SCHEDULER, items, self.sent.items):
-            self.sent.add_message(header, frames)
-            self._open.socket.send(header, frames)
+        connection = self._open
+        try:
+            for header, frames in encode(AGENT_TO_SCHEDULER, items, self.sent.items):
+                self.sent.add_message(header, frames)
+                connection.socket.send(header, frames)
+        except PeerGoneError:
+            self.hang_up()
+            connection.link.send(LinkCut("the scheduler is gone"))
         return True
 
     def close(self) -> None:
         """Close for good; what was said last has a moment to leave."""
         self.hang_up(linger_seconds=0.2)
-        self._context.term()
+        close_context(self._context)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from scaler.config import ConfigError, Setting
+from scaler.config import ConfigError, Setting, check_reachable
 from scaler.settings import Settings
 from scaler.settings.sources import gather
 from scaler.version import __version__
@@ -51,7 +51,9 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
     """
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
-        return gather(kind, given)
+        settings = gather(kind, given)
+        check_reachable(getattr(settings, "address", ""))
+        return settings
     except ConfigError as error:
         parser.error(str(error))
 

@@ -58,6 +58,8 @@ class Client:
         timeout_seconds: how long work waits for a scheduler that stays away, before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two signs of life.
         serializer: turns values into bytes; travels to the workers with each function.
+        processes: False, without an address: scheduler and workers are threads of this process, and so is each task.
+            For debugging and tests; see docs/howto/debugging.md.
 
     Raises:
         ConfigError: if an argument cannot work; it is a `ValueError`.
@@ -71,21 +73,24 @@ class Client:
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
         serializer: Serializer = DEFAULT_SERIALIZER,
+        *,
+        processes: bool = True,
     ) -> None:
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
+        _check_processes(processes, address)
         here = task_context.current.address
-        if here is not None and address in (None, here):
+        if here is not None and processes and address in (None, here):
             self._core = _shared_core(
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
             )
             return
         cluster = None
-        if address is None:
+        if address is None and processes:
             address = address_said_outside()
         if address is None:
-            cluster = lifetime.start_cluster()
+            cluster = lifetime.start_cluster(processes)
             address = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(address, seconds)
@@ -263,6 +268,13 @@ class Client:
         self.disconnect()
 
 
+def _check_processes(processes: bool, address: str | None) -> None:
+    if not isinstance(processes, bool):
+        raise ConfigError(f"processes must be True or False, not {processes!r}")
+    if not processes and address is not None:
+        raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
+
+
 _sharing = threading.RLock()
 _shared_cores: dict[ClientSettings, Core] = {}
 """of the clients that travelled here: all who have the same settings have the same"""
@@ -276,6 +288,8 @@ def _shared_core(settings: ClientSettings) -> Core:
             seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
             link = lifetime.shared_link(settings.address, seconds)
             core = Core(link, seconds, settings.read_serializer(), settings.profiling, is_shared=True)
+            for ended in [key for key, known in _shared_cores.items() if known.link.is_closed]:
+                del _shared_cores[ended]
             _shared_cores[settings] = core
         return core
 

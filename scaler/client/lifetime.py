@@ -34,19 +34,24 @@ class LocalCluster(Protocol):
 start_local_cluster: Callable[[], LocalCluster] | None = None
 """Starts the cluster of a client without an address. Set by the package: a client knows no scheduler and no worker."""
 
-_shared_links: dict[tuple[str, Seconds], LinkThread] = {}
-"""the links of the clients that travelled here: those that differ in the serializer only have the same"""
+start_thread_cluster: Callable[[], LocalCluster] | None = None
+"""Starts the cluster of a client that wants no further processes."""
+
+_shared_links: dict[tuple[str, Seconds], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
+"""the links of the clients that travelled here, and what ends them with the program; those that differ in the
+serializer only have the same"""
 
 
-def start_cluster() -> LocalCluster:
+def start_cluster(has_processes: bool) -> LocalCluster:
     """Start the cluster of a client that was given no address.
 
     Raises:
-        ConfigError: if nobody has said how.
+        ConfigError: if it is not known how.
     """
-    if start_local_cluster is None:
+    start = start_local_cluster if has_processes else start_thread_cluster
+    if start is None:
         raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
-    return start_local_cluster()
+    return start()
 
 
 def new_link(address: str, seconds: Seconds) -> LinkThread:
@@ -60,11 +65,19 @@ def new_link(address: str, seconds: Seconds) -> LinkThread:
 
 def shared_link(address: str, seconds: Seconds) -> LinkThread:
     """Return the link of this process to the scheduler at `address`. Asked by one thread at a time."""
-    link = _shared_links.get((address, seconds))
+    link, _ = _shared_links.get((address, seconds), (None, None))
     if link is None or link.is_closed:
-        link = _shared_links[address, seconds] = new_link(address, seconds)
-        ends_with(link, link)  # at the end of the program: it lives as long
+        link = new_link(address, seconds)
+        _shared_links[address, seconds] = link, ends_with(link, link)  # at the end of the program: it lives as long
     return link
+
+
+def end_shared_links(address: str) -> None:
+    """End the links that are shared here to a scheduler of this process, which ends."""
+    for key in [key for key in list(_shared_links) if key[0] == address]:
+        link, end = _shared_links.pop(key)
+        end.detach()
+        link.close(EXIT_SECONDS)
 
 
 def ends_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:

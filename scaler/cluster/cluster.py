@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep
+from scaler.config import check_reachable
 from scaler.settings import ClusterConfig
 from scaler.settings.sources import completes_from_outside
 
@@ -52,6 +53,7 @@ class Cluster(ChildProcess):
         arguments = locals()
         super().__init__("scaler_cluster")
         self._config = ClusterConfig.of(arguments | {"io_threads": worker_io_threads})
+        check_reachable(self._config.address)
 
     def start(self) -> None:
         """Start the process; returns when the agent runs, whether or not it has found the scheduler yet.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
 from scaler.settings import ClusterConfig, SchedulerConfig, usable_cores
 from scaler.settings.sources import NOT_GIVEN, marks_what_is_not_given, said
 from scaler.wire.private import LOCAL
+
+if TYPE_CHECKING:
+    from scaler.cluster.threads import ThreadCluster
 
 
 class SchedulerClusterCombo:
@@ -150,6 +153,13 @@ def start_local_cluster() -> SchedulerClusterCombo:
             else:
                 arguments.pop(name, None)  # each part finds it by itself
     return SchedulerClusterCombo(**arguments)
+
+
+def start_thread_cluster() -> ThreadCluster:
+    """Return a scheduler and as many workers as cores in threads of this process, for one client."""
+    from scaler.cluster.threads import ThreadCluster  # noqa: PLC0415 - all of Scaler, and few programs need it here
+
+    return ThreadCluster(said(ClusterConfig, ["n_workers"]).get("n_workers", usable_cores()))
 
 
 def best_event_loop() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import schedulers
-from scaler.config import ConfigError
+from scaler.config import ConfigError, check_reachable
 from scaler.settings import SchedulerConfig
 from scaler.settings.sources import completes_from_outside
 from scaler.wire.private import ANYWHERE, LOCAL, remove_private_place
@@ -53,6 +53,7 @@ class Scheduler(ChildProcess):
             raise ConfigError("monitor_address must be None: this version of Scaler has no monitor yet")
         super().__init__("scaler_scheduler")
         self._config = SchedulerConfig.of(arguments)
+        check_reachable(self._config.address)
         self._address = address
 
     def start(self) -> None:

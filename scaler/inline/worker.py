@@ -38,6 +38,9 @@ from scaler.wire.messages.worker import (
     RunUnblocked,
 )
 
+IDLE_MOST = 2
+"""So many threads are kept for the next tasks."""
+
 
 class _State(Enum):
     RUNS = "runs"
@@ -134,7 +137,10 @@ class InlineWorker(Actor):
     @handles(TaskEnded)
     def _task_ended(self, ended: TaskEnded) -> None:
         run = self._runs.pop(ended.thread)
-        self._idle.append(ended.thread)
+        if len(self._idle) < IDLE_MOST:
+            self._idle.append(ended.thread)
+        else:
+            ended.thread.end()
         if run.state is not _State.ABANDONED:
             self._link.send(Batch[RunResult]([ended.result]))
         self._go_on()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import threading
 
 MANY_FILES = 65_536
 
@@ -11,12 +12,14 @@ MANY_FILES = 65_536
 def allow_many_files() -> int:
     """Raise the soft limit of open files of this process, and of those that it starts.
 
+    Not in a thread that is not the main one: there the process is a user's program, which decides for itself.
+
     Returns:
         the limit that holds now.
     """
     with contextlib.suppress(ValueError, OSError):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
-        if soft < most:
+        if soft < most and threading.current_thread() is threading.main_thread():
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

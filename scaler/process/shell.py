@@ -12,8 +12,9 @@ import asyncio
 import contextlib
 import gc
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from scaler.actors.kit import Dispatcher
@@ -26,6 +27,23 @@ TURNS_PER_WAKE = 64
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 """Tasks are many and short-lived, and actors refer to their own address: with the default thresholds much time is spent
 on collections that find nothing."""
+
+
+def _is_main_thread() -> bool:
+    """Return whether this process is the shell's own, and not that of a user's program."""
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 class Edge(Protocol):
@@ -78,14 +96,10 @@ class Shell:
         """
         self._edge = edge
         self.loop.call_soon(self.turn)
-        thresholds = gc.get_threshold()
-        gc.freeze()
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
         try:
-            self.loop.run_forever()
+            with _few_collections() if _is_main_thread() else contextlib.nullcontext():
+                self.loop.run_forever()
         finally:
-            gc.set_threshold(*thresholds)
-            gc.unfreeze()
             self.dispatcher.close()
             self.loop.close()
         return self.exit_code
@@ -119,8 +133,8 @@ class Shell:
         self.loop.remove_writer(descriptor)
 
     def on_signals(self, handler: Callable[[str], None], *signals: signal.Signals) -> None:
-        """Call `handler` with the signal's name, in the loop."""
-        for number in signals:
+        """Call `handler` with the signal's name, in the loop. Signals are the main thread's: nothing in any other."""
+        for number in signals if _is_main_thread() else ():
             self.loop.add_signal_handler(number, self._signalled, handler, number.name)
 
     def on_child_ended(self, handler: Callable[[], None]) -> None:

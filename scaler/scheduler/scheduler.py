@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable
 
 import psutil
-import zmq
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Rules
@@ -23,7 +22,7 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
-from scaler.wire.sockets import AddressInUseError, RouterSocket
+from scaler.wire.sockets import AddressInUseError, RouterSocket, close_context, open_context
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +71,11 @@ class SchedulerProcess:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         allow_many_files()
-        self._context = zmq.Context(io_threads=config.io_threads)
+        self._context = open_context(config.address, config.io_threads)
         try:
             self._router = RouterSocket(self._context, config.address)
         except OSError as error:
-            self._context.term()
+            close_context(self._context)
             if isinstance(error, AddressInUseError):
                 raise AddressInUseError(
                     error.errno, f"{config.address} is in use: {who_listens_at(config.address)}"
@@ -116,7 +115,7 @@ class SchedulerProcess:
             return shell.run(edge)
         finally:
             self._router.close(linger_seconds=0.5)
-            self._context.term()
+            close_context(self._context)
             logger.info("scheduler: ended (%s)", self._counts(tree, edge))
 
     def _limits(self) -> Limits:

@@ -2,12 +2,18 @@
 
 A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
 frames are received without one. A socket belongs to one thread. Nothing here decodes anything.
+
+Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never connects again, and tells
+nobody that the other end was closed. So what arrives is copied here, as if it had come from another process, and a
+closed end is noticed by who says something to it.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket as unix
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,6 +42,8 @@ RECONNECT_MOST_MS = 2_000
 
 FRAMES_MOST = 1 << 16
 """A message of more frames is read as one without any, which no codec accepts."""
+INPROC = "inproc://"
+"""What the address of a thread in the same process begins with."""
 
 
 class AddressInUseError(OSError):
@@ -44,6 +52,57 @@ class AddressInUseError(OSError):
 
 class PeerGoneError(ConnectionError):
     """The connection that a message is for does not exist any more."""
+
+
+class _SharedContext:
+    """The one context of all sockets that meet at `inproc://` addresses, as long as there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._users = 0
+
+    def enter(self) -> zmq.Context[zmq.Socket[bytes]]:
+        with self._lock:
+            if self._context is None:
+                self._context = zmq.Context()
+            self._users += 1
+            return self._context
+
+    def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
+        """Return whether this is the shared context and others still use it."""
+        with self._lock:
+            if context is not self._context:
+                return False
+            self._users -= 1
+            if self._users:
+                return True
+            self._context = None
+            return False
+
+
+_shared = _SharedContext()
+
+
+def _forget_shared() -> None:
+    """In a forked process: the threads that it is shared with are not here."""
+    global _shared  # noqa: PLW0603 - there is one process
+    _shared = _SharedContext()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_shared)
+
+
+def open_context(address: str, io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
+    """Return what sockets for `address` are made with: a context of their own, but for `inproc://`."""
+    return _shared.enter() if address.startswith(INPROC) else zmq.Context(io_threads)
+
+
+def close_context(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    """Say that what `open_context` returned is not needed any more; its sockets are closed."""
+    if not _shared.leave(context):
+        context.term()
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str) -> zmq.Socket[bytes]:
@@ -117,6 +176,11 @@ def _skip_rest(socket: zmq.Socket[bytes]) -> list[memoryview]:
     return []
 
 
+def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    """Receive what may still be somebody else's in this process."""
+    return [memoryview(bytearray(frame)) for frame in _receive_payload(socket)]
+
+
 class RouterSocket:
     """The scheduler's end: many peers, each known by the connection it has.
 
@@ -187,6 +251,7 @@ class DealerSocket:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
         self._socket = _new_socket(context, zmq.DEALER, address)
+        self._receive_payload = _receive_copies if address.startswith(INPROC) else _receive_payload
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._monitor = _CutMonitor(self._socket)
@@ -203,15 +268,22 @@ class DealerSocket:
         socket = self._socket
         if not _integer(socket, _EVENTS) & _POLLIN:
             return None
-        return socket.recv(_NOBLOCK), _receive_payload(socket)
+        return socket.recv(_NOBLOCK), self._receive_payload(socket)
 
     def has_message(self) -> bool:
         """Return whether a message waits."""
         return bool(_integer(self._socket, _EVENTS) & _POLLIN)
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Send a message; it waits in the socket until there is a connection."""
-        _send(self._socket, [header, *_as_parts(frames)])
+        """Send a message; it waits in the socket until there is a connection.
+
+        Raises:
+            PeerGoneError: if the other end, in this process, was closed; all others are heard of by `was_cut`.
+        """
+        try:
+            _send(self._socket, [header, *_as_parts(frames)])
+        except zmq.Again as error:
+            raise PeerGoneError(error.errno, "the other end is closed") from error
 
     def was_cut(self) -> bool:
         """Return whether the connection, once it stood, was lost since the last call."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scaler.config import ConfigError, check_address, check_number
+from scaler.config import ConfigError, check_address, check_number, check_reachable
 
 # Addresses
 
@@ -19,6 +19,7 @@ from scaler.config import ConfigError, check_address, check_number
         "tcp://*:2345",
         "ipc:///tmp/scaler",
         "ipc:///tmp/with space",
+        "inproc://anything",
     ],
 )
 def test_good_address_is_returned_as_it_is(address: str) -> None:
@@ -41,7 +42,8 @@ def test_good_address_is_returned_as_it_is(address: str) -> None:
         "ipc://",
         "ipc://relative/path",
         "ipc:///",
-        "inproc://x",
+        "inproc://",
+        "inproc://a b",
         "tcp://a b:1",
     ],
 )
@@ -94,3 +96,9 @@ def test_number_out_of_range_is_refused_with_the_range() -> None:
         check_number("speed", 0, 1)
     with pytest.raises(ConfigError, match=r"speed must be between 1 and 2, not 2\.5"):
         check_number("speed", 2.5, 1, 2)
+
+
+def test_an_address_within_one_process_is_none_for_another() -> None:
+    check_reachable("tcp://127.0.0.1:2345")
+    with pytest.raises(ConfigError, match=r"inproc://here.* is for threads of one process; others meet at tcp://"):
+        check_reachable("inproc://here")

@@ -16,7 +16,7 @@ import zmq
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.sockets import DealerSocket
+from scaler.wire.sockets import DealerSocket, PeerGoneError, close_context, open_context
 
 WAIT_MOST_SECONDS = 3600.0
 
@@ -32,8 +32,10 @@ class Connection:
     def __init__(self, address: str, wake_descriptor: int) -> None:
         self.address = address
         self._wake_descriptor = wake_descriptor
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context = open_context(address)
         self._socket: DealerSocket | None = None
+        self._is_gone = False
+        """whether the other end was found closed"""
         self._poller = self._new_poller()
 
     @property
@@ -56,6 +58,7 @@ class Connection:
             self._socket = DealerSocket(self._context, self.address)
         except zmq.ZMQError as error:
             raise OSError(error.errno, str(error)) from error
+        self._is_gone = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
@@ -68,7 +71,7 @@ class Connection:
     def end(self, linger_seconds: float = 0) -> None:
         """Close it for good."""
         self.close(linger_seconds)
-        self._context.term()
+        close_context(self._context)
 
     def wait(self, seconds: float) -> set[int]:
         """Wait until there may be something to do. Returns the descriptors that said so."""
@@ -80,7 +83,9 @@ class Connection:
 
     def was_cut(self, ready: set[int]) -> bool:
         """Return whether, by what `wait` returned, the connection is lost."""
-        return self._socket is not None and self._socket.monitor_descriptor in ready and self._socket.was_cut()
+        if self._socket is None:
+            return False
+        return self._is_gone or (self._socket.monitor_descriptor in ready and self._socket.was_cut())
 
     def has_message(self) -> bool:
         """Return whether a message waits."""
@@ -98,5 +103,8 @@ class Connection:
     def send(self, items: Sequence[Any]) -> None:
         """Send items, if it is open."""
         if self._socket is not None:
-            for header, frames in encode(CLIENT_TO_SCHEDULER, items):
-                self._socket.send(header, frames)
+            try:
+                for header, frames in encode(CLIENT_TO_SCHEDULER, items):
+                    self._socket.send(header, frames)
+            except PeerGoneError:
+                self._is_gone = True

@@ -13,6 +13,7 @@ from scaler.process.shell import Shell
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply, ObjectRequest
 from scaler.wire.messages.worker import DisconnectResponse, WorkerHeartbeat, WorkerHello
+from scaler.wire.sockets import RouterSocket, close_context, open_context
 from tests.support.fake_scheduler_for_agents import FakeScheduler
 from tests.support.recorder import Recorder
 
@@ -119,3 +120,27 @@ def test_without_a_connection_nothing_happens(bench: Bench) -> None:
     assert not bench.edge.flush()
     bench.edge.hang_up()
     bench.edge.hang_up()
+
+
+def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
+    context = open_context("inproc://scheduler")
+    router = RouterSocket(context, "inproc://scheduler")
+    shell, link = Shell("builtin"), Recorder()
+    edge, ref = Edge(shell, "inproc://scheduler", 1), shell.dispatcher.spawn(link)
+    edge.connect(ref)
+    edge.say([HELLO])
+    assert edge.flush()
+    assert link.messages == []
+    router.close()
+    deadline = time.monotonic() + 20
+    while not link.messages:
+        assert time.monotonic() < deadline
+        edge.say([WorkerHeartbeat(1)])
+        assert edge.flush()
+        shell.dispatcher.run()
+    assert link.messages == [LinkCut("the scheduler is gone")]
+    assert not edge.receive()
+    edge.close()
+    close_context(context)
+    shell.dispatcher.close()
+    shell.loop.close()

@@ -63,9 +63,13 @@ class TestSettings:
             ("timeout_seconds", 60),
             ("heartbeat_interval_seconds", 2),
             ("serializer", DEFAULT_SERIALIZER),
+            ("processes", True),
         ]
+        assert parameters[-1].kind is inspect.Parameter.KEYWORD_ONLY
         assert {row.name: row.default for row in ClientConfig.rows()} == {
-            parameter.name: parameter.default for parameter in parameters if parameter.name != "serializer"
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.name not in {"serializer", "processes"}
         }
 
     def test_arguments_are_described_in_the_words_of_the_table(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pykka
 import pytest
 
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import TaskId, content_id
 from scaler.inline.messages import TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
 from scaler.inline.task_context import ByThread
 from scaler.inline.thread import Job, TaskThread
@@ -23,8 +23,6 @@ from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
-
-FUNCTION = ObjectId(b"f" * 16)
 
 
 class Worker:
@@ -48,9 +46,10 @@ class Bench:
 
     def hand(self, function: Callable[[], Any], options: bytes = b"") -> None:
         values = Values()
-        values.store(FUNCTION, [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)])
+        frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)]
+        values.store(content_id(frames), frames)
         self.number += 1
-        task = RunTask(TaskId(b"t" * 16), 5, 6, FUNCTION, b"", b"", 2, "", options)
+        task = RunTask(TaskId(b"t" * 16), 5, 6, content_id(frames), b"", b"", 2, "", options)
         self.thread.hand(Job(self.number, task, values))
 
     def hear(self) -> Any:

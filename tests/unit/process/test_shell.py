@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
@@ -308,3 +309,31 @@ def test_loop_that_is_not_installed_is_refused_with_advice(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ConfigError, match=r"pip install"):
         new_event_loop("uvloop")
+
+
+def test_in_a_thread_of_a_program_it_touches_neither_signals_nor_the_garbage_collector() -> None:
+    before = (signal.getsignal(signal.SIGTERM), gc.get_threshold(), gc.get_freeze_count())
+    seen: list[Any] = []
+
+    class Nothing:
+        def receive(self) -> bool:
+            return False
+
+        def flush(self) -> bool:
+            return False
+
+    def run() -> None:
+        shell = Shell("builtin")
+        shell.on_signals(seen.append, signal.SIGTERM)
+
+        def look() -> None:
+            seen.append((signal.getsignal(signal.SIGTERM), gc.get_threshold(), gc.get_freeze_count()))
+            shell.stop()
+
+        shell.loop.call_soon(look)
+        shell.run(Nothing())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(10)
+    assert seen == [before]

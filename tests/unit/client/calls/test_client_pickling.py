@@ -49,7 +49,7 @@ def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.setattr(client_module, "_shared_cores", {})
     monkeypatch.setattr(lifetime, "_shared_links", links)
     yield
-    for link in links.values():
+    for link, _ in links.values():
         link.close()
 
 
@@ -152,3 +152,16 @@ def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(mon
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match="in such a task only"):
         client_module._arrive(HERE, False, 60, 2, b"")
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_shared_connection_ends_with_a_scheduler_of_this_process(scheduler: FakeScheduler) -> None:
+    with Client() as first, Client(timeout_seconds=7) as second:
+        lifetime.end_shared_links("tcp://127.0.0.1:1")
+        assert not first._core.link.is_closed
+        lifetime.end_shared_links(scheduler.address)
+        assert first._core.link.is_closed
+        assert second._core.link.is_closed
+    third = Client()
+    assert not third._core.link.is_closed
+    assert [core.link for core in client_module._shared_cores.values()] == [third._core.link]

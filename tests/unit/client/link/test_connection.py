@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from scaler.errors import ProtocolError
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.sockets import RouterSocket
+from scaler.wire.sockets import RouterSocket, close_context, open_context
 
 SECONDS = 10.0
 
@@ -111,3 +112,24 @@ def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
         connection.open()
     assert not connection.is_open
     connection.end()
+
+
+def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
+    wake, other_end = os.pipe()
+    context = open_context("inproc://scheduler")
+    connection = Connection("inproc://scheduler", wake)
+    for _ in range(2):
+        router = RouterSocket(context, "inproc://scheduler")
+        connection.open()
+        connection.send([ClientHeartbeat(1)])
+        assert not connection.was_cut(set())
+        router.close()
+        deadline = time.monotonic() + SECONDS
+        while not connection.was_cut(set()):
+            assert time.monotonic() < deadline
+            connection.send([ClientHeartbeat(2)])
+        connection.close()
+    connection.end()
+    close_context(context)
+    os.close(wake)
+    os.close(other_end)

@@ -1,0 +1,120 @@
+"""ThreadCluster: a scheduler and an agent as threads of this process, whose tasks are run by threads, too.
+
+    client --inproc--> scheduler <--inproc-- agent --> threads of tasks (engine `inline`)
+
+For `Client(processes=False)`. Both ends hang on a line each, as child processes hang on their parent; to end them is to
+cut it.
+
+Must never: touch what belongs to the user's program: its signals, its limits, the settings of its garbage collector.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeAlias
+
+from scaler.agent.agent import run_agent
+from scaler.client.lifetime import end_shared_links
+from scaler.client.link.thread import fail_links
+from scaler.config import ConfigError
+from scaler.errors import WorkerDiedError
+from scaler.ids import random_id
+from scaler.scheduler.scheduler import SchedulerProcess
+from scaler.settings import ClusterConfig, SchedulerConfig
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+"""How long each may take to end."""
+
+NO_SILENCE_SECONDS = 86_400.0
+"""Nobody dies here alone. A task that holds the interpreter makes all fall silent at once, and that means nothing."""
+
+
+Started: TypeAlias = Callable[[], None]
+"""To be called when it has."""
+
+
+class _Part:
+    """One thread, and the line that it hangs on."""
+
+    def __init__(self, name: str, run: Callable[[Started, int], None]) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self.has_started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(run,), name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self, run: Callable[[Started, int], None]) -> None:
+        try:
+            run(lambda: self.has_started.set_result(None), self._theirs.fileno())
+        except (ConfigError, OSError) as error:
+            self.has_started.set_exception(error)
+
+    def end(self) -> None:
+        """End it; any number of times. A line that was copied by a fork is cut all the same."""
+        if self._ours.fileno() == -1:
+            return
+        self._ours.shutdown(socket.SHUT_RDWR)
+        if self._thread is not threading.current_thread():
+            self._thread.join(STOP_SECONDS)
+        self._ours.close()
+        if not self._thread.is_alive():
+            self._theirs.close()
+
+
+class ThreadCluster:
+    """A scheduler and workers in this process.
+
+    Args:
+        n_workers: how many tasks run at once.
+
+    Raises:
+        ConfigError: if the engine `inline` is not installed.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        self._address = f"inproc://scaler-{random_id().hex()}"
+        scheduler = SchedulerConfig(
+            self._address, client_timeout_seconds=NO_SILENCE_SECONDS, worker_timeout_seconds=NO_SILENCE_SECONDS
+        )
+        self._scheduler = _Part("scaler-scheduler", partial(_run_scheduler, scheduler))
+        self._agent = _Part(
+            "scaler-agent", partial(_run_agent, ClusterConfig(self._address, n_workers, engine="inline"))
+        )
+        try:
+            self._scheduler.has_started.result()
+            self._agent.has_started.result()
+        except BaseException:
+            self.shutdown()
+            raise
+
+    def get_address(self) -> str:
+        """Return the address of the scheduler, for clients of this process."""
+        return self._address
+
+    def shutdown(self) -> None:
+        """End all threads but those that run a task, which end after it. Any number of times."""
+        end_shared_links(self._address)
+        self._agent.end()
+        self._scheduler.end()
+
+
+def _run_scheduler(config: SchedulerConfig, on_started: Started, line: int) -> None:
+    _fail_if(SchedulerProcess(config).run(lambda _address: on_started(), line), config.address)
+
+
+def _run_agent(config: ClusterConfig, on_started: Started, line: int) -> None:
+    _fail_if(run_agent(config, line, on_started), config.address)
+
+
+def _fail_if(code: int, address: str) -> None:
+    """After a failure that is ours, leave no future without an end."""
+    if code:
+        text = "the scheduler or the agent in this process has failed, see the log; make a new client"
+        logger.critical("%s", text)
+        fail_links(address, partial(WorkerDiedError, text))

@@ -1,0 +1,113 @@
+"""ThreadCluster: what it leaves behind is nothing, and a failure of its own leaves no future without an end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import scaler.cluster.threads as module
+from scaler import Client
+from scaler.client import lifetime
+from scaler.cluster.threads import ThreadCluster
+from scaler.config import ConfigError
+from scaler.errors import WorkerDiedError
+from tests.support.processes import open_descriptors, wait_until
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def cluster() -> Iterator[ThreadCluster]:
+    cluster = ThreadCluster(2)
+    yield cluster
+    cluster.shutdown()
+
+
+def ask_around(client: Client) -> int:
+    """Have a client in the task, and a thread of its own."""
+    return int(client.submit(pow, 2, 10).result())
+
+
+def test_it_leaves_no_thread_and_no_descriptor() -> None:
+    def run() -> None:
+        cluster = ThreadCluster(2)
+        with Client(cluster.get_address()) as client:
+            assert client.submit(ask_around, client).result() == 1024
+            assert client.submit(bytes, 1_000_000).result() == bytes(1_000_000)
+        cluster.shutdown()
+        cluster.shutdown()
+
+    run()  # what ZeroMQ keeps for good
+    signals = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = (threading.active_count(), open_descriptors(), len(lifetime._shared_links))
+    run()
+    assert (threading.active_count(), open_descriptors(), len(lifetime._shared_links)) == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == signals
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_it_ends_although_a_forked_process_lives(cluster: ThreadCluster) -> None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    names = {"scaler-scheduler", "scaler-agent"}
+    assert names <= {thread.name for thread in threading.enumerate()}
+    cluster.shutdown()
+    assert not names & {thread.name for thread in threading.enumerate()}
+    os.close(read)
+    os.close(write)
+    os.waitpid(pid, 0)
+
+
+def test_it_does_not_wait_for_a_task_that_runs(cluster: ThreadCluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    def wait(gate: str) -> None:
+        wait_until(lambda: Path(gate).exists(), "the gate")
+
+    client = Client(cluster.get_address())
+    future = client.submit(wait, str(gate))
+    wait_until(lambda: [each for each in threading.enumerate() if each.name.startswith("scaler-task")], "it runs")
+    client.disconnect()
+    cluster.shutdown()
+    assert future.cancelled()
+    gate.touch()
+    wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("scaler-task")], "it ends")
+
+
+def test_without_the_engine_it_says_so_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise ConfigError("there is no engine 'inline'")
+
+    monkeypatch.setattr(module, "run_agent", refuse)
+    before = threading.active_count()
+    with pytest.raises(ConfigError, match="no engine"):
+        ThreadCluster(1)
+    assert threading.active_count() == before
+
+
+def test_a_failure_of_the_agent_ends_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_fail = threading.Event()
+
+    def fail(_config: object, _line: int, on_started: object) -> int:
+        on_started()  # type: ignore[operator]
+        may_fail.wait(20)
+        return 70
+
+    monkeypatch.setattr(module, "run_agent", fail)
+    cluster = ThreadCluster(1)
+    with Client(cluster.get_address()) as client:
+        future = client.submit(pow, 2, 3)
+        may_fail.set()
+        with pytest.raises(WorkerDiedError, match="has failed"):
+            future.result(20)
+    cluster.shutdown()

@@ -20,6 +20,7 @@ from scaler.actors.events import FAILED
 from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
 from scaler.ids import ObjectId, TaskId
+from scaler.settings.scheduler import POLICIES
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from tests.support.examples import examples
@@ -217,9 +218,9 @@ def check_ends(story: Story, final_statuses: AbstractSet[TaskStatus] = FINAL_STA
 
 
 @examples(60)
-@given(st.integers(0, 2**32), st.integers(5, 80))
-def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, steps: int) -> None:
-    story = Story(seed)
+@given(st.integers(0, 2**32), st.integers(5, 80), st.sampled_from(POLICIES))
+def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, steps: int, policy: str) -> None:
+    story = Story(seed, limits=dataclasses.replace(LIMITS, rules=Rules(policy=policy)))
     story.play(steps)
     story.end_well()
     check_ends(story)

@@ -856,7 +856,8 @@ class SimulatedAgent(SimulatedPeer):
     def _order(self, run: RunTask) -> None:
         queue = self.slots[run.worker].queue
         if not any((known.task_id, known.attempt) == (run.task_id, run.attempt) for known in queue):
-            behind = (n for n, waiting in enumerate(queue) if n > 0 and waiting.priority < run.priority)
+            is_alone = {waiting.account for waiting in queue} <= {run.account}  # else first come, first served
+            behind = (n for n, each in enumerate(queue) if n > 0 and each.priority < run.priority and is_alone)
             queue.insert(next(behind, len(queue)), run)
             self._start_next(run.worker)
 

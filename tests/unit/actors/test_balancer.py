@@ -29,6 +29,7 @@ from scaler.actors.policy import FIFO, LOOK_SECONDS, WORK_AHEAD_US, Placement, R
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child, with_wish
 from tests.support.bench import Bench, Recorder
@@ -571,6 +572,41 @@ def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
     simulation.advance(0.25)
     assert client.open == {}
     assert len(agent.started) == 40
+
+
+def single_tasks(simulation: Simulation, client: SimulatedClient, other: SimulatedClient) -> None:
+    """While one client has a thousand tasks of 10 ms waiting, another one's start when those at workers have run."""
+    for _ in range(3):
+        (task_id,) = other.submit(payload=b"0.01")
+        simulation.advance(1e-6 * WORK_AHEAD_US + 0.05)
+        assert other.statuses([task_id]) == [TaskStatus.SUCCESS]
+    assert len(client.open) > 1000
+
+
+def test_a_single_task_starts_when_those_have_run_that_lie_at_workers_also_after_a_restart() -> None:
+    simulation = Simulation(audited=False)
+    simulation.agent(2, by_payload)
+    client, other = simulation.client(), simulation.client()
+    submit(client, [0.01] * 1500)
+    simulation.advance(0.1)
+    single_tasks(simulation, client, other)
+    waiting = other.submit(payload=b"0.01")
+    simulation.run()
+    simulation.fail(simulation.tree.supervisor.children[BALANCER])
+    simulation.run()
+    single_tasks(simulation, client, other)
+    assert other.statuses(waiting) == [TaskStatus.SUCCESS]
+
+
+def test_a_recursion_in_a_task_has_the_turns_of_its_client() -> None:
+    simulation = Simulation(audited=False)
+    agent = simulation.agent(2, by_payload)
+    client, nested, other = simulation.client(), simulation.nested_client(agent), simulation.client()
+    submit(client, [0.01] * 4)
+    simulation.advance(0.1)
+    nested.submit(1500, payload=b"0.01", priority=of_child(0))
+    simulation.run()
+    single_tasks(simulation, nested, other)
 
 
 def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room(bench: Bench) -> None:

@@ -1,0 +1,177 @@
+"""The order of waiting tasks, whatever comes, goes and is placed in between; and what the policy makes of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.actors.policy import FAIR, FIFO, Placement, Rules
+from scaler.actors.policy.fair_share import FairShare
+from scaler.actors.policy.in_order import InOrder
+from scaler.actors.policy.placement import ORDERS
+from scaler.settings.scheduler import POLICIES
+from scaler.wire.priority import STEP
+from tests.support.ready import Task, task
+
+accounts = st.integers(0, 4)
+tasks = st.builds(
+    lambda account, priority, again: (account, priority, again),
+    accounts,
+    st.sampled_from((0, 0, 0, 1, 2)),
+    st.sampled_from((False, False, True)),
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.lists(tasks, max_size=8)),
+        st.tuples(st.just("take"), st.integers(0, 6)),
+        st.tuples(st.just("remove"), st.integers(0, 50)),
+    ),
+    max_size=50,
+)
+
+
+class Ring:
+    """What it should do: a queue for each account, and a ring of those that have tasks."""
+
+    def __init__(self) -> None:
+        self.accounts: deque[int] = deque()
+        self.queues: dict[int, InOrder[Task]] = {account: InOrder() for account in range(5)}
+
+    def put(self, new: Task) -> None:
+        self.queues[new.account].put([new])
+        if new.account not in self.accounts:
+            self.accounts.append(new.account)
+
+    def remove(self, old: Task) -> None:
+        assert self.queues[old.account].remove(old.task, old.spec.priority)
+        if not self.queues[old.account]:
+            self.accounts.remove(old.account)
+
+    def pop(self) -> Task:
+        account = self.accounts.popleft()
+        task = self.queues[account].pop()
+        if self.queues[account]:
+            self.accounts.append(account)
+        return task
+
+
+@given(steps)
+def test_turns_are_taken_one_task_each_and_nothing_is_lost(story: list[tuple[str, Any]]) -> None:
+    queue: FairShare[Task] = FairShare()
+    ring = Ring()
+    number = 0
+    for name, what in story:
+        if name == "put":
+            new = [task(number + index, *each) for index, each in enumerate(what)]
+            number += len(new)
+            queue.put(new)
+            for each in new:
+                ring.put(each)
+        elif name == "remove":
+            for each in list(queue)[what : what + 1]:
+                assert queue.remove(each.task, each.spec.priority, each.account)
+                ring.remove(each)
+        else:
+            for taken in islice(queue.drain(), what):
+                assert taken is ring.pop()
+        left = sorted(each.task for each in queue)
+        assert left == sorted(each.task for one in ring.queues.values() for each in one)
+        assert (len(queue), bool(queue)) == (len(left), bool(left))
+
+
+@given(st.lists(st.tuples(accounts, st.integers(1, 30)), min_size=1, max_size=12), st.integers(1, 7))
+def test_no_client_with_a_task_waits_for_more_than_one_of_each_other(
+    arrivals: list[tuple[int, int]], at_a_time: int
+) -> None:
+    queue: FairShare[Task] = FairShare()
+    since: dict[int, list[int]] = {}
+    """for each account with tasks: whose were taken since it was its turn"""
+    for number, (account, count) in enumerate(arrivals):
+        queue.put([task((number, index), account) for index in range(count)])
+        since.setdefault(account, [])
+        for taken in islice(queue.drain(), at_a_time):
+            for others in since.values():
+                others.append(taken.account)
+            since[taken.account] = []
+            waiting = {each.account for each in queue}
+            since = {account: others for account, others in since.items() if account in waiting}
+            assert all(len(others) == len(set(others)) for others in since.values())
+
+
+@given(
+    st.lists(st.lists(tasks, max_size=12), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 5),
+)
+def test_whoever_is_next_as_many_are_placed_and_no_worker_is_idle_while_tasks_wait(
+    turns: list[list[tuple[int, int, bool]]], workers: int, queue_size: int
+) -> None:
+    counts = {policy: placed(policy, turns, workers, queue_size) for policy in POLICIES}
+    assert counts[FAIR] == counts[FIFO]
+
+
+def placed(policy: str, turns: list[list[tuple[int, int, bool]]], workers: int, queue_size: int) -> list[int]:
+    """Return how many tasks each turn places; after each, every worker finishes one."""
+    placement: Placement[int, Task] = Placement(Rules(policy=policy), 1, ORDERS[policy]())
+    loads = dict.fromkeys(range(workers), 0)
+    for worker in loads:
+        placement.join(worker, queue_size)
+        placement.freed(worker, 0, 0, {task(0).spec.function_id: (2, 1)})
+    counts, submitted, seen = [], 0, set()
+    for number, turn in enumerate(turns):
+        submitted += len(turn)
+        placement.ready(
+            [task((number, index), account, depth, again) for index, (account, depth, again) in enumerate(turn)]
+        )
+        decisions = placement.decide(0.0)
+        counts.append(len(decisions.assigned))
+        for ready, worker, _ in decisions.assigned:
+            seen.add(ready.task)
+            loads[worker] += 1
+        waiting = placement.statistics()["ready_tasks"]
+        assert len(seen) == sum(counts) == submitted - waiting
+        assert all(load <= queue_size for load in loads.values())
+        assert not waiting or all(load == queue_size for load in loads.values())
+        for worker, load in loads.items():
+            if load:
+                loads[worker] -= 1
+                placement.freed(worker, 1, 2, {})
+    return counts
+
+
+def test_each_policy_that_can_be_set_has_an_order() -> None:
+    assert set(ORDERS) == set(POLICIES) == {FAIR, FIFO}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(
+    st.lists(st.lists(st.tuples(accounts, st.integers(0, 1), st.booleans()), max_size=6), max_size=8),
+    st.integers(0, 6),
+)
+def test_with_a_limit_as_many_are_refused_as_are_too_many_of_those_that_come(
+    policy: str, turns: list[list[tuple[int, int, bool]]], most: int
+) -> None:
+    """Nobody has a place. What is nested or was tried before is let in, whatever waits."""
+    placement: Placement[int, Task] = Placement(Rules(most, policy=policy), 1, ORDERS[policy]())
+    waiting: dict[object, Task] = {}
+    for number, turn in enumerate(turns):
+        new = [
+            task((number, index), account, depth * STEP, attempt=2 if was_tried else 1)
+            for index, (account, depth, was_tried) in enumerate(turn)
+        ]
+        waiting.update((each.task, each) for each in new)
+        placement.ready(new)
+        decisions = placement.decide(0.0)
+        allowed = sum((each.attempt, each.spec.priority) == (1, 0) for each in new)
+        assert len(decisions.refused) == max(0, min(len(waiting) - most, allowed))
+        for refused, _ in decisions.refused:
+            assert waiting.pop(refused.task) is refused
+            assert (refused.attempt, refused.spec.priority) == (1, 0)
+            may = [each.account for each in waiting.values() if (each.attempt, each.spec.priority) == (1, 0)]
+            assert may.count(refused.account) + 1 >= max(map(may.count, may), default=0)
+        assert placement.statistics()["ready_tasks"] == len(waiting)

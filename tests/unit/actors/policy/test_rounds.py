@@ -1,0 +1,90 @@
+"""When workers are asked to give tasks back, and when it is looked at again."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.policy.places import Places
+from scaler.actors.policy.rounds import LOOK_SECONDS, Rounds
+from scaler.actors.policy.rules import Rules
+
+
+class Scene:
+    """One worker with so many tasks, another one that is idle, and a time."""
+
+    def __init__(self, rules: Rules | None = None, tasks: int = 8, idle: int = 0) -> None:
+        self.places: Places[str] = Places()
+        self.places.join("busy", 1000, tasks)
+        self.places.join("idle", 1000, idle)
+        self.rounds: Rounds[str] = Rounds(rules or Rules())
+        self.now = 100.0
+
+    def look(self, after: float = 0.0) -> dict[str, int]:
+        self.now += after
+        return self.rounds.look(self.places, self.now)
+
+
+def test_two_looks_in_a_row_must_find_it_uneven() -> None:
+    scene = Scene()
+    assert scene.rounds.has_to_look(scene.places)
+    assert scene.look() == {}
+    assert not scene.rounds.has_to_look(scene.places)
+    assert scene.rounds.look_at == pytest.approx(scene.now + LOOK_SECONDS)
+    assert scene.look(LOOK_SECONDS) == {"busy": 7}
+
+
+def test_a_look_too_early_is_none() -> None:
+    scene = Scene()
+    assert [scene.look(), scene.look(LOOK_SECONDS / 2), scene.look(LOOK_SECONDS / 4)] == [{}] * 3
+    assert scene.look(LOOK_SECONDS / 4) == {"busy": 7}
+
+
+def test_a_look_that_finds_nothing_ends_the_row() -> None:
+    scene = Scene()
+    scene.look()
+    scene.places.take(1)
+    assert scene.look(LOOK_SECONDS) == {}
+    scene.places.free("idle", 1, 1)
+    assert scene.rounds.has_to_look(scene.places)
+    assert scene.look() == {}
+    assert scene.look(LOOK_SECONDS) == {"busy": 7}
+
+
+def test_between_two_rounds_is_the_time_that_was_set() -> None:
+    scene = Scene(Rules(round_seconds=5.0))
+    scene.look()
+    assert scene.look(LOOK_SECONDS) == {"busy": 7}
+    assert scene.rounds.look_at == pytest.approx(100.0 + 5.0)  # a worker where nothing ends is looked at then
+    assert scene.look(4.99) == {}
+    assert scene.look(0.04) == {}
+    assert scene.look(LOOK_SECONDS) == {"busy": 7}
+
+
+def test_where_nothing_ended_for_long_all_that_waits_is_asked_for_even_if_nobody_is_idle() -> None:
+    scene = Scene(idle=3)
+    assert not scene.rounds.has_to_look(scene.places)
+    assert scene.look() == {}
+    assert scene.rounds.look_at == pytest.approx(101.0)
+    scene.places.free("idle", 1, 1)
+    assert scene.look(1.0) == {"busy": 7}
+    assert scene.rounds.look_at == pytest.approx(102.0)
+    scene.places.give_back("busy", 7, 0)
+    assert scene.look(1.0) == {"idle": 1}
+    scene.places.give_back("idle", 1, 0)
+    assert scene.look(1.0) == {}
+    assert scene.rounds.look_at is None
+
+
+def test_without_balancing_there_is_nothing_to_look_at() -> None:
+    scene = Scene(Rules(round_seconds=0))
+    assert not scene.rounds.has_to_look(scene.places)
+    assert [scene.look(), scene.look(10.0)] == [{}, {}]
+    assert scene.rounds.look_at is None
+
+
+def test_a_timer_that_is_a_rounding_too_early_is_in_time() -> None:
+    scene = Scene()
+    scene.look()
+    assert scene.rounds.look_at is not None
+    scene.now = scene.rounds.look_at - 1e-9
+    assert scene.look() == {"busy": 7}

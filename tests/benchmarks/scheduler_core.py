@@ -17,6 +17,7 @@ import pstats
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -78,24 +79,29 @@ class Listener(Actor):
 
 
 class Run:
-    """One map of `count` tasks.
+    """A map of so many tasks, or one for each client, in equal parts.
 
     Args:
         listen: to which events somebody listens: "none", "unusual" ones (of which there are none), or "all".
     """
 
-    def __init__(self, count: int, listen: str = "none") -> None:
+    def __init__(
+        self, count: int, listen: str = "none", workers: int = 2, clients: int = 1, limits: Limits | None = None
+    ) -> None:
         self.count = count
+        self.clients = [Connection(CLIENT + b"%d" % number) for number in range(clients)]
         self.dispatcher = Dispatcher(time.monotonic)
-        tree = SchedulerTree(self.dispatcher, SchedulerId(bytes(16)), "0", Limits(), lambda: None)
+        tree = SchedulerTree(self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None)
         if listen != "none":
             tree.events.listen(self.dispatcher.spawn(Listener()), EVERY_TASK if listen == "all" else None)
         self.wire = Wire()
         self.edge = SchedulerEdge(self.wire, tree)  # type: ignore[arg-type]
         self.seconds = 0.0
         hello = (PROTOCOL_VERSION, "0", "3", "3")
-        self.wire.say(CLIENT, CLIENT_TO_SCHEDULER, [ClientHello(*hello, b"c" * 16)])
-        self.wire.say(AGENT, AGENT_TO_SCHEDULER, [WorkerHello(*hello, b"a" * 16, "one,two", b"")])
+        for client in self.clients:
+            self.wire.say(client, CLIENT_TO_SCHEDULER, [ClientHello(*hello, client.ljust(16))])
+        names = ",".join(map(str, range(workers)))
+        self.wire.say(AGENT, AGENT_TO_SCHEDULER, [WorkerHello(*hello, b"a" * 16, names, b"")])
         self.turn()
         self.wire.sent.clear()
 
@@ -109,12 +115,13 @@ class Run:
         """Return the scheduler's microseconds per task."""
         self.seconds, submitted, done = 0.0, 0, 0
         function_id = ObjectId(b"f" * 16)
+        at_once, clients = min(SUBMIT_BATCH, WINDOW // len(self.clients)), cycle(self.clients)
         while done < self.count:
             goal = min(self.count, done + WINDOW)
             while submitted < goal:
-                batch = range(submitted, min(goal, submitted + SUBMIT_BATCH))
+                batch = range(submitted, min(goal, submitted + at_once))
                 tasks = [Task(TaskId(i.to_bytes(16, "big")), function_id, b"x" * 30, b"") for i in batch]
-                self.wire.say(CLIENT, CLIENT_TO_SCHEDULER, tasks)
+                self.wire.say(next(clients), CLIENT_TO_SCHEDULER, tasks)
                 submitted += len(tasks)
             self.turn()
             done += self._answer()

@@ -52,7 +52,7 @@ class Ring:
         if not self.queues[old.account]:
             self.accounts.remove(old.account)
 
-    def pop(self) -> Task:
+    def pop(self) -> Task | None:
         account = self.accounts.popleft()
         task = self.queues[account].pop()
         if self.queues[account]:

@@ -63,17 +63,17 @@ class FairShare(Generic[T]):
         ring = self._ring
         while ring:
             account, queue = next(iter(ring.items()))
-            if len(ring) == 1:
-                yield from queue.drain()  # most of the time there is one client
-            elif queue:
-                ready = queue.pop()
-                if queue:
-                    ring.move_to_end(account)
-                else:
-                    self._drop(account)
+            if len(ring) == 1:  # most of the time there is one client
+                yield from queue.drain()
+                self._drop(account)
+                return
+            ready = queue.pop()
+            if queue:
+                ring.move_to_end(account)
+            else:
+                self._drop(account)
+            if ready is not None:
                 yield ready
-                continue
-            self._drop(account)
 
     def clear(self) -> None:
         """Forget all tasks."""

@@ -69,11 +69,11 @@ class InOrder(Generic[T]):
             return False
         return level.new.pop(task, None) is not None or level.again.pop(task, None) is not None
 
-    def pop(self) -> T:
-        """Remove the first task and return it; there must be one."""
+    def pop(self) -> T | None:
+        """Remove the first task and return it; None if there is none."""
         level = self._levels[self._priorities[-1]]
-        row = level.again or level.new or next(filter(None, self._rows()))
-        return row.popitem(last=False)[1]
+        row = level.again or level.new or next(filter(None, self._rows()), level.new)
+        return row.popitem(last=False)[1] if row else None
 
     def drain(self) -> Iterator[T]:
         """Remove one task after the other and return it; whoever has enough just stops."""

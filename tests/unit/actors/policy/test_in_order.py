@@ -31,12 +31,10 @@ def test_deepest_first_then_those_tried_again_then_first_come() -> None:
 
 def test_one_at_a_time_is_the_same_order() -> None:
     queue = queue_of(task(1), task(2, priority=2), task(3, priority=1), task(4, again=True))
-    popped = []
-    while queue:
-        popped.append(queue.pop().task)
-    assert popped == [2, 3, 4, 1]
+    assert [each.task for each in iter(queue.pop, None)] == [2, 3, 4, 1]
+    assert queue.pop() is None
     queue.put([task(5, priority=7)])
-    assert queue.pop().task == 5
+    assert queue.pop() == task(5, priority=7)
 
 
 def test_what_nobody_took_stays() -> None:

@@ -1,0 +1,85 @@
+"""What one task costs in the scheduler, however many workers and clients there are, under each policy.
+
+As `scheduler_core.py`: all actors, the codec and the edge, without sockets. All clients have tasks waiting all the
+time, and half of what is open waits at the scheduler. The last columns are the policy alone, called as the balancer
+calls it.
+
+    python tests/benchmarks/fair_share.py              microseconds per task, best of several
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections import deque
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.policy import Placement, Rules
+from scaler.actors.policy.placement import ORDERS
+from scaler.process.shell import GARBAGE_THRESHOLDS
+from scaler.settings.scheduler import POLICIES
+from tests.benchmarks.scheduler_core import RESULT_BATCH, WINDOW, Run
+from tests.support.ready import SHORT, Task, task
+
+WORKERS = (1, 100, 5_000)
+CLIENTS = (1, 100, 1_000)
+
+
+def queue_size(workers: int) -> int:
+    """Return how many tasks a worker may have, so that half of what is open waits at the scheduler."""
+    return max(1, WINDOW // 2 // workers)
+
+
+def in_the_scheduler(tasks: int, workers: int, clients: int, policy: str) -> float:
+    """Return microseconds per task."""
+    limits = Limits(rules=Rules(policy=policy), per_worker_queue_size=queue_size(workers))
+    return Run(tasks, workers=workers, clients=clients, limits=limits).run()
+
+
+def in_the_policy(tasks: int, workers: int, clients: int, policy: str) -> float:
+    """Return microseconds per task."""
+    placement: Placement[int, Task] = Placement(Rules(policy=policy), 1, ORDERS[policy]())
+    for worker in range(workers):
+        placement.join(worker, queue_size(workers))
+    placement.freed(0, 0, 0, {SHORT: (2, 1)})
+    waiting = deque(task(number, number // 10 % clients) for number in range(tasks))
+    running: deque[int] = deque()
+    batch = [waiting.popleft() for _ in range(min(WINDOW, tasks))]
+    done = 0
+    start = time.perf_counter()
+    while done < tasks:
+        placement.ready(batch)
+        running.extend(worker for _, worker, _ in placement.decide(0.0).assigned)
+        count = min(RESULT_BATCH, len(running))
+        for _ in range(count):
+            placement.freed(running.popleft(), 1, 2, {})
+        done += count
+        batch = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+    return (time.perf_counter() - start) / tasks * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=50_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    print(f"| workers | clients |{'|'.join(f' {policy} ' for policy in POLICIES)}|", end="")
+    print("|".join(f" {policy}, policy alone " for policy in POLICIES), end="|\n|--:|--:|--:|--:|--:|--:|\n")
+    for workers in WORKERS:
+        for clients in CLIENTS:
+            # In turn, so that a slow moment of the machine meets all of them.
+            rows = [
+                [program(options.tasks, workers, clients, policy) for program in PROGRAMS for policy in POLICIES]
+                for _ in range(options.repeats)
+            ]
+            cells = " | ".join(f"{min(column):.2f}" for column in zip(*rows, strict=True))
+            print(f"| {workers:,} | {clients:,} | {cells} |", flush=True)
+
+
+PROGRAMS = (in_the_scheduler, in_the_policy)
+
+if __name__ == "__main__":
+    main()

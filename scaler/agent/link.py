@@ -23,7 +23,8 @@ from typing import Any, Protocol
 
 import cloudpickle
 
-from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.agent.absence import Absence
 from scaler.agent.ledger import Ledger
 from scaler.agent.messages import (
     ExecutorProcessGone,
@@ -113,8 +114,8 @@ class _ConnectDue:
 
 
 @message
-class _DeathDue:
-    pass
+class _AbsenceDue:
+    absence: Absence
 
 
 @message
@@ -154,14 +155,14 @@ class Link(Actor):
         self._state = _State.AWAY
         self._heard_at = 0.0
         self._connects = 0
-        self._death: Timer | None = None
+        self._absence: Absence | None = None
         self._fetched: dict[ObjectId, bool] = {}
         """objects that were asked for, and whether their location was no use"""
         self.ignored = 0
         """messages that made no sense at their time"""
 
     def on_start(self) -> None:
-        self._start_dying()
+        self._start_absence()
         self._connect()
         self.schedule(self._config.heartbeat_interval_seconds, _HeartbeatDue())
 
@@ -193,27 +194,35 @@ class Link(Actor):
             return
         level = logging.WARNING if self._state is _State.UP else logging.DEBUG
         logger.log(level, "link to %s down: %s", self._config.address, reason)
-        self._start_dying()
+        self._start_absence()
         self._state = _State.AWAY
         self._door.hang_up()
         delay_seconds = BACK_OFF_SECONDS * (2 ** min(self._connects, 16) - 1)
         self._connects += 1
         self.schedule(min(delay_seconds, BACK_OFF_MOST_SECONDS), _ConnectDue())
 
-    def _start_dying(self) -> None:
-        if self._death is None:
-            self._death = self.schedule(self._config.death_timeout_seconds, _DeathDue())
+    def _start_absence(self) -> None:
+        if self._absence is None:
+            config = self._config
+            self._absence = Absence(config.address, config.death_timeout_seconds, self.now())
+            self._look_again_at(self._absence)
+
+    def _look_again_at(self, absence: Absence) -> None:
+        self.schedule(absence.next_seconds(self.now()), _AbsenceDue(absence))
 
     @handles(_ConnectDue)
     def _connect_due(self, _due: _ConnectDue) -> None:
         if self._state is _State.AWAY:
             self._connect()
 
-    @handles(_DeathDue)
-    def _death_due(self, _due: _DeathDue) -> None:
-        seconds = self._config.death_timeout_seconds
-        logger.warning("no scheduler at %s for %g s: the cluster ends", self._config.address, seconds)
-        self._end(0)
+    @handles(_AbsenceDue)
+    def _absence_due(self, due: _AbsenceDue) -> None:
+        if due.absence is not self._absence:
+            return  # it is over
+        if due.absence.look(self.now()):
+            self._end(0)
+        else:
+            self._look_again_at(due.absence)
 
     @handles(LinkCut)
     def _cut(self, cut: LinkCut) -> None:
@@ -236,9 +245,7 @@ class Link(Actor):
 
     def _welcome(self, scheduler_id: bytes, version: str) -> None:
         logger.info("link to %s up: scheduler %s", self._config.address, version)
-        if self._death is not None:
-            self._death.cancel()
-            self._death = None
+        self._absence = None
         self._state = _State.UP
         self._heard_at = self.now()
         if scheduler_id != self._scheduler_id:

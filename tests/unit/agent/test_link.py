@@ -257,6 +257,22 @@ def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> 
     assert bench.door.connections == 2
 
 
+def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def said() -> int:
+        return caplog.text.count("no scheduler has answered at tcp://127.0.0.1:1")
+
+    bench.wait(4)
+    assert said() == 1
+    bench.up()
+    bench.tell(LinkCut("gone"))
+    bench.wait(2)
+    assert said() == 1
+    bench.wait(2)
+    assert said() == 2
+    bench.wait(28)
+    assert bench.ends[0] == 0
+
+
 def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))

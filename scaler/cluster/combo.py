@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
-from scaler.settings import ClusterConfig, SchedulerConfig, usable_cores
+from scaler.cores import usable_cores
+from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.settings.sources import NOT_GIVEN, marks_what_is_not_given, said
 from scaler.wire.private import LOCAL
 

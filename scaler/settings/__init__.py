@@ -9,7 +9,7 @@ seconds, sizes in bytes.
 
 from scaler.settings.base import EVENT_LOOPS, LoggingConfig, Settings
 from scaler.settings.client import ClientConfig
-from scaler.settings.cluster import ClusterConfig, usable_cores
+from scaler.settings.cluster import ClusterConfig
 from scaler.settings.scheduler import SchedulerConfig
 
 PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, ClientConfig)
@@ -23,5 +23,4 @@ __all__ = [
     "LoggingConfig",
     "SchedulerConfig",
     "Settings",
-    "usable_cores",
 ]

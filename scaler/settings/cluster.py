@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scaler.config import ConfigError, check_address, entry
+from scaler.cores import usable_cores
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from scaler.process.shell import Shell
 from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
 from scaler.settings import ClusterConfig
 from scaler.worker.deaths import how_it_ended
+from scaler.worker.math_threads import thread_limits
 from scaler.worker.messages import (
     InterruptProcess,
     KillProcess,
@@ -113,7 +114,7 @@ class ForkServerProxy(Actor):
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path), config.to_json()],
             pass_fds=[theirs.fileno()],
-            env={name: value for name, value in os.environ.items() if name != strays.MARK},
+            env=_environment(config.n_workers),
         )
         strays.own.add(self._process.pid)
         theirs.close()
@@ -191,3 +192,9 @@ class ForkServerProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()
+
+
+def _environment(n_workers: int) -> dict[str, str]:
+    """Return the environment of worker processes."""
+    ours = {name: value for name, value in os.environ.items() if name != strays.MARK}
+    return ours | thread_limits(ours, n_workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from typing import Any, cast
@@ -101,6 +102,10 @@ class Node:
 
     def statuses(self) -> list[TaskStatus]:
         return [TaskStatus(result.status) for result in self.results]
+
+    def values(self) -> list[Any]:
+        """What the tasks have returned."""
+        return [pickle.loads(result.payload) for result in self.results]
 
     def processes(self) -> list[int]:
         """The processors, without their fork server."""

@@ -4,7 +4,7 @@ import pytest
 
 from scaler import Cluster
 from scaler.config import ConfigError
-from scaler.settings import usable_cores
+from scaler.cores import usable_cores
 
 ADDRESS = "tcp://127.0.0.1:2345"
 

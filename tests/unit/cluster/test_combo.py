@@ -13,7 +13,8 @@ import pytest
 from scaler import Cluster, Scheduler, SchedulerClusterCombo
 from scaler.cluster.combo import start_local_cluster
 from scaler.config import ConfigError
-from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig, usable_cores
+from scaler.cores import usable_cores
+from scaler.settings import ClusterConfig, LoggingConfig, SchedulerConfig
 
 ADDRESS = "tcp://127.0.0.1:2345"
 OF_SCHEDULER = {"io_threads": "scheduler_io_threads"}

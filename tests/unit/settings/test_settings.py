@@ -10,6 +10,7 @@ import pytest
 
 from scaler.actors.policy import LOOK_SECONDS
 from scaler.config import ConfigError
+from scaler.cores import usable_cores
 from scaler.settings import (
     PROCESSES,
     ClientConfig,
@@ -17,7 +18,6 @@ from scaler.settings import (
     LoggingConfig,
     SchedulerConfig,
     Settings,
-    usable_cores,
 )
 
 SCHEDULER = SchedulerConfig("tcp://127.0.0.1:2345")

@@ -1,0 +1,69 @@
+"""Cores: how many this process may use, by its affinity and by the quotas of its control groups. A leaf."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def usable_cores(root: Path = Path("/")) -> int:
+    """Return how many cores this process may use.
+
+    A container with half a core has one, and a container with two on a machine of 64 has two.
+
+    Args:
+        root: where `proc` and `sys` are.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([cores, *map(math.ceil, _quotas(root))]))
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Yield the quotas, in cores, of all control groups that this process is in; a parent's counts for its children."""
+    groups = root / "sys/fs/cgroup"
+    for controllers, path in _memberships(root / "proc/self/cgroup"):
+        if not controllers:
+            yield from _along(groups, path, _quota_v2)
+            yield from _along(groups / "unified", path, _quota_v2)
+        elif "cpu" in controllers.split(","):
+            for mount in dict.fromkeys((controllers, "cpu", "cpu,cpuacct")):
+                yield from _along(groups / mount, path, _quota_v1)
+
+
+def _memberships(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield controllers and path of each control group; version 2 has no controllers here."""
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _number, _, membership = line.partition(":")
+        controllers, _, path = membership.partition(":")
+        if path:
+            yield controllers, path
+
+
+def _along(mount: Path, path: str, quota: Callable[[Path], float]) -> Iterator[float]:
+    """Yield the quotas from the mount down to the group. In a container the upper ones may be hidden."""
+    group = mount / path.strip("/")
+    for folder in (group, *group.parents):
+        if folder == mount.parent:
+            return
+        try:
+            yield quota(folder)
+        except (OSError, ValueError):
+            continue  # no such group here, or no quota
+
+
+def _quota_v2(group: Path) -> float:
+    quota, period = (group / "cpu.max").read_text().split()
+    return int(quota) / int(period)  # "max" is no number: no quota
+
+
+def _quota_v1(group: Path) -> float:
+    quota = int((group / "cpu.cfs_quota_us").read_text())
+    if quota <= 0:
+        raise ValueError("no quota")
+    return quota / int((group / "cpu.cfs_period_us").read_text())

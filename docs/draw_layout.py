@@ -1,4 +1,4 @@
-"""Write layout.md from the first sentence of each module: python docs/draw_layout.py."""
+"""Write explanation/layout.md from the first sentence of each module: python docs/draw_layout.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-PAGE = Path(__file__).with_name("layout.md")
+PAGE = Path(__file__).parent / "explanation" / "layout.md"
 PACKAGE = Path(__file__).parents[1] / "scaler"
 
 TEXT = """\

@@ -73,8 +73,8 @@ Durations are in seconds, sizes in bytes, names of levels in any case.
 
 | variable | meaning |
 |---|---|
-| `SCALER_SHARED_MEMORY` | `0`: large values are sent, and not shared on a machine ([Objects](../objects.md)) |
-| `SCALER_GRAPH_BACKEND` | what puts large graphs in order ([Graphs](../graphs.md)) |
+| `SCALER_SHARED_MEMORY` | `0`: large values are sent, and not shared on a machine ([Objects](../howto/objects.md)) |
+| `SCALER_GRAPH_BACKEND` | what puts large graphs in order ([Graphs](../howto/graphs.md)) |
 """
 
 

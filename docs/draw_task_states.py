@@ -1,4 +1,4 @@
-"""Write task-states.md from the table in scaler/actors/task_states.py: python docs/draw_task_states.py."""
+"""Write reference/task-states.md from the table in scaler/actors/task_states.py: python docs/draw_task_states.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scaler.actors import task_states
 from scaler.actors.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS, Event, State
 from scaler.wire.messages.common import TaskStatus
 
-PAGE = Path(__file__).with_name("task-states.md")
+PAGE = Path(__file__).parent / "reference" / "task-states.md"
 
 # ruff: noqa: E501 - the lines of the page
 TEXT = """\

@@ -1,8 +1,8 @@
 """Events: what happened in the scheduler, told at one door to whoever listens: a monitor, metrics, an audit.
 
-Written to by tasks, sessions, the acceptor, the object store and the supervisor of the tree; sends to the one listener,
-an actor, which gets events as ordinary mail, in the order in which they happened. (docs/events.md is for those who
-write one.)
+Written to by tasks, sessions, the acceptor, the object store and the supervisor of the tree. Sends to the one listener,
+an actor, which gets events as ordinary mail, in the order in which they happened. How to write a listener is in
+docs/reference/events.md.
 
 While no actor listens, an event costs one comparison, and nothing is allocated. A task that is assigned and succeeds
 moves three times, a million of them three million times. So these usual moves are told only of tasks that the listener

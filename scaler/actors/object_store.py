@@ -6,7 +6,7 @@ sessions are told which copies their agents shall delete.
 
 An object is kept while a client holds it or a task uses it. Then its bytes are forgotten here at once, and deleted on
 the hosts that fetched a copy; only copies of functions stay there for the retention time, because a function has the
-same id whenever and by whomever it is sent again. (docs/objects.md has it from the user's side.)
+same id whenever and by whomever it is sent again. (docs/howto/objects.md has it from the user's side.)
 
 Of a large object of a client on this machine only the location may be here: hosts that can look there take it
 themselves, and only for others the client's session is asked to have the bytes sent.

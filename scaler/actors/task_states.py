@@ -1,4 +1,4 @@
-"""The life of a task, as a table: state and event to the next state. `docs/task-states.md` is drawn from it.
+"""The life of a task, as a table: state and event to the next state. `docs/reference/task-states.md` is drawn from it.
 
 An event that is not in the row of the state, and not among `IGNORED`, is a mistake in this program and raises; it
 changes nothing. News of an older attempt never gets here: the task drops it before.

@@ -28,8 +28,9 @@ def run(script: str) -> ModuleType:
 @pytest.mark.parametrize(
     ("script", "page"),
     [
-        ("draw_task_states.py", "task-states.md"),
-        ("draw_layout.py", "layout.md"),
+        ("draw_task_states.py", "reference/task-states.md"),
+        ("draw_layout.py", "explanation/layout.md"),
+        ("draw_commands.py", "reference/commands.md"),
         ("draw_errors.py", "reference/errors.md"),
         ("draw_settings.py", "reference/settings.md"),
     ],

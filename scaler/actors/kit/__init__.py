@@ -1,6 +1,6 @@
 """The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. It knows nothing of tasks.
 
-What it promises is on one page: docs/actor-semantics.md.
+What it promises is on one page: docs/explanation/actor-semantics.md.
 """
 
 from scaler.actors.kit.actor import Actor, ActorRef, SupervisedRef, handles

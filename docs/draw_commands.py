@@ -1,0 +1,70 @@
+"""Write reference/commands.md from the parsers of the commands: python docs/draw_commands.py."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parent / "reference" / "commands.md"
+PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+WIDTH = 110
+
+TEXT = """\
+# Commands
+
+<!-- Written by docs/draw_commands.py from the parsers in scaler/cli/; a test compares the two. -->
+
+Each command prints this with `-h`. What the settings mean, and where else they may be set, is on the page of the
+[settings](./settings.md).
+
+{commands}
+"""
+
+SECTION = """\
+## {name}
+
+{aliases}```text
+{help}
+```
+"""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Formats help in the same way in each version of Python and for each terminal."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24, width=WIDTH)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        metavar = self._format_args(action, str(action.metavar or action.dest).upper()) if action.nargs != 0 else ""
+        return f"{', '.join(action.option_strings)} {metavar}".strip()
+
+
+def modules() -> dict[str, list[str]]:
+    """Return the module of each command -> its names, from pyproject.toml."""
+    scripts = PYPROJECT.read_text().partition("[project.scripts]\n")[2].partition("\n[")[0]
+    found: dict[str, list[str]] = {}
+    for name, module in re.findall(r'^(\w+) = "([\w.]+):main"$', scripts, re.MULTILINE):
+        found.setdefault(module, []).append(name)
+    return found
+
+
+def section(module: str, names: list[str]) -> str:
+    """Return the section of one command."""
+    parser = importlib.import_module(module).make_parser()
+    parser.formatter_class = Formatter
+    parser.usage = "%(prog)s [options] [ADDRESS]"
+    aliases = [f"`{name}`" for name in names if name != parser.prog]
+    also = f"Also called {', '.join(aliases)}.\n\n" if aliases else ""
+    return SECTION.format(name=parser.prog, aliases=also, help=parser.format_help().strip())
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    return TEXT.format(commands="\n".join(section(*command) for command in modules().items()).strip())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

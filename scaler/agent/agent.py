@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from scaler.actors.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
 from scaler.agent.edge import Edge
-from scaler.agent.executor import LINK, OBJECTS, Executor, Node, load_executor, worker_child
+from scaler.agent.executor import LINK, OBJECTS, Executor, Node, Part, load_executor, worker_child
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave, SayStatistics
@@ -69,6 +69,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], is_child=lifeline is not None)
+    if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
+        _adopt_strays(shell)
     if lifeline is not None:
         shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline))
     if on_started is not None:
@@ -141,8 +143,6 @@ def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, is_child: bool) -> N
     shell.on_signals(lambda _name: _say_what_it_does(shell, edge, link), signal.SIGUSR1)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
         shell.on_signals(on_signal, signal.SIGHUP)
-    strays.adopt()
-    shell.on_child_ended(_tidy)
     if is_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     else:
@@ -155,6 +155,12 @@ def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
     link.notify(SayStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
     shell.loop.call_soon(lambda: logger.info("%s", snapshot(report, edge.address, edge.received, edge.sent, counts)))
+
+
+def _adopt_strays(shell: Shell) -> None:
+    if threading.current_thread() is threading.main_thread():
+        strays.adopt()
+        shell.on_child_ended(_tidy)
 
 
 def _tidy() -> None:

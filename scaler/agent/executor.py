@@ -11,13 +11,15 @@ a child of the agent's supervisor named `worker_child(index)`. This page is the 
 Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` and so on):
 
 - `RunTask`: run these, at most one at a time, the highest `priority` first and in order within one. A task carries its
-  function, arguments, `name`, `priority` and attempt; the address of the scheduler is in `Node.config`.
+  function, arguments, `name`, `priority` and attempt; the address of the scheduler is in `Node.config`. Clients inside
+  it find that, and say when it waits, by `scaler.task_context.current`, which the executor sets where the task runs.
 - `RunCancel`: end these runs, whether they wait or run. Each is answered by a `RunResult` with `CANCELED`, or by the
   result that was quicker. A run that is not here was answered before, or is none of this worker's: it has no result.
 - `RecallRequest`: give back those of these that have not started. One that has started stays, and nothing is said.
-- `ObjectFound`, `ObjectLost`: the answers to `NeedObject`.
-- `ForgetObjects`: these objects are deleted. Their ids may come again.
-- `CollectionDue`: an interval is over; what was not used in it may be dropped.
+- `ObjectFound`, `ObjectLost`: the answers to `NeedObject`. What is lost may have been stored since it was asked for:
+  ask once more, and then fail those that waited with `MISSING_OBJECTS`.
+- `ForgetObjects`: these objects are deleted, for tasks that begin from now on. Their ids may come again.
+- `CollectionDue`: an interval is over; what was not used in it may be dropped, and asked for again.
 - `ProcessorNews`: only for an executor with `Part.SUSPENSION`.
 
 Mail out, to the link:
@@ -27,13 +29,14 @@ Mail out, to the link:
 - `RecallResponse`: these runs were given back and are nobody's.
 - `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and they are not here. Optional: a run that the
   link still takes for open is then answered with `NOT_FOUND`, so that the scheduler does not wait for it.
-- `RunBlocked`, `RunUnblocked`: this run waits for other tasks and holds no place; it holds one again.
+- `RunBlocked`, `RunUnblocked`: this run waits for other tasks and holds no place, so that another one runs; it holds
+  one again, for which it waits unless it gave up its wait. Any depth works on one worker.
 - `ExecutorProcessGone`: a process is gone in which clients may have been.
 
 Mail out, to the object cache: `NeedObject`.
 
-An executor that starts processes and waits for them has their ids in `scaler.process.strays.own`: the agent reaps all
-other children of its process.
+An executor with `Part.CRASH` that starts processes and waits for them has their ids in `scaler.process.strays.own`: the
+agent reaps all other children of its process.
 
 Must never: block the agent's thread, or run user code in it. `tests/conformance/` has a test for each sentence here.
 """

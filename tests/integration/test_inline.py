@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -44,6 +45,13 @@ def fibonacci(client: Client, n: int) -> int:
 
 def descend(client: Client, depth: int) -> int:
     return 0 if depth == 0 else 1 + int(client.submit(descend, client, depth - 1).result())
+
+
+def end_code(code: int) -> int:
+    """Start a program, and ask how it ended when it has ended for a while."""
+    process = subprocess.Popen(["sh", "-c", f"exit {code}"])
+    time.sleep(0.2)
+    return process.wait()
 
 
 def test_tasks_run_in_this_process(client: Client) -> None:
@@ -227,6 +235,7 @@ def test_a_cluster_runs_tasks_in_its_own_process() -> None:
         assert client.submit(os.getpid).result(20) == cluster.pid
         assert client.submit(fibonacci, client, 6).result(20) == 8
         assert descendants(cluster.pid) == []
+        assert client.submit(end_code, 7).result(20) == 7
         cluster.signal(signal.SIGTERM)
         assert cluster.end() == 0
 

@@ -7,6 +7,7 @@ open_standard_streams()  # before the imports below open files
 # isort: split
 
 from scaler.client import lifetime as _lifetime
+from scaler.client.calls.options import TaskOptions
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
@@ -59,6 +60,7 @@ __all__ = [
     "StartError",
     "TaskFailedError",
     "TaskNotFoundError",
+    "TaskOptions",
     "WorkerDiedError",
     "__version__",
 ]

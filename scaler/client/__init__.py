@@ -1,7 +1,8 @@
 """The client's side: what runs in the user's process."""
 
+from scaler.client.calls.options import TaskOptions
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 
-__all__ = ["Client", "ObjectReference", "ScalerFuture"]
+__all__ = ["Client", "ObjectReference", "ScalerFuture", "TaskOptions"]

@@ -1,9 +1,8 @@
 """Client: what users hold. Its core checks, serialises and names what they ask for, and hands it to the link.
 
-Called by any thread of the user's. A client that travels becomes the client of the process
-where it arrives: however many copies arrive, they have one connection. Must never touch the socket, wait for the
-scheduler where it need not (the constructor, `submit` and `send_object` do not), or send anything before all of it was
-checked.
+Called by any thread of the user's. A client that travels becomes the client of the process where it arrives: however
+many copies arrive, they have one connection. Must never touch the socket, wait for the scheduler where it need not (the
+constructor, `submit` and `send_object` do not), or send anything before all of it was checked.
 """
 
 from __future__ import annotations
@@ -22,9 +21,11 @@ from scaler.client.calls.client_pickling import (
     address_to_take,
     pickled,
 )
+from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.with_options import ClientWithOptions
 from scaler.config import ConfigError
 from scaler.ids import ObjectId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer, size_of
@@ -118,6 +119,31 @@ class Client:
     def __repr__(self) -> str:
         return f"<Client {self.identity.hex()[:8]} of {self._core.link.address}>"
 
+    def options(
+        self,
+        options: TaskOptions | None = None,
+        /,
+        *,
+        name: str | None = None,
+        priority: int | None = None,
+        profiling: bool | None = None,
+    ) -> ClientWithOptions:
+        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. Nothing of this
+        client changes. What is said by keyword goes before what `options` say.
+
+        Args:
+            options: options that were made before.
+            name: what the tasks are called.
+            priority: which of your tasks that wait go first: the greater.
+            profiling: whether to measure what the tasks take.
+
+        Raises:
+            TypeError: if an option is of the wrong type.
+            ConfigError: if the priority is out of range; it is a `ValueError`.
+        """
+        said = ClientWithOptions(self, self._core, self._core.options)
+        return said.options(options, name=name, priority=priority, profiling=profiling)
+
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, profiling: bool | None = None, **kwargs: Any
     ) -> ScalerFuture:
@@ -128,6 +154,7 @@ class Client:
 
         The task has the name of the function, in messages and logs. `name="…"` gives it another one, unless the
         function takes a keyword argument `name` itself, or may (any keyword, or nobody knows which): then it gets it.
+        `options(name="…")` always names the task.
 
         Args:
             fn: the function.
@@ -136,16 +163,15 @@ class Client:
 
         Raises:
             TypeError: if `fn` cannot be called, or not with these arguments, or the name is not a text, or `profiling`
-                is not true or false.
+                is not a bool.
             SerializeObjectError: if the function or an argument cannot be serialised.
             MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
             DisconnectedError: if the client is disconnected.
         """
         core = self._core
         name = core.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
-        if profiling is not None and not isinstance(profiling, bool):
-            raise TypeError(f"profiling must be true or false, not {profiling!r}")
-        return core.submit(self, fn, args, kwargs, core.terms(name, profiling))
+        options = core.options if profiling is None else TaskOptions(profiling=profiling)
+        return core.submit(self, fn, args, kwargs, core.terms(options, name))
 
     def map(
         self,
@@ -175,7 +201,7 @@ class Client:
             BaseException: what the first task to fail raised.
         """
         core = self._core
-        return core.map(fn, iterable_of_tuples, progress, timeout, core.terms("", None))
+        return core.map(fn, iterable_of_tuples, progress, timeout, core.terms(core.options))
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
         """Run what `keys` need of a graph, and return key -> value in the order of `keys`.
@@ -200,7 +226,7 @@ class Client:
             BaseException: what the first of the `keys` to have failed raised, if `block`.
         """
         core = self._core
-        return core.get(self, graph, keys, block, core.terms("", None))
+        return core.get(self, graph, keys, block, core.terms(core.options))
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Changing it afterwards changes nothing.

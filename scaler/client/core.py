@@ -16,6 +16,7 @@ from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.functions import Functions, Terms
 from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
@@ -24,7 +25,7 @@ from scaler.client.map_run import MapRun
 from scaler.config import check_number
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, to_frames
-from scaler.wire.structs import RunOptions
+from scaler.wire.priority import with_wish
 
 
 class Core:
@@ -43,6 +44,8 @@ class Core:
         self.seconds = seconds
         self.serializer = serializer
         self.profiling = profiling
+        self.options = TaskOptions(profiling=profiling)
+        """of tasks that say nothing else"""
         self.is_shared = is_shared
         self.stored_ids: set[ObjectId] = set()
         self.new_id = IdSource()
@@ -50,11 +53,13 @@ class Core:
         self._packer = ArgumentPacker(serializer, link.address, self._freeze)
         self.functions = Functions(serializer, link.address, self._packer)
 
-    def terms(self, name: str, profiling: bool | None) -> Terms:
-        """Return how tasks run that are submitted now."""
+    def terms(self, options: TaskOptions, name: str = "") -> Terms:
+        """Return how tasks with `options` run that are submitted now. A `name` goes before that of the options."""
         here = task_context.current
-        options = RunOptions(profiling=self.profiling if profiling is None else profiling).encode()
-        return here.child_priority, name, options, here.account if self.link.is_nested else 0
+        priority = here.child_priority
+        if options.priority is not None:
+            priority = with_wish(priority, options.priority)
+        return priority, name or options.name or "", options.run_options, here.account if self.link.is_nested else 0
 
     def submit(
         self, owner: object, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms

@@ -163,7 +163,7 @@ class TestProfiling:
 
     def test_it_is_never_an_argument_of_the_function(self, client: Client) -> None:
         assert client.submit(keywords, 1, profiling=False).result(10) == (1, (), 2, {})
-        with pytest.raises(TypeError, match="profiling must be true or false, not 'yes'"):
+        with pytest.raises(TypeError, match="profiling must be a bool, not 'yes'"):
             client.submit(keywords, 1, profiling="yes")  # type: ignore[arg-type]
 
 

@@ -1,0 +1,73 @@
+"""ClientWithOptions: a client whose tasks run with options; what `Client.options` returns.
+
+Made by the client; uses the client's core. Costs nothing: make one where you need it, or keep it. Must never: take a
+keyword argument that the function might take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import methodcaller
+from typing import Any
+
+from scaler.client.calls.options import TaskOptions
+from scaler.client.core import Core
+from scaler.client.future import ScalerFuture
+
+
+class ClientWithOptions:
+    """Submits, maps and gets as the client does that it was made of, with its options. Safe to use from several
+    threads; travels into tasks as the client does.
+
+    Attributes:
+        task_options: the options.
+    """
+
+    __slots__ = ("_client", "_core", "task_options")
+
+    def __init__(self, client: object, core: Core, task_options: TaskOptions) -> None:
+        self._client = client
+        self._core = core
+        self.task_options = task_options
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return methodcaller("options", self.task_options), (self._client,)
+
+    def __repr__(self) -> str:
+        return f"{self._client!r} with {self.task_options!r}"
+
+    def options(
+        self,
+        options: TaskOptions | None = None,
+        /,
+        *,
+        name: str | None = None,
+        priority: int | None = None,
+        profiling: bool | None = None,
+    ) -> ClientWithOptions:
+        """Return the same with more options, as `Client.options` does; those that were said before stay."""
+        more = TaskOptions(name=name, priority=priority, profiling=profiling)
+        if options is not None:
+            more = more.over(options)
+        return ClientWithOptions(self._client, self._core, more.over(self.task_options))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+        """As `Client.submit`; every keyword argument is one of `fn`."""
+        core = self._core
+        return core.submit(self._client, fn, args, kwargs, core.terms(self.task_options))
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        iterable_of_tuples: Iterable[Sequence[Any]],
+        progress: bool = False,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """As `Client.map`."""
+        core = self._core
+        return core.map(fn, iterable_of_tuples, progress, timeout, core.terms(self.task_options))
+
+    def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
+        """As `Client.get`; the options are those of all tasks of the graph."""
+        core = self._core
+        return core.get(self._client, graph, keys, block, core.terms(self.task_options))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+
+from scaler import ConfigError, TaskOptions
+from scaler.wire.priority import LEAST, MOST
+from scaler.wire.structs import RunOptions
+
+
+def test_options_are_a_value() -> None:
+    options = TaskOptions(name="load", priority=-1, profiling=True)
+    assert options == TaskOptions(name="load", priority=-1, profiling=True) != TaskOptions(name="load")
+    assert len({options, TaskOptions(name="load", priority=-1, profiling=True)}) == 1
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert repr(options) == "TaskOptions(name='load', priority=-1, profiling=True)"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.priority = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"name": 7}, "name must be a str, not 7"),
+        ({"priority": "x"}, "priority must be an int, not 'x'"),
+        ({"priority": True}, "priority must be an int, not True"),
+        ({"priority": 1.0}, "priority must be an int, not 1.0"),
+        ({"profiling": 1}, "profiling must be a bool, not 1"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_refused(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TypeError, match=f"^{sentence}$"):
+        TaskOptions(**wrong)
+
+
+@pytest.mark.parametrize("priority", [LEAST - 1, MOST + 1])
+def test_a_priority_that_does_not_fit_is_refused(priority: int) -> None:
+    assert [TaskOptions(priority=most).priority for most in (LEAST, MOST)] == [-32768, 32767]
+    with pytest.raises(ConfigError, match=f"priority must be from -32768 to 32767, not {priority}"):
+        TaskOptions(priority=priority)
+
+
+def test_an_option_that_is_not_obeyed_yet_is_refused() -> None:
+    with pytest.raises(TypeError, match="retries"):
+        TaskOptions(retries=3)  # type: ignore[call-arg]
+
+
+def test_what_is_said_goes_before_what_was_said() -> None:
+    before = TaskOptions(name="load", priority=4, profiling=True)
+    assert TaskOptions(priority=0, profiling=False).over(before) == TaskOptions(
+        name="load", priority=0, profiling=False
+    )
+    assert TaskOptions().over(before) == before
+
+
+def test_only_what_is_asked_for_travels() -> None:
+    assert TaskOptions(name="load", priority=4, profiling=False).run_options == b""
+    assert RunOptions.decode(TaskOptions(profiling=True).run_options) == RunOptions(profiling=True)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from scaler import Client, ConfigError, TaskOptions, task_context
+from scaler.client.with_options import ClientWithOptions
+from scaler.task_context import TaskContext
+from scaler.wire.messages.client import GraphTask, Task
+from scaler.wire.priority import of_child, with_wish
+from scaler.wire.structs import RunOptions
+from tests.support.fake_scheduler import FakeScheduler
+
+MEASURED = RunOptions(profiling=True).encode()
+
+
+def keywords(**given: Any) -> dict[str, Any]:
+    return given
+
+
+def test_tasks_of_submit_map_and_get_have_the_options(client: Client, scheduler: FakeScheduler) -> None:
+    eager = client.options(name="eager", priority=3, profiling=True)
+    future = eager.submit(abs, -1)
+    assert future.result(10) == 1
+    assert "eager" in repr(future)
+    assert eager.map(abs, [(-2,), (-3,)]) == [2, 3]
+    assert eager.get({"a": (abs, -4)}, ["a"]) == {"a": 4}
+    said: list[Any] = [*scheduler.of(Task), *scheduler.of(GraphTask)]
+    assert [(each.priority, each.name, each.options) for each in said] == [(with_wish(0, 3), "eager", MEASURED)] * 4
+
+
+def test_the_client_itself_does_not_change(client: Client, scheduler: FakeScheduler) -> None:
+    client.options(priority=3, profiling=True)
+    client.submit(abs, -1).result(10)
+    assert [(task.priority, task.options) for task in scheduler.of(Task)] == [(0, b"")]
+
+
+def test_every_keyword_argument_is_the_functions_own(client: Client) -> None:
+    given = {"name": "n", "priority": 1, "profiling": "yes", "fn": abs, "self": 5}
+    assert client.options(name="load").submit(keywords, **given).result(10) == given
+
+
+def test_options_can_be_kept_and_changed(client: Client) -> None:
+    nightly = TaskOptions(name="night", priority=-5)
+    assert client.options(nightly).task_options == TaskOptions(name="night", priority=-5, profiling=False)
+    assert client.options(nightly, priority=0).options(profiling=True).task_options == TaskOptions(
+        name="night", priority=0, profiling=True
+    )
+
+
+def test_what_is_not_said_is_as_the_client_has_it(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address, profiling=True) as client:
+        client.options(priority=1).submit(abs, -1).result(10)
+        client.options(profiling=False).submit(abs, -1).result(10)
+    assert [task.options for task in scheduler.of(Task)] == [MEASURED, b""]
+
+
+def test_a_bad_option_is_refused_at_once(client: Client, scheduler: FakeScheduler) -> None:
+    with pytest.raises(TypeError, match="priority must be an int, not 'x'"):
+        client.options(priority="x")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="priority must be from"):
+        client.options(priority=40_000)
+    with pytest.raises(TypeError, match="retries"):
+        client.options(retries=3)  # type: ignore[call-arg]
+    assert scheduler.of(Task) == []
+
+
+class InATask(TaskContext):
+    child_priority = of_child(with_wish(0, -7))  # type: ignore[assignment]
+
+
+def test_in_a_task_the_depth_stays_and_only_the_wish_is_the_users(
+    client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_context, "current", InATask())
+    client.submit(abs, -1).result(10)
+    client.options(priority=9).submit(abs, -1).result(10)
+    client.options(priority=0).submit(abs, -1).result(10)
+    one_deep = of_child(0)
+    assert [task.priority for task in scheduler.of(Task)] == [one_deep - 7, one_deep + 9, one_deep]
+
+
+def test_it_keeps_its_client_alive_and_travels_as_it_does(scheduler: FakeScheduler) -> None:
+    lazy = Client(scheduler.address).options(priority=-1)
+    assert lazy.submit(abs, -1).result(10) == 1
+    copy = pickle.loads(pickle.dumps(lazy))
+    assert type(copy) is ClientWithOptions
+    assert copy.task_options == lazy.task_options
+    assert copy.submit(abs, -2).result(10) == 2
+    assert [task.priority for task in scheduler.of(Task)] == [-1, -1]
+    for one in (lazy, copy):
+        one._core.link.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from drawing import arrows, said_about, table
+
 from scaler.actors import task_states
-from scaler.actors.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS, Event, State
+from scaler.actors.task_states import EVENT_OF_STATUS, FINAL, IGNORED, READY, TRANSITIONS
 from scaler.wire.messages.common import TaskStatus
 
 PAGE = Path(__file__).parent / "reference" / "task-states.md"
@@ -55,41 +56,15 @@ These are late and lawful, and change nothing:
 """
 
 
-def said_about(kind: str) -> dict[str, str]:
-    """Return name -> comment of the states or events, from the source."""
-    source = Path(task_states.__file__).read_text()
-    return dict(re.findall(rf'= {kind}\("([a-z ]+)"\)(?:  # (.*))?', source))
-
-
-def arrows(state: State) -> list[str]:
-    """Draw the row of one state: its events by the state that follows."""
-    by_target: dict[State, list[Event]] = {}
-    for event, target in TRANSITIONS[state].items():
-        by_target.setdefault(target, []).append(event)
-    rows = [(event, target, event is events[-1]) for target, events in by_target.items() for event in events]
-    lines = [state.upper()]
-    for event, target, is_last_of_target in rows:
-        corner = "`" if event is rows[-1][0] else "|"
-        line = f"  {corner}-- {event} ".ljust(30, "-")
-        lines.append(f"{line}+--> {target.upper()}" if is_last_of_target else f"{line}+")
-    return lines
-
-
-def table(names: dict[str, str]) -> str:
-    """Return what is said about the names, as far as anything is."""
-    rows = [f"| {name} | {comment} |" for name, comment in names.items() if comment]
-    return "\n".join(["| | |", "|---|---|", *rows])
-
-
 def page() -> str:
     """Return the whole page."""
-    states = {name: f"{comment or 'final'}" for name, comment in said_about("State").items()}
+    states = {name: f"{comment or 'final'}" for name, comment in said_about(task_states, "State").items()}
     assert {*states} == {*TRANSITIONS, *FINAL}
     return TEXT.format(
         start=READY,
-        diagram="\n\n".join("\n".join(arrows(state)) for state in TRANSITIONS),
+        diagram="\n\n".join("\n".join(arrows(state, TRANSITIONS[state])) for state in TRANSITIONS),
         states=table(states),
-        events=table(said_about("Event")),
+        events=table(said_about(task_states, "Event")),
         statuses="\n".join(
             f"| {status.name.lower().replace('_', ' ')} | {EVENT_OF_STATUS[status]} |" for status in TaskStatus
         ),

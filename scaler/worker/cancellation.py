@@ -1,12 +1,12 @@
 """Cancellation: how a task that a processor holds ends before it is done.
 
 Used by the slot, with its processors; sends to these and writes to their progress pages. A task that is executed is
-interrupted, one that is not yet is kept from being started. The processor goes on with the others.
+interrupted; one that is not yet is kept from being started. The processor goes on with the others.
 
-    unwanted --interrupt--> its result, "stopped"
-        |                      ^
-        |  asked again and again, until it has
-        +--grace is over--> the processor is killed
+    stop --interrupt--> its result, "stopped"
+      |                    ^
+      |  asked again and again, until it has ended
+      +--grace is over--> the processor is killed
 
 A task may not let itself be interrupted: because it is deep in C code, holds on to its `finally`, or catches
 everything. Then its processor is killed after some time, and another one goes on.
@@ -17,11 +17,15 @@ Must never: interrupt another task than the one that is meant, or answer for one
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
+from scaler.worker.answers import End
 from scaler.worker.messages import InterruptProcessor, KillProcessor
-from scaler.worker.processors import End, ProcessorState
+from scaler.worker.processor_states import DISTRUST, KILL, KILLED
+from scaler.worker.processors import ProcessorRecord, Processors
 from scaler.worker.task_queue import RunKey, run_of
 
 STOPPED = TaskStatus.CANCELED
@@ -34,15 +38,26 @@ INSIST_SECONDS = 0.02
 
 @message
 class StopDue:
-    """Have the unwanted runs of this processor ended?"""
+    """Have the runs of this processor ended that shall end?"""
 
     number: int
 
 
-class Stopping:
+@dataclass(slots=True)
+class _Stop:
+    """What is kept of a processor while runs in it shall end, and until the next `StopDue` after that."""
+
+    ends: dict[RunKey, End]
+    interrupted: int = 0
+    """the number of the last task that was to be interrupted"""
+    kill_at: float = 0.0
+
+
+class Cancellation:
     """Ends tasks in the processors of one slot.
 
     Args:
+        processors: the processors of the slot.
         now: the present, in seconds.
         schedule: has the slot get a message after some seconds.
         withhold: has a processor start nothing behind the task with this number.
@@ -50,58 +65,97 @@ class Stopping:
 
     def __init__(
         self,
+        processors: Processors,
         now: Callable[[], float],
         schedule: Callable[[float, object], object],
-        withhold: Callable[[ProcessorState, int], None],
+        withhold: Callable[[ProcessorRecord, int], None],
     ) -> None:
+        self._processors = processors
         self._now = now
         self._schedule = schedule
         self._withhold = withhold
+        self._stops: dict[int, _Stop] = {}
+        self._reasons: dict[int, str] = {}
+        """why processors were killed"""
+        self.mail: dict[type, Callable[[Any], None]] = {StopDue: self._insist}
 
-    def stop(self, processor: ProcessorState, runs: dict[RunKey, End]) -> None:
-        """Have these runs end that the processor holds."""
-        processor.unwanted = runs | processor.unwanted
-        if processor.is_doomed:
-            return
-        self._stop_unwanted(processor)
-        if not processor.is_insisting:
-            processor.is_insisting = True
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._stops.pop(processor.number, None)
+        self._reasons.pop(processor.number, None)
+
+    def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
+        """Return the runs of this processor that shall end, if there are any. Whoever answers for one takes it out."""
+        stop = self._stops.get(processor.number)
+        return stop.ends if stop is not None and stop.ends else None
+
+    def why_killed(self, processor: ProcessorRecord) -> str:
+        """Return for what reason this processor was killed, as a part of a sentence."""
+        return self._reasons[processor.number]
+
+    def stop(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
+        """Have these runs end that the processor holds. One that shall end already ends as was said first."""
+        stop = self._stops.get(processor.number)
+        if stop is not None:
+            stop.ends = ends | stop.ends
+        else:
+            stop = self._stops[processor.number] = _Stop(ends)
             self._schedule(INSIST_SECONDS, StopDue(processor.number))
+        if processor.state not in KILLED:
+            self._stop_all(processor, stop)
 
-    def insist(self, processor: ProcessorState, due: StopDue) -> None:
-        """Stop again what has not ended yet."""
-        if processor.is_doomed:
-            return
-        if not processor.unwanted:
-            processor.is_insisting = False
-            return
-        self._stop_unwanted(processor)
-        self._schedule(INSIST_SECONDS, due)
-
-    def kill(self, processor: ProcessorState, reason: str) -> None:
+    def kill(self, processor: ProcessorRecord, reason: str) -> None:
         """End the processor with all that it holds; what becomes of its tasks is decided when it is dead."""
-        processor.is_doomed = True
+        self._processors.apply(processor, KILL)
+        self._send_kill(processor, reason)
+
+    def distrust(self, processor: ProcessorRecord, reason: str) -> None:
+        """Believe nothing more that the processor says, and end it."""
+        self._processors.apply(processor, DISTRUST)
+        self._send_kill(processor, reason)
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these, and only of runs that they hold."""
+        assert self._stops.keys() | self._reasons.keys() <= numbers, "a processor is stopped that is gone"
+        for processor in self._processors:
+            ends = self.ends(processor) or {}
+            assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
+            assert (processor.number in self._reasons) == (processor.state in KILLED), "killed for no reason"
+
+    def _send_kill(self, processor: ProcessorRecord, reason: str) -> None:
+        self._reasons[processor.number] = reason
         processor.proxy.send(KillProcessor(processor.number, reason))
 
-    def _stop_unwanted(self, processor: ProcessorState) -> None:
-        """Interrupt the unwanted task that is executed, and keep those from being started that are not yet."""
+    def _insist(self, due: StopDue) -> None:
+        """Stop again what has not ended yet."""
+        processor, stop = self._processors.get(due.number), self._stops.get(due.number)
+        if processor is None or stop is None or processor.state in KILLED:
+            return
+        if not stop.ends:
+            del self._stops[due.number]
+            return
+        self._stop_all(processor, stop)
+        self._schedule(INSIST_SECONDS, due)
+
+    def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
+        """Interrupt the task that is executed, if it shall end, and keep those from being started that shall."""
         executing = processor.progress.executing
         numbers = [
             number
             for number, entry in enumerate(processor.held, processor.results_seen + 1)
-            if entry is not None and run_of(entry.task) in processor.unwanted
+            if entry is not None and run_of(entry.task) in stop.ends
         ]
         if executing in numbers:
-            self._interrupt(processor, executing)
+            self._interrupt(processor, stop, executing)
         if numbers and numbers[-1] > max(executing, processor.progress.withheld_to):
             self._withhold(processor, executing)
 
-    def _interrupt(self, processor: ProcessorState, executing: int) -> None:
-        if processor.interrupted != executing:
-            processor.interrupted = executing
-            processor.kill_at = self._now() + GRACE_SECONDS
+    def _interrupt(self, processor: ProcessorRecord, stop: _Stop, executing: int) -> None:
+        if stop.interrupted != executing:
+            stop.interrupted = executing
+            stop.kill_at = self._now() + GRACE_SECONDS
             processor.progress.interrupt(executing)
-        elif self._now() >= processor.kill_at:
+        elif self._now() >= stop.kill_at:
             self.kill(processor, f"a task has not ended {GRACE_SECONDS:g} s after it was interrupted")
             return
         if processor.progress.is_interrupt_due:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from scaler.ids import ObjectId
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.processors import Held, ProcessorState
+from scaler.worker.processors import Held, ProcessorRecord
 from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
 
@@ -34,12 +34,13 @@ class Prefetch:
         self._supplies = supplies
         self._expected_us: dict[ObjectId, float] = {}
 
-    def take(self, processor: ProcessorState) -> list[RunTask]:
+    def take(self, processor: ProcessorRecord) -> list[RunTask]:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects."""
-        held, used, known = processor.held, processor.used, self._expected_us
+        held, known = processor.held, self._expected_us
         portion: list[RunTask] = []
         if held and (processor.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
             return portion
+        used = self._supplies.used_by(processor)
         room_bytes = PORTION_BYTES
         row = self._queue.first_row()
         while row:

@@ -1,7 +1,8 @@
 """Recall: taking back the tasks in a processor that are behind one that takes long, or waits, or shall end.
 
-Used by the slot, with its processors; writes to their progress pages. What a processor holds cannot be stolen and is
-late behind a long task, so it comes back to the queue. But nobody can see which task a processor is about to start:
+Used by the slot, with its processors; writes to their progress pages. What a processor holds cannot be stolen by other
+workers and is late behind a long task, so it comes back to the queue. But the slot cannot see which task a processor is
+about to start:
 
     withhold (the page) --some milliseconds--> has the same task been executed all the time?
                                                  yes: it has seen the page; those behind are taken back
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 from scaler.message import message
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.processors import ProcessorState
+from scaler.worker.processor_states import ASKING, BLOCKED, KILLED
+from scaler.worker.processors import ProcessorRecord, Processors
 
 STUCK_SECONDS = 0.01
 """When a processor with several tasks finished none for so long, the others are taken back."""
@@ -35,10 +38,12 @@ class StuckCheck:
 
 @message
 class RecallDue:
-    """This processor has noticed that it must not start more."""
+    """This processor has noticed that it must not start certain tasks."""
 
     number: int
     executing: int
+    withheld_to: int
+    """the last task that it has noticed; others may have been handed to it since"""
     results_seen: int
 
 
@@ -46,22 +51,62 @@ class Recall:
     """Takes tasks back from the processors of one slot.
 
     Args:
+        processors: the processors of the slot.
         schedule: has the slot get a message after some seconds.
+        take_back: gets tasks that this processor does not hold any more.
     """
 
-    def __init__(self, schedule: Callable[[float, object], object]) -> None:
+    def __init__(
+        self,
+        processors: Processors,
+        schedule: Callable[[float, object], object],
+        take_back: Callable[[ProcessorRecord, list[RunTask]], None],
+    ) -> None:
+        self._processors = processors
         self._schedule = schedule
+        self._take_back = take_back
+        self._watched: set[int] = set()
+        """processors for which a `StuckCheck` is scheduled"""
+        self.mail: dict[type, Callable[[Any], None]] = {StuckCheck: self._check, RecallDue: self._recall}
 
-    def watch(self, processor: ProcessorState) -> None:
-        """It was handed tasks: look at it from now on, as long as it has more than one."""
-        if len(processor.held) > 1 and not processor.is_watched:
-            processor.is_watched = True
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._watched.discard(processor.number)
+
+    def watch(self, processor: ProcessorRecord) -> None:
+        """Watch this processor, which was handed tasks, for as long as it has more than one."""
+        if len(processor.held) > 1 and processor.number not in self._watched:
+            self._watched.add(processor.number)
             self._schedule(STUCK_SECONDS, StuckCheck(processor.number, processor.results_seen))
 
-    def check(self, processor: ProcessorState, check: StuckCheck) -> None:
+    def withhold(self, processor: ProcessorRecord, executing: int) -> None:
+        """Have the processor start none of the tasks behind the executing one, and take them back soon.
+
+        Between two messages it executes none, and which it has behind it is known only when it answers for them.
+        """
+        due = self._withhold(processor, executing)
+        if executing:
+            self._schedule(SETTLE_SECONDS, due)
+
+    def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
+        """The same, for one whose task does not go on before it may: it has started nothing else, and will not."""
+        self._recall(self._withhold(processor, executing))
+
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these."""
+        assert self._watched <= numbers, "the recall watches a processor that is gone"
+
+    def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
+        results_seen = processor.results_seen
+        last = results_seen + len(processor.held)
+        processor.progress.withhold(after=max(executing, results_seen), to=last)
+        return RecallDue(processor.number, executing, last, results_seen)
+
+    def _check(self, check: StuckCheck) -> None:
         """Withhold the others if the processor has been at one task all the time."""
-        processor.is_watched = False
-        if processor.waiting is not None:
+        self._watched.discard(check.number)
+        processor = self._processors.get(check.number)
+        if processor is None or processor.state in (BLOCKED, ASKING):
             return
         executing = processor.progress.executing
         is_stuck = processor.results_seen == check.results_seen and processor.results_seen < executing
@@ -70,32 +115,25 @@ class Recall:
         else:
             self.watch(processor)
 
-    def withhold(self, processor: ProcessorState, executing: int) -> None:
-        """Have the processor start none of the tasks behind the executing one.
+    def _recall(self, due: RecallDue) -> None:
+        """Take back the tasks behind the executing one that were withheld.
 
-        Between two messages it executes none, and which it has behind it is known only when it answers for them.
+        If that one just ended, the processor still holds them, and answers for each.
         """
-        results_seen = processor.results_seen
-        processor.progress.withhold(after=max(executing, results_seen), to=results_seen + len(processor.held))
-        if executing:
-            self._schedule(SETTLE_SECONDS, RecallDue(processor.number, executing, results_seen))
-
-    def recall(self, processor: ProcessorState, due: RecallDue) -> list[RunTask]:
-        """Return the tasks behind the executing one, which the processor does not hold any more.
-
-        If that one just ended, it still holds them, and answers for each.
-        """
+        processor = self._processors.get(due.number)
         if (
-            processor.is_doomed
+            processor is None
+            or processor.state in KILLED
             or processor.results_seen != due.results_seen
             or processor.progress.executing != due.executing
         ):
-            return []
-        taken = []
-        for index in range(due.executing - processor.results_seen, len(processor.held)):
-            entry = processor.held[index]
-            if entry is not None:
-                taken.append(entry.task)
-                processor.held[index] = None
-        processor.held_us = inf
-        return taken
+            return
+        held, results_seen = processor.held, processor.results_seen
+        behind = range(due.executing - results_seen, due.withheld_to - results_seen)
+        taken = [entry.task for entry in (held[index] for index in behind) if entry is not None]
+        for index in behind:
+            held[index] = None
+        if held:
+            processor.held_us = inf
+        if taken:
+            self._take_back(processor, taken)

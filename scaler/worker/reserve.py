@@ -1,33 +1,37 @@
-"""Reserve: how many processors a worker has more than it needs at the moment.
+"""Reserve: how many processors a worker has besides the one that holds the slot.
 
-Used by the slot; has the pool start processors, and sends those away that had nothing to do. A worker whose tasks wait
-for no others has one processor and no reserve.
+Used by the slot; it has the pool start processors, and dismisses those that had nothing to do. A worker whose tasks
+wait for no others has one processor and no reserve.
+
+Must never: dismiss the processor that the pool starts again by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from scaler.message import message
-from scaler.worker.messages import DismissProcessor
-from scaler.worker.processors import Processors
+from scaler.worker.messages import DismissProcessor, ProcessorComing, ProcessorNotComing, ProcessorStays
+from scaler.worker.processor_states import DISMISS, IDLE, STAY
+from scaler.worker.processors import ProcessorRecord, Processors
 
 SPARE_KEPT = 2
-"""How many processors more than the usual one stay, once tasks have waited for others."""
+"""How many idle processors stay besides the usual one, once tasks have waited for others."""
 SPARE_SECONDS = 5.0
-"""A processor more than that ends when it had nothing to do for so long."""
+"""How long a processor more than that is idle before it is dismissed, at least."""
 
 
 @message
 class SpareCheck:
-    """Is somebody still needed who had nothing to do for some time?"""
+    """Look for processors that had nothing to do since the last check."""
 
 
 class Reserve:
     """The reserve of one slot.
 
     Args:
-        processors: the processors.
+        processors: the processors of the slot.
         add: asks the pool for one more.
         schedule: has the slot get a message after some seconds.
     """
@@ -38,25 +42,70 @@ class Reserve:
         self._processors = processors
         self._add = add
         self._schedule = schedule
-        self._is_watched = False
+        self._asked = 0
+        """processors that were asked for, and are not being started yet"""
+        self._results_then: dict[int, int] = {}
+        """number of each extra processor that was idle at the last check -> how many results it had given"""
+        self._has_check = False
+        """a check is scheduled"""
+        self.mail: dict[type, Callable[[Any], None]] = {
+            ProcessorComing: self._started,
+            ProcessorNotComing: self._not_coming,
+            ProcessorStays: self._stays,
+            SpareCheck: self._check,
+        }
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone. The pool replaces the usual one by itself."""
+        self._results_then.pop(processor.number, None)
+        if not processor.is_extra:
+            self._asked += 1
 
     def fill(self) -> None:
-        """Have some more processors than are needed: the next task to wait shall not wait for a fork as well."""
+        """Have idle processors ready, so that the next task that blocks need not wait for a fork."""
         processors = self._processors
-        wanted = SPARE_KEPT if processors.has_waiting() else int(processors.active is None)
-        for _ in range(wanted - processors.reserve()):
-            processors.asked += 1
+        wanted = SPARE_KEPT if processors.has_blocked() else int(processors.active is None)
+        for _ in range(wanted - self.count()):
+            self._asked += 1
             self._add()
 
+    def count(self) -> int:
+        """Return how many processors are idle or on their way."""
+        return len(self._processors.place(IDLE)) + self._processors.coming() + self._asked
+
     def watch(self) -> None:
-        """One more has nothing to do: if there are too many of them, see after a while whether they are needed."""
-        if not self._is_watched and self._processors.has_surplus(SPARE_KEPT):
-            self._is_watched = True
+        """A processor is idle: if there are too many, look after a while whether they are needed."""
+        if not self._has_check and len(self._extra()) > SPARE_KEPT:
+            self._has_check = True
             self._schedule(SPARE_SECONDS, SpareCheck())
 
-    def check(self) -> None:
-        """End those that had nothing to do since the last time, but for some."""
-        self._is_watched = False
-        for processor in self._processors.take_surplus(SPARE_KEPT):
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these."""
+        assert self._results_then.keys() <= numbers, "the reserve remembers a processor that is gone"
+
+    def _started(self, coming: ProcessorComing) -> None:
+        """The pool starts a processor. When it starts the usual one, it may have forgotten what was asked for."""
+        self._asked = max(0, self._asked - 1) if coming.is_extra else 0
+        self._processors.expect(coming.number)
+
+    def _not_coming(self, not_coming: ProcessorNotComing) -> None:
+        self._processors.give_up(not_coming.number)
+
+    def _stays(self, stays: ProcessorStays) -> None:
+        """It was dismissed, and cannot end: a client in it has open tasks."""
+        processor = self._processors.get(stays.number)
+        if processor is not None:
+            self._processors.apply(processor, STAY)
+
+    def _check(self, _due: SpareCheck) -> None:
+        self._has_check = False
+        then, extra = self._results_then, self._extra()
+        unused = [processor for processor in extra if then.get(processor.number) == processor.results_seen]
+        for processor in unused[: max(0, len(unused) - SPARE_KEPT)]:
+            self._processors.apply(processor, DISMISS)
             processor.proxy.send(DismissProcessor(processor.number))
+        self._results_then = {processor.number: processor.results_seen for processor in self._extra()}
         self.watch()
+
+    def _extra(self) -> list[ProcessorRecord]:
+        return [processor for processor in self._processors.place(IDLE).values() if processor.is_extra]

@@ -13,13 +13,15 @@ Must never: have a processor forget an object that a task which it holds needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-from scaler.agent.messages import StoredObject
+from scaler.agent.messages import CollectionDue, StoredObject
 from scaler.ids import ObjectId, split_ids
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.messages import CleanProcessor, DropObjects, HandObject
-from scaler.worker.processors import ProcessorState
+from scaler.worker.processors import ProcessorRecord, Processors
 from scaler.worker.task_queue import RunKey, run_of
 
 AWAITED_OBJECTS = 4
@@ -27,50 +29,84 @@ AWAITED_OBJECTS = 4
 object may be long on its way; but each takes memory when it is there."""
 
 
+@dataclass(slots=True)
+class _Stock:
+    """The objects of one processor."""
+
+    has: set[ObjectId] = field(default_factory=set)
+    used: set[ObjectId] = field(default_factory=set)
+    """of these, what tasks needed that were handed since the last collection"""
+    results_collected: int = 0
+    """how many results had been seen at the last collection"""
+
+
 class Supplies:
     """What the processors of one slot have and get.
 
     Args:
+        processors: the processors of the slot.
         ask: has the object cache tell the slot of an object.
     """
 
-    def __init__(self, ask: Callable[[ObjectId], None]) -> None:
+    def __init__(self, processors: Processors, ask: Callable[[ObjectId], None]) -> None:
+        self._processors = processors
         self._ask = ask
+        self._stocks: dict[int, _Stock] = {}
         self._awaited: set[ObjectId] = set()
         self._doubted: dict[ObjectId, set[RunKey]] = {}
         """objects that were lost once and asked for again, and the runs that waited for them then"""
+        self.mail: dict[type, Callable[[Any], None]] = {CollectionDue: self._clean_all}
 
-    def has_all(self, processor: ProcessorState, task: RunTask) -> bool:
+    def join(self, processor: ProcessorRecord) -> None:
+        """There is a new processor, which has nothing: ask again also for what was asked for already."""
+        self._stocks[processor.number] = _Stock()
+        self._awaited.clear()
+
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        del self._stocks[processor.number]
+
+    def used_by(self, processor: ProcessorRecord) -> set[ObjectId]:
+        """Return the objects that tasks in this processor needed; it has them."""
+        return self._stocks[processor.number].used
+
+    def has_all(self, processor: ProcessorRecord, task: RunTask) -> bool:
         """Return whether the processor has all that the task needs; if not, ask for the rest."""
+        stock = self._stocks[processor.number]
         needs = _needs(task)
-        missing = [object_id for object_id in needs if object_id not in processor.has]
+        missing = [object_id for object_id in needs if object_id not in stock.has]
         for object_id in missing:
             if object_id not in self._awaited:
                 self._ask_for(object_id)
         if missing:
             return False
-        processor.used.update(needs)
+        stock.used.update(needs)
         return True
 
-    def holds_up(self, processor: ProcessorState, task: RunTask) -> bool:
-        """Return whether those behind a task that has not all it needs wait for it, and do not overtake it."""
-        # A function comes at once, and nobody need be overtaken for that.
-        return task.function_id not in processor.has or len(self._awaited) > AWAITED_OBJECTS
+    def holds_up(self, processor: ProcessorRecord, task: RunTask) -> bool:
+        """Return whether the tasks behind one that has not all it needs wait for it, and do not overtake it.
 
-    def found(self, stored: StoredObject, processor: ProcessorState | None) -> None:
-        """An object is here: for this processor, unless it has it. Nobody has asked for any other one's sake."""
+        A function comes at once: overtaking is not worth it.
+        """
+        return task.function_id not in self._stocks[processor.number].has or len(self._awaited) > AWAITED_OBJECTS
+
+    def found(self, stored: StoredObject, processor: ProcessorRecord | None) -> None:
+        """An object is here. Only the processor that holds the slot can have asked for it."""
         object_id = stored.object_id
         self._awaited.discard(object_id)
         self._doubted.pop(object_id, None)
-        if processor is not None and object_id not in processor.has:
-            processor.has.add(object_id)
+        if processor is None:
+            return
+        stock = self._stocks[processor.number]
+        if object_id not in stock.has:
+            stock.has.add(object_id)
             processor.proxy.send(HandObject(processor.number, stored))
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
         """An object is nowhere: ask once more, then return the runs that waited for it when it was asked for again.
 
-        Not at once: the last client that had it may have left just before another one sent it, with a task that came
-        here between the question and its answer. When it is asked for again, that is known.
+        The first answer is not final: another client may have stored the object after the question was asked, and then
+        submitted a task that is here already. The answer to the second question counts.
         """
         self._awaited.discard(object_id)
         doubted = self._doubted.pop(object_id, None)
@@ -82,29 +118,41 @@ class Supplies:
             self._ask_for(object_id)
         return set()
 
-    def start_again(self) -> None:
-        """There is a new processor, which has nothing: ask also for what was asked for already."""
-        self._awaited.clear()
+    def forget(self, object_ids: Collection[ObjectId]) -> None:
+        """These objects are deleted: have all processors forget them."""
+        for processor in self._processors:
+            self._drop(processor, object_ids)
 
-    def drop(self, processor: ProcessorState, object_ids: Iterable[ObjectId]) -> None:
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that there is a stock for each of these processors, and for no other one."""
+        assert self._stocks.keys() == numbers, "stocks of other processors"
+        assert all(stock.used <= stock.has for stock in self._stocks.values()), "used, and not there"
+
+    def _drop(self, processor: ProcessorRecord, object_ids: Iterable[ObjectId]) -> None:
         """Have the processor forget objects, after the tasks that it was handed."""
-        dropped = processor.has.intersection(object_ids)
+        stock = self._stocks[processor.number]
+        dropped = stock.has.intersection(object_ids)
         if dropped:
-            processor.has -= dropped
-            processor.used -= dropped
+            stock.has -= dropped
+            stock.used -= dropped
             processor.proxy.send(DropObjects(processor.number, tuple(dropped)))
 
-    def clean(self, processor: ProcessorState) -> None:
+    def _clean_all(self, _due: CollectionDue) -> None:
+        for processor in self._processors:
+            self._clean(processor)
+
+    def _clean(self, processor: ProcessorRecord) -> None:
         """Drop what no task needed since the last time. A processor that did nothing since then is left alone."""
-        unused = processor.has - processor.used
-        if not unused and processor.results_seen == processor.results_collected:
+        stock = self._stocks[processor.number]
+        unused = stock.has - stock.used
+        if not unused and processor.results_seen == stock.results_collected:
             return
-        self.drop(processor, unused)
+        self._drop(processor, unused)
         processor.proxy.send(CleanProcessor(processor.number))
-        processor.results_collected = processor.results_seen
+        stock.results_collected = processor.results_seen
         held = (entry.task for entry in processor.held if entry is not None)
-        # Of a task that is held something may have been deleted: that is not there for the next one.
-        processor.used = processor.has.intersection(object_id for task in held for object_id in _needs(task))
+        # Of a task that is held something may have been deleted: the next task does not find it here.
+        stock.used = stock.has.intersection(object_id for task in held for object_id in _needs(task))
 
     def _ask_for(self, object_id: ObjectId) -> None:
         self._awaited.add(object_id)

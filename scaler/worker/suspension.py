@@ -1,15 +1,14 @@
-"""Suspension: when the process of a task that waits for others is stopped, and when it goes on.
+"""Suspension: when the process of a blocked task is stopped, and when it goes on.
 
-Used by the slot, with its processors; sends to these. Only with hard suspension, since otherwise no wait has a number.
+Used by the slot, with its processors; sends to these. Only with hard suspension: otherwise no wait has a number.
 
     client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 
-A stopped process hears nothing. So the scheduler says when it may be stopped, which is when all that its client has
-said has arrived and nothing is on the way to it; and says when anything is. Both come on one connection, in order.
+A stopped process hears nothing. So the scheduler says when it may be stopped: when all that its client has said has
+arrived, and nothing is on the way to it. It also says when anything is. Both come on one connection, in order.
 
-Whatever is lost on the way is made good by a breath: every few seconds the process goes on until it has said again that
-it only waits. That also answers the signs of life by which ZeroMQ knows that a connection stands, and renews a
-connection that was cut.
+Messages may be lost on the way. So every few seconds the process goes on, until it has said again that it only waits.
+Meanwhile it answers the heartbeats of ZeroMQ, and renews a connection that was cut.
 
 Must never: leave a process stopped whose task shall end, or whose wait is over.
 """
@@ -17,12 +16,13 @@ Must never: leave a process stopped whose task shall end, or whose wait is over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from typing import Any, NamedTuple
 
 from scaler.message import message
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 from scaler.worker.messages import SuspendProcessor
-from scaler.worker.processors import ProcessorState
+from scaler.worker.processors import ProcessorRecord, Processors
 
 BREATH_SECONDS = 5.0
 """How long a process is stopped at most; ZeroMQ gives a connection up after 20 s of silence."""
@@ -30,55 +30,87 @@ BREATH_SECONDS = 5.0
 
 @message
 class BreathDue:
-    """It was stopped for as long as it may be."""
+    """A process was stopped for as long as it may be."""
 
     number: int
-    suspensions: int
+    stop: int
+
+
+class _Wait(NamedTuple):
+    """A wait in which the process may be stopped."""
+
+    number: int
+    ends_at: float
+    """in any case"""
 
 
 class Suspension:
     """Stops and continues the processors of one slot.
 
     Args:
+        processors: the processors of the slot.
         now: the present, in seconds.
         schedule: has the slot get a message after some seconds.
     """
 
-    def __init__(self, now: Callable[[], float], schedule: Callable[[float, object], object]) -> None:
+    def __init__(
+        self, processors: Processors, now: Callable[[], float], schedule: Callable[[float, object], object]
+    ) -> None:
+        self._processors = processors
         self._now = now
         self._schedule = schedule
+        self._waits: dict[int, _Wait] = {}
+        """by the number of the processor"""
+        self._stopped: dict[int, int] = {}
+        """processors whose process is stopped -> the number of that stop"""
+        self._stops = 0
+        self.mail: dict[type, Callable[[Any], None]] = {Batch[ProcessorNews]: self._hear, BreathDue: self._breathe}
 
-    def begin(self, processor: ProcessorState, wait: int, timeout_seconds: float) -> None:
-        """The task of this processor begins to wait."""
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._waits.pop(processor.number, None)
+        self._stopped.pop(processor.number, None)
+
+    def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
+        """The task of this processor begins to wait; 0: in a wait in which its process is not stopped."""
         self.end(processor)
-        if not processor.unwanted:  # what shall end does not wait for long
-            processor.wait = wait
-            processor.wait_ends_at = self._now() + timeout_seconds
+        if wait:
+            self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)
 
-    def end(self, processor: ProcessorState) -> None:
-        """It does not wait any more, or shall not."""
-        processor.wait, processor.wait_ends_at = 0, inf
+    def end(self, processor: ProcessorRecord) -> None:
+        """The task does not wait any more, or shall end."""
+        self._waits.pop(processor.number, None)
         self._continue(processor)
 
-    def hear(self, processor: ProcessorState, news: ProcessorNews) -> None:
-        """The scheduler says whether anything is on the way to the process."""
-        if processor.waiting is None or not processor.wait or news.wait != processor.wait:
-            return  # of another wait
-        if news.has_news:
-            self._continue(processor)
-        elif not processor.is_suspended and self._now() < processor.wait_ends_at:
-            processor.is_suspended = True
-            processor.suspensions += 1
-            processor.proxy.send(SuspendProcessor(processor.number, True))
-            seconds = min(BREATH_SECONDS, processor.wait_ends_at - self._now())
-            self._schedule(seconds, BreathDue(processor.number, processor.suspensions))
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these, and only processes that wait are stopped."""
+        assert self._stopped.keys() <= self._waits.keys() <= numbers, "a process is stopped that does not wait"
 
-    def breathe(self, processor: ProcessorState, due: BreathDue) -> None:
+    def _hear(self, batch: Batch[ProcessorNews]) -> None:
+        """The scheduler says whether anything is on the way to these processes."""
+        for news in batch:
+            wait = self._waits.get(news.processor)
+            processor = self._processors.get(news.processor)
+            if wait is None or processor is None or wait.number != news.wait:
+                continue  # of another wait
+            if news.has_news:
+                self._continue(processor)
+            elif processor.number not in self._stopped and self._now() < wait.ends_at:
+                self._stop(processor, wait)
+
+    def _stop(self, processor: ProcessorRecord, wait: _Wait) -> None:
+        self._stops += 1
+        self._stopped[processor.number] = self._stops
+        processor.proxy.send(SuspendProcessor(processor.number, True))
+        seconds = min(BREATH_SECONDS, wait.ends_at - self._now())
+        self._schedule(seconds, BreathDue(processor.number, self._stops))
+
+    def _breathe(self, due: BreathDue) -> None:
         """It was stopped for long enough, or its wait ends by itself."""
-        if processor.is_suspended and processor.suspensions == due.suspensions:
+        processor = self._processors.get(due.number)
+        if processor is not None and self._stopped.get(due.number) == due.stop:
             self._continue(processor)
 
-    def _continue(self, processor: ProcessorState) -> None:
-        if processor.is_suspended:
-            processor.is_suspended = False
+    def _continue(self, processor: ProcessorRecord) -> None:
+        if self._stopped.pop(processor.number, None) is not None:
             processor.proxy.send(SuspendProcessor(processor.number, False))

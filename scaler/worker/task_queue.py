@@ -10,13 +10,13 @@ submitting tasks would overtake the others for ever. The scheduler has put them 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from scaler.ids import TaskId
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
+from scaler.worker.priority_rows import PriorityRows
 
 RunKey: TypeAlias = tuple[TaskId, int]
 """Which attempt of which task."""
@@ -35,24 +35,19 @@ class TaskQueue:
     """Tasks in the order in which they are to be executed."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, deque[RunTask]] = {0: deque()}
-        self._priorities = [0]
-        """of the rows, ascending; rows above the first are dropped when they are found empty"""
+        self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self._aside: list[RunTask] = []
         self._account = _NOBODY
         """of all tasks that wait, or of those that did"""
 
     def __iter__(self) -> Iterator[RunTask]:
         yield from self._aside
-        for priority in reversed(self._priorities):
-            yield from self._rows[priority]
+        for row in self._rows.in_order():
+            yield from row
 
     def first_row(self) -> deque[RunTask]:
         """Return the row that is first now, to take tasks from; an empty one if nothing waits."""
-        priorities, rows = self._priorities, self._rows
-        while not rows[priorities[-1]] and len(priorities) > 1:
-            del rows[priorities.pop()]
-        return rows[priorities[-1]]
+        return self._rows.first()
 
     def add(self, tasks: Iterable[RunTask]) -> None:
         """Put tasks behind all others of their priority; behind all if those are of several clients."""
@@ -64,10 +59,7 @@ class TaskQueue:
             if account != task.account:
                 account = task.account if account == _NOBODY else _SEVERAL
             priority = task.priority if account != _SEVERAL else self._last_priority(task.priority)
-            row = rows.get(priority)
-            if row is None:
-                row = self._new_row(priority)
-            row.append(task)
+            rows[priority].append(task)
         self._account = account
 
     def _account_of_all(self) -> int:
@@ -80,10 +72,7 @@ class TaskQueue:
     def put_back(self, tasks: Sequence[RunTask]) -> None:
         """Put tasks in front of all others of their priority, in their order."""
         for task in reversed(tasks):
-            row = self._rows.get(task.priority)
-            if row is None:
-                row = self._new_row(task.priority)
-            row.appendleft(task)
+            self._rows[task.priority].appendleft(task)
 
     def step_aside(self) -> None:
         """Put the first task aside."""
@@ -103,8 +92,3 @@ class TaskQueue:
             for priority, row in self._rows.items():
                 self._rows[priority] = deque(task for task in row if run_of(task) not in runs)
         return taken
-
-    def _new_row(self, priority: int) -> deque[RunTask]:
-        insort(self._priorities, priority)
-        row = self._rows[priority] = deque()
-        return row

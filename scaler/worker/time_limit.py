@@ -1,16 +1,21 @@
 """TimeLimit: for how long a task may run, its waits for other tasks included.
 
-Used by the slot, with its processors. It reads when a task began from the progress page, and says what has run for too
-long; that the task ends is the slot's business.
+Used by the slot, with its processors. It reads from the progress page when a task began, and has tasks end that have
+run for too long.
+
+Must never: end a task before its time, or one that is behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
-from scaler.worker.processors import End, ProcessorState
+from scaler.worker.answers import End
+from scaler.worker.processor_states import KILLED
+from scaler.worker.processors import ProcessorRecord, Processors
 from scaler.worker.task_queue import RunKey, run_of
 
 
@@ -22,52 +27,68 @@ class LimitDue:
 
 
 class TimeLimit:
-    """Looks after the processors of one slot.
+    """Watches the processors of one slot.
 
     Args:
-        limit_seconds: how long a task may run; 0: as long as it likes.
+        limit_seconds: how long a task may run; 0: for any time.
         name: of the worker, as errors tell it.
+        processors: the processors of the slot.
         now: the present, in seconds.
         schedule: has the slot get a message after some seconds.
+        end: has runs end that a processor holds.
     """
 
     def __init__(
         self,
         limit_seconds: float,
         name: str,
+        processors: Processors,
+        *,
         now: Callable[[], float],
         schedule: Callable[[float, object], object],
+        end: Callable[[ProcessorRecord, dict[RunKey, End]], None],
     ) -> None:
         self._limit_seconds = limit_seconds
         self._name = name
+        self._processors = processors
         self._now = now
         self._schedule = schedule
+        self._end = end
+        self._watched: set[int] = set()
+        """processors for which a `LimitDue` is scheduled"""
+        self.mail: dict[type, Callable[[Any], None]] = {LimitDue: self._due}
 
-    def watch(self, processor: ProcessorState) -> None:
-        """It was handed tasks: look at it from now on."""
-        if self._limit_seconds and not processor.is_timing:
-            processor.is_timing = True
+    def leave(self, processor: ProcessorRecord) -> None:
+        """A processor is gone."""
+        self._watched.discard(processor.number)
+
+    def watch(self, processor: ProcessorRecord) -> None:
+        """Watch this processor from now on: it was handed tasks."""
+        if self._limit_seconds and processor.number not in self._watched:
+            self._watched.add(processor.number)
             self._schedule(self._limit_seconds, LimitDue(processor.number))
 
-    def check(self, processor: ProcessorState, due: LimitDue) -> dict[RunKey, End]:
-        """Return what shall end; look again when the task will have run for too long, or the next one could."""
-        if processor.is_doomed:
-            return {}
-        if not processor.held:
-            processor.is_timing = False
-            return {}
-        overdue: dict[RunKey, End] = {}
+    def audit(self, numbers: set[int]) -> None:
+        """Audit that nothing is kept of other processors than these."""
+        assert self._watched <= numbers, "the time limit watches a processor that is gone"
+
+    def _due(self, due: LimitDue) -> None:
+        """End the task if it is overdue. Look again when it, or the one after it, could be."""
+        processor = self._processors.get(due.number)
+        if processor is None or not processor.held or processor.state in KILLED:
+            self._watched.discard(due.number)
+            return
         executing = processor.progress.executing
         ran_seconds = processor.progress.ran_seconds(executing, self._now())
-        if ran_seconds >= self._limit_seconds:
-            task = processor.task_at(executing)
-            if task is not None and run_of(task) not in processor.unwanted:
-                overdue[run_of(task)] = self._end_after(ran_seconds)
-            ran_seconds = 0.0
-        self._schedule(self._limit_seconds - ran_seconds, due)
-        return overdue
+        if ran_seconds < self._limit_seconds:
+            self._schedule(self._limit_seconds - ran_seconds, due)
+            return
+        self._schedule(self._limit_seconds, due)
+        task = processor.task_at(executing)
+        if task is not None:
+            self._end(processor, {run_of(task): self._overdue(ran_seconds)})
 
-    def _end_after(self, ran_seconds: float) -> End:
+    def _overdue(self, ran_seconds: float) -> End:
         return End(
             TaskStatus.TIMED_OUT,
             f"it ran for {ran_seconds:.3g} s on worker {self._name}, where no task may run for longer than "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +22,11 @@ def run(script: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(DOCS))  # as when the script is run
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(DOCS))
     return module
 
 
@@ -29,6 +34,7 @@ def run(script: str) -> ModuleType:
     ("script", "page"),
     [
         ("draw_task_states.py", "reference/task-states.md"),
+        ("draw_processor_states.py", "reference/processor-states.md"),
         ("draw_layout.py", "explanation/layout.md"),
         ("draw_commands.py", "reference/commands.md"),
         ("draw_errors.py", "reference/errors.md"),

@@ -19,7 +19,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.worker.processor_pool import Pool
-from scaler.worker.processors import ProcessorState
+from scaler.worker.processors import ProcessorRecord
 from scaler.worker.slot import Slot
 from tests.support.processes import alive
 from tests.support.recorder import Recorder
@@ -89,11 +89,11 @@ class Node:
     def slot(self, worker: int = 0) -> Slot:
         return cast("Slot", self.slots[worker]._actor)
 
-    def active(self) -> ProcessorState | None:
+    def active(self) -> ProcessorRecord | None:
         """The processor of the first worker that gets its tasks."""
         return self.slot()._processors.active
 
-    def until_executing(self) -> ProcessorState:
+    def until_executing(self) -> ProcessorRecord:
         """Run until the first worker's processor executes the first task that it got."""
         self.until(lambda: (processor := self.active()) is not None and processor.progress.executing == 1)
         processor = self.active()

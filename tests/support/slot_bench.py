@@ -35,33 +35,41 @@ OTHER = ObjectId(b"g" * 16)
 
 
 class SlotBench:
-    """A slot between recorders."""
+    """A slot between recorders. Its `check` runs after each step."""
 
     def __init__(self, limit_seconds: float = 0) -> None:
         self.clock = VirtualClock()
         self.dispatcher = Dispatcher(self.clock)
         self.link, self.objects, self.pool, self.processor = Recorder(), Recorder(), Recorder(), Recorder()
         link, objects, pool = map(self.dispatcher.spawn, (self.link, self.objects, self.pool))
-        self.slot = self.dispatcher.spawn(Slot("w", 3, link, objects, pool, limit_seconds))
+        self.actor = Slot("w", 3, link, objects, pool, limit_seconds)
+        self.slot = self.dispatcher.spawn(self.actor)
         self.processor_ref = self.dispatcher.spawn(self.processor)
         self.number = 0
         self.new_id = IdSource()
 
     def tell(self, message: object) -> None:
         self.slot.send(message)
-        assert self.dispatcher.run()
-        assert self.dispatcher.failures == 0
+        self._run_and_check()
 
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
+        self._run_and_check()
+
+    def _run_and_check(self) -> None:
         assert self.dispatcher.run()
         assert self.dispatcher.failures == 0
+        self.actor.check()
 
     def processor_up(self, is_extra: bool = False) -> None:
-        self.number += 1
-        self.progress = Progress(new_progress_page())
+        self.new_page()
         self.tell(ProcessorComing(self.number, is_extra))
         self.tell(ProcessorUp(self.number, self.processor_ref, self.progress, is_extra))
+
+    def new_page(self) -> None:
+        """Take the next number for a processor, and make its page."""
+        self.number += 1
+        self.progress = Progress(new_progress_page())
 
     def with_function(self, *functions: ObjectId) -> SlotBench:
         """A ready processor that has the functions."""

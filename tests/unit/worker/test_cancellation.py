@@ -1,4 +1,4 @@
-"""Stopping: cancels of what the processor holds."""
+"""Cancellation: cancels of what the processor holds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import pytest
 
 from scaler.agent.messages import ObjectFound, StoredObject
 from scaler.wire.messages.common import TaskStatus
-from scaler.worker.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED
+from scaler.worker.answers import End
+from scaler.worker.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED, Cancellation
 from scaler.worker.messages import InterruptProcessor, KillProcessor
+from scaler.worker.processor_states import DISTRUSTED, DOOMED
+from scaler.worker.processors import ProcessorRecord
 from scaler.worker.recall import SETTLE_SECONDS
+from scaler.worker.task_queue import run_of
+from tests.support.room_bench import RoomBench, finish, tasks_of
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 
@@ -163,3 +168,104 @@ def test_nothing_is_handed_behind_a_task_that_shall_end(bench: SlotBench) -> Non
     assert bench.handed() == []
     bench.finish(first, status=STOPPED)
     assert bench.handed() == [following]
+
+
+# Alone
+
+
+CANCELED, TIMED_OUT = End(TaskStatus.CANCELED), End(TaskStatus.TIMED_OUT, "too long")
+
+
+class CancellationBench(RoomBench):
+    def __init__(self) -> None:
+        super().__init__()
+        self.withheld: list[int] = []
+        self.cancellation = Cancellation(self.processors, self.now, self.schedule, self.withhold)
+
+    def withhold(self, processor: ProcessorRecord, executing: int) -> None:
+        self.withheld.append(executing)
+        processor.progress.withhold(after=executing, to=processor.results_seen + len(processor.held))
+
+    def stop(self, processor: ProcessorRecord, *indexes: int, end: End = CANCELED) -> None:
+        tasks = tasks_of(processor)
+        self.cancellation.stop(processor, {run_of(tasks[index]): end for index in indexes})
+        self.audit(self.cancellation)
+
+    def end_first(self, processor: ProcessorRecord) -> End | None:
+        """The processor answers for its first task. Returns how that ends."""
+        ends = self.cancellation.ends(processor)
+        end = ends.pop(run_of(tasks_of(processor)[0]), None) if ends else None
+        finish(processor)
+        return end
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.wait(self.cancellation, seconds)
+
+
+def test_the_executed_task_is_interrupted_and_one_behind_it_withheld() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.stop(processor, 1)
+    assert (bench.withheld, bench.take(InterruptProcessor)) == ([1], [])
+    bench.stop(processor, 0)
+    assert bench.take(InterruptProcessor) == [InterruptProcessor(1)]
+    assert processor.progress.words[3] == 1
+    assert bench.withheld == [1]  # still so
+
+
+def test_insisting_ends_when_all_have_ended_and_begins_again_with_the_next() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.stop(processor, 0)
+    bench.pass_seconds(3 * INSIST_SECONDS)
+    assert len(bench.take(InterruptProcessor)) == 4
+    assert bench.end_first(processor) == CANCELED
+    assert bench.cancellation.ends(processor) is None
+    bench.execute(processor, 2)
+    bench.stop(processor, 0)
+    assert len(bench.timers) == 1  # the one that was there
+    assert bench.end_first(processor) == CANCELED
+    bench.pass_seconds(2 * INSIST_SECONDS)
+    assert bench.timers == []
+    bench.execute(processor, 3)
+    bench.stop(processor, 0)
+    assert len(bench.timers) == 1
+
+
+def test_it_ends_as_was_said_first() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=1, executing=1)
+    bench.stop(processor, 0)
+    bench.stop(processor, 0, end=TIMED_OUT)
+    assert bench.end_first(processor) == CANCELED
+
+
+def test_a_task_that_resists_is_killed_after_its_grace_and_each_has_its_own() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=2, executing=1)
+    bench.stop(processor, 0, 1)
+    bench.pass_seconds(GRACE_SECONDS / 2)
+    bench.end_first(processor)
+    bench.execute(processor, 2)
+    bench.pass_seconds(GRACE_SECONDS * 0.9)
+    assert bench.take(KillProcessor) == []
+    bench.pass_seconds(GRACE_SECONDS * 0.2)
+    (kill,) = bench.take(KillProcessor)
+    assert (processor.state, bench.cancellation.why_killed(processor)) == (DOOMED, kill.reason)
+    assert bench.cancellation.ends(processor) == {run_of(tasks_of(processor)[0]): CANCELED}
+    bench.pass_seconds(2 * INSIST_SECONDS)
+    assert bench.timers == []
+
+
+def test_what_is_said_of_one_that_was_killed_is_kept_until_it_is_gone() -> None:
+    bench = CancellationBench()
+    processor = bench.running(tasks=2, executing=1)
+    bench.cancellation.distrust(processor, "a wrong result")
+    bench.stop(processor, 0)
+    assert bench.take(InterruptProcessor) == []
+    assert (processor.state, bench.cancellation.why_killed(processor)) == (DISTRUSTED, "a wrong result")
+    assert bench.cancellation.ends(processor) is not None
+    bench.processors.leave(processor)
+    bench.cancellation.leave(processor)
+    bench.pass_seconds(INSIST_SECONDS)
+    assert bench.timers == []

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.agent.messages import StoredObject
 from scaler.ids import ObjectId, TaskId
-from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.prefetch import FUNCTIONS_REMEMBERED, HELD_TASKS, HELD_US, OVERHEAD_US, PORTION_BYTES, Prefetch
-from scaler.worker.processors import ProcessorState
 from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
-from tests.support.recorder import Recorder
+from tests.support.room_bench import RoomBench
 from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
 
 
@@ -92,9 +90,12 @@ class Stock:
 
     def __init__(self) -> None:
         self.queue = TaskQueue()
-        self.portions = Prefetch(self.queue, Supplies(lambda _object_id: None))
-        ref = Dispatcher(VirtualClock()).spawn(Recorder())
-        self.processor = ProcessorState(1, ref, Progress(new_progress_page()), has={FUNCTION})
+        bench = RoomBench()
+        supplies = Supplies(bench.processors, lambda _object_id: None)
+        self.portions = Prefetch(self.queue, supplies)
+        self.processor = bench.running()
+        supplies.join(self.processor)
+        supplies.found(StoredObject(FUNCTION, [b"x"], None), self.processor)
 
     def take(self, *payloads: bytes) -> int:
         """Return how many tasks with these payloads are taken at once."""

@@ -112,7 +112,8 @@ def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
     processor = node.until_executing()
     [pid] = node.processes()
     node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
-    node.until(lambda: processor.interrupted and not processor.progress.is_interrupt_due)
+    cancellation = node.slot()._cancellation
+    node.until(lambda: cancellation.ends(processor) and not processor.progress.is_interrupt_due)
     os.kill(pid, signal.SIGKILL)
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]

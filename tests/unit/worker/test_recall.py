@@ -1,4 +1,4 @@
-"""Taking back: what is behind a task that takes long."""
+"""Recall: what is behind a task that takes long."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import pytest
 
 from scaler.agent.messages import ObjectFound, StoredObject
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
 from scaler.worker.cancellation import STOPPED
 from scaler.worker.messages import KillProcessor
-from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS
+from scaler.worker.processor_states import KILL
+from scaler.worker.processors import Held, ProcessorRecord
+from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
+from tests.support.room_bench import RoomBench, finish, tasks_of
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 
@@ -76,3 +80,130 @@ def test_order_is_kept_when_tasks_come_back_twice(bench: SlotBench) -> None:
     bench.processor_up()
     bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [tasks[1], tasks[2], late]
+
+
+def test_a_task_that_was_handed_after_the_others_were_withheld_is_not_taken_back(bench: SlotBench) -> None:
+    """The processor starts it, for nobody has told it not to."""
+    tasks = bench.hold_and_execute()
+    bench.wait(STUCK_SECONDS)
+    late = bench.task()
+    bench.run(late)
+    assert bench.handed() == [late]
+    bench.wait(SETTLE_SECONDS)
+    bench.finish(tasks[0])
+    bench.finish(tasks[1], tasks[2], status=STOPPED)
+    bench.finish(late)
+    assert bench.answers() == [(tasks[0].task_id, TaskStatus.SUCCESS), (late.task_id, TaskStatus.SUCCESS)]
+    assert bench.handed() == tasks[1:]
+
+
+def test_a_task_that_was_taken_back_cannot_have_a_result(bench: SlotBench) -> None:
+    first, second, third = bench.hold_and_execute()
+    bench.wait(STUCK_SECONDS)
+    bench.wait(SETTLE_SECONDS)
+    bench.finish(first)
+    bench.answers()
+    bench.finish(second)
+    assert len(bench.processor.take(KillProcessor)) == 1
+    bench.die(executing=0)
+    assert bench.answers() == []
+    bench.processor_up()
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    assert bench.handed() == [second, third]
+
+
+# Alone
+
+
+class RecallBench(RoomBench):
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[RunTask] = []
+        self.recall = Recall(self.processors, self.schedule, self.take_back)
+
+    def take_back(self, _processor: ProcessorRecord, tasks: list[RunTask]) -> None:
+        self.taken += tasks
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.wait(self.recall, seconds)
+
+
+def test_one_that_is_stuck_loses_what_is_behind_and_gets_no_more() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=3, executing=1)
+    tasks = tasks_of(processor)
+    bench.recall.watch(processor)
+    bench.recall.watch(processor)
+    assert len(bench.timers) == 1
+    bench.pass_seconds(STUCK_SECONDS + SETTLE_SECONDS)
+    assert (bench.taken, tasks_of(processor)) == (tasks[1:], tasks[:1])
+    assert processor.held_us == float("inf")
+    assert list(processor.progress.words[1:3]) == [1, 3]
+
+
+def test_one_that_finishes_something_is_watched_until_it_has_a_single_task() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.recall.watch(processor)
+    for number in (2, 3):
+        finish(processor)
+        bench.execute(processor, number)
+        bench.pass_seconds(STUCK_SECONDS)
+    assert (bench.taken, bench.timers) == ([], [])
+
+
+@pytest.mark.parametrize("news", ["next task", "result", "killed", "gone"])
+def test_nothing_is_taken_back_if_anything_has_happened_meanwhile(news: str) -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.recall.withhold(processor, 1)
+    if news == "next task":
+        bench.execute(processor, 2)
+    elif news == "result":
+        finish(processor)
+    elif news == "killed":
+        bench.processors.apply(processor, KILL)
+    else:
+        bench.processors.leave(processor)
+        bench.recall.leave(processor)
+    bench.pass_seconds(SETTLE_SECONDS)
+    assert bench.taken == []
+
+
+def test_what_was_handed_since_is_taken_back_when_it_was_withheld_as_well() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=2, executing=1)
+    first, second = tasks_of(processor)
+    bench.recall.withhold(processor, 1)
+    bench.pass_seconds(SETTLE_SECONDS / 2)
+    late = bench.task()
+    processor.held.append(Held(late, 1.0))
+    bench.recall.withhold(processor, 1)
+    bench.pass_seconds(SETTLE_SECONDS / 2)
+    assert (bench.taken, tasks_of(processor)) == ([second], [first, late])
+    bench.pass_seconds(SETTLE_SECONDS / 2)
+    assert (bench.taken, tasks_of(processor)) == ([second, late], [first])
+
+
+def test_between_two_messages_nothing_can_be_taken_back() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=3)
+    bench.recall.withhold(processor, 0)
+    assert list(processor.progress.words[1:3]) == [0, 3]
+    assert bench.timers == []
+
+
+def test_a_stuck_task_has_started_nothing_else() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=2, executing=1)
+    behind = tasks_of(processor)[1]
+    bench.recall.withhold_stuck(processor, 1)
+    assert (bench.taken, bench.timers) == ([behind], [])
+
+
+def test_a_blocked_task_is_not_taken_for_a_long_one() -> None:
+    bench = RecallBench()
+    processor = bench.blocked()
+    bench.recall.watch(processor)
+    bench.pass_seconds(STUCK_SECONDS)
+    assert bench.timers == []

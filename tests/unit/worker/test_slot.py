@@ -9,6 +9,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.worker.messages import KillProcessor, ProcessorDown, TasksFinished
+from scaler.worker.slot import Slot
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 
@@ -153,3 +154,17 @@ def test_a_cancelled_run_of_a_processor_with_a_wrong_result_is_cancelled(bench: 
     bench.finish(third)
     bench.die(executing=2)
     assert bench.answers() == [(first.task_id, TaskStatus.PROCESSOR_DIED), (second.task_id, TaskStatus.CANCELED)]
+
+
+def test_the_mail_of_all_rooms_is_passed_on(bench: SlotBench) -> None:
+    """What a room hears arrives at the slot, and nothing is passed on that no room hears."""
+    passed_on = {kind for kind, handler in Slot.handlers.items() if handler is Slot._mail_of_a_room}
+    assert passed_on == set(bench.actor._readers)
+
+
+def test_a_run_in_two_places_is_found(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    bench.actor._queue.add([task])
+    with pytest.raises(AssertionError, match="two places"):
+        bench.actor.check()

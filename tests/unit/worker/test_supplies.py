@@ -8,7 +8,10 @@ from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, Obje
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
 from scaler.worker.messages import CleanProcessor, DropObjects, HandObject, HandTasks
-from scaler.worker.supplies import AWAITED_OBJECTS
+from scaler.worker.processors import Held, ProcessorRecord
+from scaler.worker.supplies import AWAITED_OBJECTS, Supplies
+from scaler.worker.task_queue import run_of
+from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import FUNCTION, OTHER, SlotBench
 
 
@@ -203,3 +206,102 @@ def test_a_collection_without_a_processor_does_nothing(bench: SlotBench) -> None
     bench.die(0)
     bench.tell(CollectionDue())
     assert bench.processor.messages == []
+
+
+# Alone
+
+
+class SuppliesBench(RoomBench):
+    """One processor, which has nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[ObjectId] = []
+        self.supplies = Supplies(self.processors, self.asked.append)
+        self.processor = self.joined()
+
+    def joined(self) -> ProcessorRecord:
+        processor = self.running()
+        self.supplies.join(processor)
+        self.audit(self.supplies)
+        return processor
+
+    def find(self, *object_ids: ObjectId) -> list[HandObject]:
+        for object_id in object_ids:
+            self.supplies.found(StoredObject(object_id, [b"x"], None), self.processors.active)
+        self.audit(self.supplies)
+        return self.take(HandObject)
+
+    def collect(self) -> list[ObjectId]:
+        self.supplies.mail[CollectionDue](CollectionDue())
+        self.audit(self.supplies)
+        return [object_id for drop in self.take(DropObjects) for object_id in drop.object_ids]
+
+
+def test_what_is_missing_is_asked_for_once_and_handed_once() -> None:
+    bench = SuppliesBench()
+    task = bench.task(object_ids=OTHER)
+    assert not bench.supplies.has_all(bench.processor, task)
+    assert not bench.supplies.has_all(bench.processor, task)
+    assert bench.asked == [FUNCTION, OTHER]
+    assert [hand.stored.object_id for hand in bench.find(FUNCTION, OTHER, OTHER)] == [FUNCTION, OTHER]
+    assert bench.supplies.has_all(bench.processor, task)
+    assert bench.supplies.used_by(bench.processor) == {FUNCTION, OTHER}
+
+
+def test_a_new_processor_has_nothing_and_asks_again() -> None:
+    bench = SuppliesBench()
+    bench.supplies.has_all(bench.processor, bench.task())
+    new = bench.joined()
+    bench.supplies.has_all(new, bench.task())
+    assert bench.asked == [FUNCTION, FUNCTION]
+    assert [hand.number for hand in bench.find(FUNCTION)] == [new.number]
+
+
+def test_without_a_processor_an_object_is_nobodys() -> None:
+    bench = SuppliesBench()
+    bench.processors.leave(bench.processor)
+    bench.supplies.leave(bench.processor)
+    assert bench.find(FUNCTION) == []
+
+
+def test_only_who_waited_at_the_second_question_fails() -> None:
+    bench = SuppliesBench()
+    first, second = bench.task(), bench.task()
+    bench.supplies.has_all(bench.processor, first)
+    assert bench.supplies.lost(FUNCTION, [first]) == set()
+    assert bench.asked == [FUNCTION, FUNCTION]
+    assert bench.supplies.lost(FUNCTION, [first, second]) == {run_of(first)}
+    assert bench.supplies.lost(OTHER, [first]) == set()
+    assert bench.asked == [FUNCTION, FUNCTION]
+
+
+def test_a_function_holds_up_those_behind_and_an_object_does_not_until_there_are_many() -> None:
+    bench = SuppliesBench()
+    assert bench.supplies.holds_up(bench.processor, bench.task())
+    bench.find(FUNCTION)
+    for number in range(AWAITED_OBJECTS + 1):
+        task = bench.task(object_ids=bytes([number + 1]) * 16)
+        bench.supplies.has_all(bench.processor, task)
+        assert bench.supplies.holds_up(bench.processor, task) is (number == AWAITED_OBJECTS)
+
+
+def test_a_collection_drops_what_was_not_used_and_keeps_what_is_held() -> None:
+    bench = SuppliesBench()
+    bench.find(FUNCTION, OTHER)
+    bench.processor.held.append(Held(bench.task(), 1.0))
+    bench.supplies.has_all(bench.processor, bench.task())
+    assert bench.collect() == [OTHER]
+    assert bench.collect() == []
+    finish(bench.processor)
+    assert bench.collect() == []  # it was used when the last collection was
+    assert bench.collect() == [FUNCTION]
+
+
+def test_deleted_objects_are_dropped_everywhere() -> None:
+    bench = SuppliesBench()
+    bench.find(FUNCTION)
+    bench.joined()
+    bench.find(FUNCTION, OTHER)
+    bench.supplies.forget([FUNCTION])
+    assert [drop.number for drop in bench.take(DropObjects)] == [1, 2]

@@ -9,7 +9,9 @@ import pytest
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 from scaler.worker.messages import SuspendProcessor, TaskBlocks, TaskUnblocks
-from scaler.worker.suspension import BREATH_SECONDS
+from scaler.worker.processors import ProcessorRecord
+from scaler.worker.suspension import BREATH_SECONDS, Suspension
+from tests.support.room_bench import RoomBench
 from tests.support.slot_bench import WaitingBench
 
 WAIT = 4
@@ -132,3 +134,67 @@ def test_a_wait_that_ends_by_itself_is_not_slept_through() -> None:
     bench.wait(0.5)
     assert bench.pauses() == [False]
     assert bench.hear(has_news=False, wait=WAIT + 1) == []
+
+
+# Alone
+
+
+class SuspensionBench(RoomBench):
+    def __init__(self) -> None:
+        super().__init__()
+        self.suspension = Suspension(self.processors, self.now, self.schedule)
+
+    def hear(self, processor: ProcessorRecord, wait: int, has_news: bool) -> list[bool]:
+        batch = Batch[ProcessorNews]([ProcessorNews(processor.number, wait, has_news)])
+        self.suspension.mail[type(batch)](batch)
+        return self.stops()
+
+    def stops(self) -> list[bool]:
+        self.audit(self.suspension)
+        return [each.is_suspended for each in self.take(SuspendProcessor)]
+
+
+def test_a_wait_with_a_number_may_be_stopped_until_it_ends() -> None:
+    bench = SuspensionBench()
+    processor = bench.blocked()
+    bench.suspension.begin(processor, WAIT, inf)
+    assert bench.hear(processor, WAIT, has_news=False) == [True]
+    bench.suspension.end(processor)
+    assert bench.stops() == [False]
+    assert bench.hear(processor, WAIT, has_news=False) == []
+
+
+def test_a_breath_of_an_earlier_stop_means_nothing() -> None:
+    bench = SuspensionBench()
+    processor = bench.blocked()
+    bench.suspension.begin(processor, WAIT, inf)
+    assert bench.hear(processor, WAIT, has_news=False) == [True]
+    bench.wait(bench.suspension, BREATH_SECONDS - 1)
+    assert bench.hear(processor, WAIT, has_news=True) == [False]
+    assert bench.hear(processor, WAIT, has_news=False) == [True]
+    bench.wait(bench.suspension, 1)
+    assert bench.stops() == []
+    bench.wait(bench.suspension, BREATH_SECONDS - 1)
+    assert bench.stops() == [False]
+
+
+def test_the_next_wait_begins_with_a_process_that_runs() -> None:
+    bench = SuspensionBench()
+    processor = bench.blocked()
+    bench.suspension.begin(processor, WAIT, inf)
+    bench.hear(processor, WAIT, has_news=False)
+    bench.suspension.begin(processor, 0, inf)
+    assert bench.stops() == [False]
+    assert bench.hear(processor, 0, has_news=False) == []
+
+
+def test_what_is_gone_is_left_alone() -> None:
+    bench = SuspensionBench()
+    processor = bench.blocked()
+    bench.suspension.begin(processor, WAIT, inf)
+    bench.hear(processor, WAIT, has_news=False)
+    bench.processors.leave(processor)
+    bench.suspension.leave(processor)
+    assert bench.hear(processor, WAIT, has_news=True) == []
+    bench.wait(bench.suspension, BREATH_SECONDS)
+    assert bench.stops() == []

@@ -5,8 +5,13 @@ from __future__ import annotations
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.worker.answers import End
 from scaler.worker.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED
 from scaler.worker.messages import InterruptProcessor, KillProcessor, TasksFinished
+from scaler.worker.processors import ProcessorRecord
+from scaler.worker.task_queue import RunKey, run_of
+from scaler.worker.time_limit import TimeLimit
+from tests.support.room_bench import RoomBench, finish, tasks_of
 from tests.support.slot_bench import SlotBench
 
 
@@ -73,3 +78,60 @@ def test_no_timer_runs_while_nothing_is_held() -> None:
     assert bench.dispatcher.next_deadline() is None
     bench.run(bench.task())
     assert bench.dispatcher.next_deadline() is not None
+
+
+# Alone
+
+
+class LimitBench(RoomBench):
+    def __init__(self, limit_seconds: float) -> None:
+        super().__init__()
+        self.ended: list[tuple[RunKey, str]] = []
+        self.limit = TimeLimit(limit_seconds, "w", self.processors, now=self.now, schedule=self.schedule, end=self.end)
+
+    def end(self, _processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
+        self.ended += [(run, end.text.partition(" on")[0]) for run, end in ends.items()]
+
+
+def test_without_a_limit_nothing_is_watched() -> None:
+    bench = LimitBench(0)
+    bench.limit.watch(bench.running(tasks=1, executing=1))
+    assert bench.timers == []
+
+
+def test_a_task_that_is_overdue_is_said_by_its_time() -> None:
+    bench = LimitBench(5)
+    processor = bench.running(tasks=2, executing=1)
+    first, _second = tasks_of(processor)
+    bench.limit.watch(processor)
+    bench.limit.watch(processor)
+    bench.wait(bench.limit, 4.9)
+    assert (bench.ended, len(bench.timers)) == ([], 1)
+    bench.wait(bench.limit, 0.1)
+    assert bench.ended == [(run_of(first), "it ran for 5 s")]
+
+
+def test_time_is_counted_from_the_begin_of_each_task() -> None:
+    bench = LimitBench(5)
+    processor = bench.running(tasks=2, executing=1)
+    _first, second = tasks_of(processor)
+    bench.limit.watch(processor)
+    bench.wait(bench.limit, 3)
+    finish(processor)
+    bench.execute(processor, 2)
+    bench.wait(bench.limit, 4.9)
+    assert bench.ended == []
+    bench.wait(bench.limit, 0.1)
+    assert [run for run, _text in bench.ended] == [run_of(second)]
+
+
+def test_nothing_is_watched_of_one_that_holds_nothing_or_is_gone() -> None:
+    bench = LimitBench(5)
+    idle, gone = bench.running(tasks=1, executing=1), bench.running(tasks=1, executing=1)
+    for processor in (idle, gone):
+        bench.limit.watch(processor)
+    finish(idle)
+    bench.processors.leave(gone)
+    bench.limit.leave(gone)
+    bench.wait(bench.limit, 5)
+    assert (bench.ended, bench.timers) == ([], [])

@@ -1,0 +1,71 @@
+"""Write reference/processor-states.md from the table in scaler/worker/processor_states.py: python docs/draw_processor_states.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drawing import arrows, said_about, table
+
+from scaler.worker import processor_states
+from scaler.worker.processor_states import COMING, FINAL, IGNORED, TRANSITIONS
+
+PAGE = Path(__file__).parent / "reference" / "processor-states.md"
+
+# ruff: noqa: E501 - the lines of the page
+TEXT = """\
+# The states of a processor
+
+<!-- Written by docs/draw_processor_states.py; a test compares the two. -->
+
+A processor is a process that executes the tasks of one worker. Its worker's slot (`scaler/worker/slot.py`) keeps its state, from the
+moment that the process is started until it has ended. Which state comes after which is a table in
+`scaler/worker/processor_states.py`, and this page is drawn from it. An event that is neither in the table nor among those that are
+ignored is a mistake in the program: it raises, and changes nothing.
+
+A worker runs one task at a time, in the one processor that *holds the slot*. It has more processors only while tasks wait for other
+tasks: the processor of such a task keeps it, and another one gets the slot (`scaler/worker/turns.py`).
+
+A processor begins as **{start}**.
+
+```text
+{diagram}
+```
+
+## States
+
+{states}
+
+At most one processor is *running*. No tasks are handed out while one is *loose*, *doomed* or *distrusted*, because it may still
+execute a task.
+
+## Events
+
+{events}
+
+The others say what they mean.
+
+## Ignored
+
+These are late and lawful, and change nothing:
+
+| state | event |
+|---|---|
+{ignored}
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    states = {name: comment or "final" for name, comment in said_about(processor_states, "State").items()}
+    assert {*states} == {*TRANSITIONS, *FINAL}
+    return TEXT.format(
+        start=COMING,
+        diagram="\n\n".join("\n".join(arrows(state, TRANSITIONS[state])) for state in TRANSITIONS),
+        states=table(states),
+        events=table(said_about(processor_states, "Event")),
+        ignored="\n".join(f"| {state} | {event} |" for state, event in sorted(IGNORED)),
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,69 @@
+"""Answers: what a slot tells the link about runs, other than the results of its processors.
+
+Used by the slot and its rooms; sends to the link.
+
+Must never: answer a run that a processor may still execute; whoever calls it sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from scaler.actors.kit import ActorRef
+from scaler.agent.messages import RunsNotHere
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import (
+    RecallRequest,
+    RecallResponse,
+    RunBlocked,
+    RunCancel,
+    RunResult,
+    RunTask,
+    RunUnblocked,
+)
+from scaler.worker.task_queue import RunKey, run_of
+
+
+class End(NamedTuple):
+    """How a run is answered that does not end by a result of its processor."""
+
+    status: TaskStatus
+    text: str = ""
+
+
+class Answers:
+    """The answers of one slot."""
+
+    def __init__(self, link: ActorRef) -> None:
+        self._link = link
+
+    def end(self, tasks: Iterable[RunTask], end: End, where: bytes = b"", profile: bytes = b"") -> None:
+        """These runs have ended; `where` they were, if that is to be told."""
+        text = end.text.encode() + (b"\n" + where if end.text and where else b"")
+        results = Batch[RunResult](
+            RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile) for task in tasks
+        )
+        if results:
+            self._link.send(results)
+
+    def given_back(self, tasks: Iterable[RunTask]) -> None:
+        """These runs are the scheduler's again."""
+        given = Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in tasks)
+        if given:
+            self._link.send(given)
+
+    def not_here(self, wanted: Iterable[RunCancel | RecallRequest], here: Collection[RunKey]) -> None:
+        """Have the link answer for the others, if it takes them for open. Mostly their results were quicker."""
+        others = [item for item in wanted if run_of(item) not in here]
+        if others:
+            self._link.send(RunsNotHere(others))
+
+    def blocked(self, task: RunTask) -> None:
+        """This run waits for other tasks: its place is free."""
+        self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
+
+    def unblocked(self, task: RunTask) -> None:
+        """This run goes on: it takes a place again."""
+        self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))

@@ -1,0 +1,43 @@
+"""PriorityRows: rows of waiting things, one for each priority. The highest priority is first.
+
+Nearly always there is one priority, and so one row: to find it costs no more than to look it up in a dictionary. A row
+is whatever can be empty: a list, a deque.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterator, Sized
+from typing import TypeVar
+
+Row = TypeVar("Row", bound=Sized)
+
+
+class PriorityRows(dict[int, Row]):
+    """Priority -> row. A row that is not there is made when it is looked up.
+
+    Args:
+        new_row: makes an empty row.
+    """
+
+    def __init__(self, new_row: Callable[[], Row]) -> None:
+        super().__init__({0: new_row()})
+        self._new_row = new_row
+        self._priorities = [0]
+        """ascending; rows above the first are dropped when they are found empty"""
+
+    def __missing__(self, priority: int) -> Row:
+        insort(self._priorities, priority)
+        row = self[priority] = self._new_row()
+        return row
+
+    def first(self) -> Row:
+        """Return the row of the highest priority that has something in it; an empty one if none has."""
+        priorities = self._priorities
+        while not self[priorities[-1]] and len(priorities) > 1:
+            del self[priorities.pop()]
+        return self[priorities[-1]]
+
+    def in_order(self) -> Iterator[Row]:
+        """Return all rows, the highest priority first."""
+        return (self[priority] for priority in reversed(self._priorities))

@@ -1,0 +1,111 @@
+"""What one room of a slot is driven on alone: processors between recorders, and timers on a virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.wire.messages.worker import RunTask
+from scaler.worker.processors import Held, ProcessorRecord, Processors
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+
+
+class Room(Protocol):
+    @property
+    def mail(self) -> Mapping[type, Callable[[Any], None]]: ...
+
+    def audit(self, numbers: set[int]) -> None: ...
+
+    def leave(self, processor: ProcessorRecord) -> None: ...
+
+
+class RoomBench:
+    """The surroundings of a room. What it schedules arrives in `wait`."""
+
+    def __init__(self) -> None:
+        self.now = VirtualClock()
+        self.dispatcher = Dispatcher(self.now)
+        self.sent, self.link = Recorder(), Recorder()
+        self.proxy, self.link_ref = self.dispatcher.spawn(self.sent), self.dispatcher.spawn(self.link)
+        self.processors = Processors()
+        self.timers: list[tuple[float, object]] = []
+        self.new_id = IdSource()
+        self._number = 0
+
+    def schedule(self, seconds: float, message: object) -> None:
+        self.timers.append((self.now() + seconds, message))
+
+    def wait(self, room: Room, seconds: float) -> None:
+        """Let time pass, with all that is due on the way."""
+        end = self.now() + seconds
+        while self.timers and min(due for due, _ in self.timers) <= end:
+            timer = min(self.timers, key=lambda timer: timer[0])
+            self.timers.remove(timer)
+            self.now.advance(max(0.0, timer[0] - self.now()))
+            room.mail[type(timer[1])](timer[1])
+            self.audit(room)
+        self.now.advance(end - self.now())
+
+    def audit(self, room: Room) -> None:
+        self.processors.audit()
+        room.audit({processor.number for processor in self.processors})
+
+    def idle(self, is_extra: bool = True) -> ProcessorRecord:
+        """A processor that is up and has nothing to do."""
+        self._number += 1
+        self.processors.expect(self._number)
+        return self.processors.join(self._number, self.proxy, Progress(new_progress_page()), is_extra)
+
+    def running(self, tasks: int = 0, executing: int = 0) -> ProcessorRecord:
+        """A processor that has the slot and some tasks, and executes the one with this number."""
+        processor = self.idle()
+        self.processors.give_slot(processor)
+        processor.held.extend(Held(self.task(), 1.0) for _ in range(tasks))
+        self.execute(processor, executing)
+        return processor
+
+    def blocked(self, priority: int = 0) -> ProcessorRecord:
+        """A processor whose task waits for others."""
+        processor = self.running()
+        task = self.task(priority)
+        processor.held.append(Held(task, 1.0))
+        self.execute(processor, 1)
+        self.processors.block(processor, task)
+        return processor
+
+    def task(self, priority: int = 0, object_ids: bytes = b"", function: ObjectId = FUNCTION) -> RunTask:
+        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority)
+
+    def execute(self, processor: ProcessorRecord, number: int) -> None:
+        """Have the processor begin with this task now."""
+        processor.progress.words[4] = round(self.now() * 1e9)
+        processor.progress.words[0] = number
+
+    def take(self, kind: type) -> list[Any]:
+        """Return what the processors were sent of one kind, and forget it."""
+        self.dispatcher.run()
+        return self.sent.take(kind)
+
+    def told(self, kind: type) -> list[Any]:
+        """Return what the link was told of one kind, and forget it."""
+        self.dispatcher.run()
+        return self.link.take(kind)
+
+
+def tasks_of(processor: ProcessorRecord) -> list[RunTask]:
+    """What the processor holds."""
+    return [entry.task for entry in processor.held if entry is not None]
+
+
+def finish(processor: ProcessorRecord, count: int = 1) -> None:
+    """The processor has given so many results."""
+    for _ in range(count):
+        processor.held.popleft()
+    processor.results_seen += count
+    if not processor.held:
+        processor.held_us = 0.0

@@ -2,8 +2,10 @@
 
 The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, not started, ended). It has
 imported what processors need, so that a new one is there within milliseconds. It is the parent of all that tasks start
-once their processor has ended, and kills it. When the agent goes, however it goes, the fork server sees the end of
-their connection, kills everything below it, and ends.
+once their processor has ended, and kills it.
+
+When the agent ends in good order, it says so, and processors have a second for their own end. However the agent goes,
+the fork server sees the end of their connection, kills everything below it, and ends.
 
 Must never: run user code, open a ZeroMQ context, or start a thread.
 """
@@ -15,11 +17,13 @@ import ctypes
 import gc
 import logging
 import os
+import select
 import selectors
 import signal
 import socket
 import struct
 import sys
+import time
 from typing import Any, NoReturn
 
 from scaler.process import strays
@@ -29,10 +33,14 @@ from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
 
 REQUEST = struct.Struct("<BI16s?")
-"""what is asked (START, KILL or one of `SIGNALS`), of which processor, the agent token; START has two descriptors"""
-START, KILL, INTERRUPT, STOP, CONTINUE = 1, 2, 3, 4, 5
+"""what is asked, of which processor, the agent token; START has two descriptors"""
+START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
 """for the processor alone, and not for what its task has started"""
+GRACE_SECONDS = 1.0
+"""How long processors may take for their own end when the agent ends in good order."""
+ASK_AGAIN_SECONDS = 0.05
+"""How often those are interrupted that have not ended: the task may have been where it cannot be."""
 REPORT = struct.Struct("<BIi")
 """what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process"""
 STARTED, ENDED, NOT_STARTED = 1, 2, 3
@@ -41,6 +49,10 @@ FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 _PR_SET_PDEATHSIG = 1
+
+
+class _AgentEndsError(Exception):
+    """The agent ends in good order."""
 
 
 class ForkServer:
@@ -77,10 +89,24 @@ class ForkServer:
                             with contextlib.suppress(BlockingIOError):
                                 os.read(wake_read, 4096)
                             self._reap()
+            except _AgentEndsError:
+                self._let_end(wake_read)
             except (EOFError, ConnectionError):
                 pass
             finally:
                 self._end_all()
+
+    def _let_end(self, wake_read: int) -> None:
+        """Wait for the processors, which have lost their channels, and have what they execute interrupted."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        for pid in self._pids.values():
+            os.kill(pid, signal.SIGCONT)
+        while self._pids and time.monotonic() < deadline:
+            for pid in self._pids.values():
+                os.kill(pid, INTERRUPT_SIGNAL)
+            if select.select([wake_read], [], [], ASK_AGAIN_SECONDS)[0]:
+                os.read(wake_read, 4096)
+            self._reap()
 
     def _end_all(self) -> None:
         """Kill all that is below. When this process has ended, so has that."""
@@ -99,6 +125,8 @@ class ForkServer:
         if not request:
             raise EOFError
         kind, number, agent_token, is_extra = REQUEST.unpack(request)
+        if kind == END:
+            raise _AgentEndsError
         if kind == START:
             self._start(Birth(number, agent_token, is_extra), descriptors, not_for_children)
         elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
@@ -164,7 +192,8 @@ class ForkServer:
         strays.end_strays(self._pids.values())
 
     def _report(self, kind: int, number: int, value: int) -> None:
-        self._agent.sendall(REPORT.pack(kind, number, value))
+        with contextlib.suppress(ConnectionError):  # it is gone, or about to go: its end is read next
+            self._agent.sendall(REPORT.pack(kind, number, value))
 
 
 def _die_with_parent(parent: int) -> None:

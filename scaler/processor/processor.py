@@ -26,7 +26,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from time import monotonic_ns, perf_counter_ns
+from time import monotonic_ns, perf_counter_ns, sleep
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -39,6 +39,7 @@ from scaler.processor import signals
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
+from scaler.processor.leaving import LEAVE_SECONDS, leave
 from scaler.processor.meter import Meter
 from scaler.processor.progress_page import Progress
 from scaler.processor.streams import TaskStreams
@@ -299,15 +300,16 @@ def _has_children() -> bool:
 
 
 def _follow_agent(channel: int) -> None:
-    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end."""
+    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end soon after."""
     poll = select.poll()
     poll.register(channel, 0)
     poll.poll()
+    sleep(LEAVE_SECONDS)
     os._exit(1)
 
 
 def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
-    """Run in a process that was just forked for this. Returns when the agent is gone."""
+    """Run in a process that was just forked for this. Returns when it has left."""
     os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
     set_up_logging(config.logging, own_files=True)
     with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
@@ -331,3 +333,4 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     signals.catch_signals(processor.interrupt, processor.keyboard, continued)
     task_context.enter(processor.waiting)
     processor.run(after_task)
+    leave(connection.fileno(), after_task)

@@ -23,6 +23,8 @@ import mmap
 from scaler.shared_memory import new_memory
 
 _PAGE_BYTES = 4096
+ALL = 2**63
+"""more tasks than any processor gets"""
 
 
 def new_progress_page() -> int:
@@ -73,6 +75,11 @@ class Progress:
     def interrupt(self, number: int) -> None:
         """Have this task interrupted, once, by the next signal that finds it executing."""
         self.words[3] = number
+
+    def interrupt_all(self) -> None:
+        """Have no further task start, and the one that is executed interrupted by the next signal."""
+        self.withhold(0, ALL)
+        self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
         """Return for how long the task has been executed; 0 if it is not.

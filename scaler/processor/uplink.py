@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from time import perf_counter_ns, sleep
 from typing import Any
 
-from scaler.errors import ProtocolError
+from scaler.errors import ProtocolError, TaskInterrupt
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
@@ -89,7 +89,7 @@ class Uplink:
 
     def _flush_now_and_then(self) -> None:
         """The second thread: while tasks run, a result waits for no more than a tick."""
-        with contextlib.suppress(ChannelClosedError):
+        with contextlib.suppress(ChannelClosedError):  # the agent is gone: the main thread sees to that
             while True:
                 self._is_flusher_asleep = True
                 self._has_results.wait()
@@ -101,7 +101,6 @@ class Uplink:
                     idle_ticks = 0 if self._unsent else idle_ticks + 1
                     if self._unsent:
                         self.send_results()
-        os._exit(0)  # the agent is gone
 
     def leave(self) -> None:
         """This is the copy in a forked process: say nothing, hear nothing, and wait for nobody."""
@@ -124,12 +123,16 @@ class Uplink:
             self._receive()
 
     def await_permission(self, number: int) -> None:
-        """Wait until the agent lets the task with this number go on; for the main thread in the middle of that task."""
+        """Wait until the agent lets the task with this number go on; for the main thread in the middle of that task.
+
+        Raises:
+            TaskInterrupt: if the agent is gone, and nobody wants the task any more.
+        """
         try:
             while self._permitted != number:
                 self._receive()
         except ChannelClosedError:
-            os._exit(0)  # the agent is gone
+            raise TaskInterrupt("the agent is gone") from None
 
     def _receive(self) -> None:
         for header, frames in self._channel.receive():

@@ -23,7 +23,7 @@ from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.process import strays
 from scaler.process.shell import Shell
-from scaler.processor.fork_server import CONTINUE, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
+from scaler.processor.fork_server import CONTINUE, END, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
 from scaler.settings import ClusterConfig
 from scaler.worker.deaths import how_it_ended
 from scaler.worker.math_threads import thread_limits
@@ -179,9 +179,11 @@ class ForkServerProxy(Actor):
         )
 
     def on_stop(self) -> None:
-        """End the fork server, which takes all processors with it."""
+        """End the fork server, which takes all processors with it, after the time that they have for their own end."""
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
+        with contextlib.suppress(OSError):  # it is gone, or reads nothing: then it and they are killed
+            self._socket.send(REQUEST.pack(END, 0, NO_ID, False), socket.MSG_DONTWAIT)
         self._socket.close()
         try:
             self._process.wait(GOODBYE_SECONDS)

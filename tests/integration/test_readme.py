@@ -76,7 +76,17 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["simple_submit", "simple_map", "send_object", "large_objects", "add_workers", "disconnect", "cancel", "profiling"],
+    [
+        "simple_submit",
+        "simple_map",
+        "send_object",
+        "large_objects",
+        "add_workers",
+        "disconnect",
+        "cancel",
+        "profiling",
+        "debugging",
+    ],
 )
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     before = set(descendants())

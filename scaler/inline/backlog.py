@@ -1,6 +1,7 @@
 """Backlog: the tasks that wait at one worker. Deepest first; first come, first served within a priority.
 
-Only its worker writes to it. A task that lacks an object steps aside, so that it does not hold up those behind it.
+Only its worker writes to it. While tasks of several clients wait, it is first come, first served, however deep. A task
+that lacks an object steps aside, so that it does not hold up those behind it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
 """Which attempt of which task."""
+_FIRST = -(2**31)
+"""Before all: a priority is a signed number of 32 bits."""
 
 
 def run_of(item: RunTask | RunCancel | RecallRequest) -> RunKey:
@@ -34,9 +37,15 @@ class Backlog:
         yield from (task for _, _, task in (*self._aside, *self._heap))
 
     def add(self, tasks: Iterable[RunTask]) -> None:
-        """Put tasks behind all others of their priority."""
+        """Put tasks behind all others of their priority; behind all if tasks of several clients wait."""
+        tasks = list(tasks)
+        is_shared = len({task.account for task in (*self, *tasks)}) > 1
+        last = max((rank for rank, _, _ in (*self._aside, *self._heap)), default=_FIRST)
         for task in tasks:
-            heappush(self._heap, (-task.priority, self._next(), task))
+            rank = -task.priority
+            if is_shared:
+                rank = last = max(last, rank)
+            heappush(self._heap, (rank, self._next(), task))
 
     def take(self, is_complete: Callable[[RunTask], bool]) -> RunTask | None:
         """Remove and return the first task that has all it needs; put those before it aside."""

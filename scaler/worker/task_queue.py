@@ -54,11 +54,14 @@ class TaskQueue:
         rows, account = self._rows, self._account
         is_sure = False
         for task in tasks:
-            if account != task.account and not is_sure:
-                account, is_sure = self._account_of_all(), True
+            priority = task.priority
             if account != task.account:
-                account = task.account if account == _NOBODY else _SEVERAL
-            priority = task.priority if account != _SEVERAL else self._last_priority(task.priority)
+                if not is_sure:
+                    account, is_sure = self._account_of_all(), True
+                if account != task.account:
+                    account = task.account if account == _NOBODY else _SEVERAL
+                if account == _SEVERAL:
+                    priority = self._last_priority(priority)
             rows[priority].append(task)
         self._account = account
 

@@ -112,6 +112,21 @@ def test_the_highest_priority_is_first_and_the_order_is_kept_within_one(bench: E
     assert gate.noted() == ["first", "23", "11", "14", "00", "02"]
 
 
+def test_a_task_is_not_overtaken_by_deeper_ones_of_another_client(bench: ExecutorBench, gate: Any) -> None:
+    first = bench.task(passing(), gate.path, gate.log, "first")
+    bench.run(first)
+    bench.until(gate.noted)
+    early = [bench.task(noting(), gate.log, f"early{depth}", priority=of_child(0) * depth) for depth in (0, 1)]
+    other = bench.task(noting(), gate.log, "other", account=1)
+    late = [bench.task(noting(), gate.log, f"late{depth}", priority=of_child(0) * depth) for depth in (2, 3)]
+    for tasks in (early, [other], late):
+        bench.run(*tasks)
+    bench.settle()
+    gate.open()
+    bench.results(first, *early, other, *late)
+    assert gate.noted() == ["first", "early1", "early0", "other", "late2", "late3"]
+
+
 def test_a_large_result_comes_back(bench: ExecutorBench) -> None:
     task = bench.task(bytes, 3_000_000)
     bench.run(task)
@@ -413,14 +428,14 @@ def test_any_depth_works_on_one_worker(bench: ExecutorBench, tmp_path: Path) -> 
     assert [bench.waits_of(task) for task in tasks] == [["blocked", "unblocked"]] * depth
 
 
-def test_a_task_finds_its_priority_the_scheduler_and_the_token_of_its_agent(bench: ExecutorBench) -> None:
+def test_a_task_finds_its_priority_and_account_the_scheduler_and_the_token_of_its_agent(bench: ExecutorBench) -> None:
     def look_around() -> tuple[Any, ...]:
         here = task_context.current
-        return here.address, here.agent_token, here.child_priority, here.task > 0
+        return here.address, here.agent_token, here.child_priority, here.account, here.task > 0
 
-    task = bench.task(look_around, priority=4)
+    task = bench.task(look_around, priority=4, account=7)
     bench.run(task)
-    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, of_child(4), True)
+    assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, of_child(4), 7, True)
 
 
 # The end

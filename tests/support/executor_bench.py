@@ -146,6 +146,7 @@ class ExecutorBench:
         *arguments: Any,
         worker: int = 0,
         priority: int = 0,
+        account: int = 0,
         **keywords: Any,
     ) -> RunTask:
         function_id = self.function(function) if callable(function) else function
@@ -156,7 +157,7 @@ class ExecutorBench:
                 object_ids += argument.object_id
             else:
                 block += argument_block(VALUE, bytes(to_frames(DEFAULT, argument)[0]), name)
-        return RunTask(TaskId(self._new_id()), worker, 1, function_id, block, object_ids, priority)
+        return RunTask(TaskId(self._new_id()), worker, 1, function_id, block, object_ids, priority, account=account)
 
     def run(self, *tasks: RunTask) -> None:
         """Hand tasks to their workers; those of one worker in one batch."""

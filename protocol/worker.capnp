@@ -64,7 +64,7 @@ struct RunTask {
   count @0 :UInt32;            # number of items
   taskId @1 :Data;             # id column: the tasks
   worker @2 :Data;             # UInt16 column: the worker
-  attempt @3 :Data;            # UInt32 column: rises with every assignment of a task, from a number of the scheduler's own; repeated in the result
+  attempt @3 :Data;            # UInt32 column: no other run of this scheduler has the same number; later ones are greater, modulo 2^32; repeated in the result
   functionId @4 :Data;         # id column: the objects that hold the functions
   payload @5 :List(Data);      # the block of arguments, see README.md
   objectIds @6 :List(Data);    # ids of the objects among the arguments, one after the other

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, NewType
 
@@ -46,13 +46,25 @@ def random_id() -> bytes:
     return os.urandom(ID_BYTES)
 
 
-def first_attempt(scheduler_id: SchedulerId) -> int:
-    """Return the number of the first attempt at every task of a scheduler.
+ATTEMPTS = 1 << 32
+"""Attempts travel as 32 bits, and begin at 0 again: hours pass before a number comes twice."""
 
-    Clients submit again, under the same ids, to the scheduler that comes after one: because that one begins at another
-    number, nobody takes a run of the one for a run of the other.
+
+def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
+    """Return what gives each attempt of a scheduler a number of its own, whichever task it is of.
+
+    A client that was away for too long submits the same task again while an agent still ends the old run. So a number
+    must be unique in the scheduler, and not only in the life of a task.
+
+    Each scheduler begins at another number, by chance: the next one at the address takes no run of the one before for
+    its own.
     """
-    return int.from_bytes(scheduler_id[:4], "big") // 2 + 1  # the other half of 32 bits is for those that follow
+    return map((ATTEMPTS - 1).__and__, count(int.from_bytes(scheduler_id[:4], "big"))).__next__
+
+
+def is_later(attempt: int, other: int) -> bool:
+    """Return whether an attempt was numbered after another one of the same scheduler."""
+    return 0 < (attempt - other) % ATTEMPTS < ATTEMPTS // 2
 
 
 def content_id(parts: Iterable[Any]) -> ObjectId:

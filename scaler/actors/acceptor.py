@@ -33,7 +33,7 @@ from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
-from scaler.ids import NO_ID, Connection, SchedulerId, first_attempt
+from scaler.ids import NO_ID, Connection, SchedulerId
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -132,7 +132,7 @@ class Acceptor(Actor):
                 self._services(),
                 limits.client_timeout_seconds,
                 limits.crash_limit,
-                first_attempt(self._scheduler_id),
+                self._directory.next_attempt,
                 account,
             )
         )

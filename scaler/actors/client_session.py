@@ -7,6 +7,8 @@ them: a task or graph that fails inside the scheduler is reported as failed, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scaler.actors.events import CLIENT, LEFT, PeerIdentity
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import ActorRef, ChildFailed, handles
@@ -61,7 +63,7 @@ class ClientSession(Session):
         services: Services,
         timeout_seconds: float,
         crash_limit: int,
-        first_attempt: int,
+        next_attempt: Callable[[], int],
         account: int,
     ) -> None:
         title = f"client {identity.peer_id.hex()[:8]}"
@@ -69,7 +71,7 @@ class ClientSession(Session):
         self._client_id = ClientId(identity.peer_id)
         self._object_store = services.object_store
         self._crash_limit = crash_limit
-        self._first_attempt = first_attempt
+        self._next_attempt = next_attempt
         self._account = account
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
@@ -84,7 +86,7 @@ class ClientSession(Session):
             services.events,
             self._client_id,
             self._crash_limit,
-            self._first_attempt,
+            self._next_attempt,
             self._account,
         )
         self._tell_came()

@@ -25,6 +25,7 @@ from scaler.wire.messages.worker import WorkerHello
 class TaskReady:
     """task -> balancer: I can run. `again`: a worker had me and could not finish me, or I continue a graph: I go first.
     `near`: the worker on whose host much of what I need is. `account`: on whose share I run.
+    `is_new`: I have never been let in, and may be refused.
     """
 
     task: ActorRef
@@ -33,6 +34,7 @@ class TaskReady:
     again: bool
     near: ActorRef | None = None
     account: int = 0
+    is_new: bool = False
 
 
 @message

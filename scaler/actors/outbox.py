@@ -10,6 +10,7 @@ restarted finds its peers here.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from scaler.actors.accounts import Accounts
@@ -45,7 +46,9 @@ class Peer:
 class Directory:
     """Connection -> peer, and key of the peer -> session."""
 
-    def __init__(self) -> None:
+    def __init__(self, next_attempt: Callable[[], int]) -> None:
+        self.next_attempt = next_attempt
+        """gives each run a number of its own"""
         self.peers: dict[Connection, Peer] = {}
         self.sessions: dict[PeerKey, ActorRef] = {}
         self.agents_by_token: dict[bytes, ActorRef] = {}

@@ -9,6 +9,7 @@ current one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 
 from scaler.actors.events import BROKE, SUBMITTED, Events, TaskMoved
@@ -69,7 +70,7 @@ class Home:
     """What all tasks of a client share: whom they talk to, the limit that they have, and on whose share they run."""
 
     __slots__ = (
-        "account", "balancer", "client_id", "crash_limit", "events", "first_attempt", "object_store", "session",
+        "account", "balancer", "client_id", "crash_limit", "events", "next_attempt", "object_store", "session",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +81,7 @@ class Home:
         events: Events,
         client_id: ClientId,
         crash_limit: int,
-        first_attempt: int,
+        next_attempt: Callable[[], int],
         account: int = 0,
     ) -> None:
         self.session = session
@@ -89,7 +90,7 @@ class Home:
         self.events = events
         self.client_id = client_id
         self.crash_limit = crash_limit
-        self.first_attempt = first_attempt
+        self.next_attempt = next_attempt
         self.account = account
 
     def of_graph(self, graph: ActorRef) -> Home:
@@ -122,7 +123,7 @@ class TaskActor(Actor):
         self._spec = spec
         self._home = home
         self._state = READY
-        self._attempt = home.first_attempt
+        self._attempt = home.next_attempt()
         self._crashes = 0
         self._worker: ActorRef | None = None
 
@@ -131,7 +132,7 @@ class TaskActor(Actor):
             self._home.object_store.send(UseObjects(self._spec.object_ids))
         if self._home.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
-        self._say_ready(again=self._goes_first)
+        self._say_ready(self._goes_first, is_new=True)
 
     # News
 
@@ -252,12 +253,12 @@ class TaskActor(Actor):
 
     def _say_ready_again(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
-        self._attempt += 1
-        self._say_ready(again)
+        self._attempt = self._home.next_attempt()
+        self._say_ready(again, is_new=False)
 
-    def _say_ready(self, again: bool) -> None:
-        home = self._home
-        home.balancer.send(TaskReady(self._actor_ref, self._spec, self._attempt, again, self._near, home.account))
+    def _say_ready(self, again: bool, is_new: bool) -> None:
+        home, spec, attempt = self._home, self._spec, self._attempt
+        home.balancer.send(TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new))
 
     def _enter_withdrawing(self, event: Event) -> None:
         if event is not CANCEL:

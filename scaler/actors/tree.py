@@ -25,7 +25,7 @@ from scaler.actors.messages import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
 from scaler.actors.policy import make_policy
-from scaler.ids import SchedulerId, first_attempt
+from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
 
 OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
@@ -46,7 +46,7 @@ class SchedulerTree:
         limits: Limits,
         shut_down: Callable[[], None],
     ) -> None:
-        self.directory = Directory()
+        self.directory = Directory(attempt_numbers(scheduler_id))
         self.outbox = Outbox(self.directory)
         self.objects = ObjectTable()
         self.events = Events()
@@ -56,7 +56,7 @@ class SchedulerTree:
                 ChildSpec(
                     BALANCER,
                     Balancer,
-                    lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules, first_attempt(scheduler_id))),
+                    lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules)),
                 ),
                 ChildSpec(
                     ACCEPTOR,

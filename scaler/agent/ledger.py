@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId, is_later
 from scaler.serialization import Frames
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import (
@@ -87,7 +87,7 @@ class Ledger:
         for task in tasks:
             task_id, worker = task.task_id, task.worker
             before = known.get(task_id)
-            if before is not None and before.attempt >= task.attempt:
+            if before is not None and not is_later(task.attempt, before.attempt):
                 continue
             known[task_id] = task
             new = by_worker.get(worker)

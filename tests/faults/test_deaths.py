@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,3 +248,38 @@ def test_an_agent_that_is_stopped_politely_gives_its_tasks_back(tmp_path: Path) 
         assert not any(alive(pid) for pid in processes)
         with command("cluster", address, "-n", "1"):
             assert future.result(60) not in processes
+
+
+AWAY = """
+import hashlib, os, sys
+from scaler import Client
+def work(mark):
+    if not os.path.exists(mark):
+        open(mark, "w").close()
+        hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 2**30)  # C code: it cannot be interrupted
+    return "again"
+with Client(sys.argv[1], heartbeat_interval_seconds=0.2) as client:
+    future = client.submit(work, sys.argv[2])
+    print("submitted", flush=True)
+    print(future.result(60), flush=True)
+"""
+
+
+def test_a_client_that_was_away_for_too_long_gets_its_task_run_again_while_the_old_run_still_ends(
+    tmp_path: Path,
+) -> None:
+    """The new run has the same task, and must not be taken for the old one at the agent."""
+    with scheduler(None, "-ct", "1") as (address, running), command("cluster", address, "-n", "2"):
+        mark = tmp_path / "mark"
+        program = subprocess.Popen([sys.executable, "-c", AWAY, address, mark], stdout=subprocess.PIPE, text=True)
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "submitted\n"
+            wait_until(mark.exists, "it runs")
+            program.send_signal(signal.SIGSTOP)
+            running.wait_for("is gone")
+            program.send_signal(signal.SIGCONT)
+            assert program.communicate(timeout=20)[0] == "again\n"
+        finally:
+            program.kill()
+            program.wait()

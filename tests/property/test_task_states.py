@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import count
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, store = bench.recorder()
     _, worker = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    home = Home(session_ref, balancer, store, Events(), ClientId(b"c" * 16), 3, 1)
+    home = Home(session_ref, balancer, store, Events(), ClientId(b"c" * 16), 3, count(1).__next__)
     actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), home)
     logging.disable(logging.CRITICAL)
     try:

@@ -26,7 +26,7 @@ from scaler.actors.events import (
 )
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.task_states import ASSIGNED, FAILED, FINAL, READY, Event, State, next_state, shown_state
-from scaler.ids import ClientId, ObjectId
+from scaler.ids import ClientId, ObjectId, is_later
 
 if TYPE_CHECKING:
     from tests.support.simulation import Simulation
@@ -72,7 +72,7 @@ class TaskHistory:
         self.state = state
         if moved.event == ASSIGNED:
             assert moved.worker is not None, moved
-            assert moved.attempt > self.attempt, f"{moved} after attempt {self.attempt}"
+            assert not self.attempt or is_later(moved.attempt, self.attempt), f"{moved} after attempt {self.attempt}"
             self.attempt, self.worker = moved.attempt, moved.worker
         elif moved.worker is not None:
             assert (moved.attempt, moved.worker) == (self.attempt, self.worker), moved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
@@ -59,7 +60,7 @@ class RecordingOutbox(Outbox):
     """An outbox that can be read per connection."""
 
     def __init__(self) -> None:
-        super().__init__(Directory())
+        super().__init__(Directory(count(1).__next__))
 
     def said_to(self, connection: Connection) -> list[Any]:
         """Return what was put in for a connection since the last call."""

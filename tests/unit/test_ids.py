@@ -4,9 +4,18 @@ import hashlib
 import threading
 from array import array
 
-import pytest
-
-from scaler.ids import ID_BYTES, NO_ID, IdSource, SchedulerId, content_id, first_attempt, random_id, split_ids
+from scaler.ids import (
+    ATTEMPTS,
+    ID_BYTES,
+    NO_ID,
+    IdSource,
+    SchedulerId,
+    attempt_numbers,
+    content_id,
+    is_later,
+    random_id,
+    split_ids,
+)
 
 
 def test_ids_of_a_source_are_different_and_have_the_same_length() -> None:
@@ -67,13 +76,15 @@ def test_content_of_any_item_size_counts_in_bytes() -> None:
 
 
 def test_schedulers_count_attempts_from_numbers_of_their_own() -> None:
-    firsts = {first_attempt(SchedulerId(random_id())) for _ in range(100)}
-    assert len(firsts) == 100
+    assert len({attempt_numbers(SchedulerId(random_id()))() for _ in range(100)}) == 100
 
 
-@pytest.mark.parametrize("scheduler_id", [NO_ID, b"\xff" * 16])
-def test_a_first_attempt_leaves_room_for_two_thousand_million_more(scheduler_id: bytes) -> None:
-    assert 1 <= first_attempt(SchedulerId(scheduler_id)) <= 2**31
+def test_attempts_begin_at_0_again_and_a_later_one_is_still_later() -> None:
+    next_attempt = attempt_numbers(SchedulerId(b"\xff" * 16))
+    numbers = [next_attempt() for _ in range(3)]
+    assert numbers == [ATTEMPTS - 1, 0, 1]
+    for number, one in enumerate(numbers):
+        assert [is_later(other, one) for other in numbers] == [place > number for place in range(3)]
 
 
 def test_packed_ids_are_split() -> None:

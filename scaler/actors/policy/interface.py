@@ -42,8 +42,8 @@ class Ready(Protocol):
         """What was submitted."""
 
     @property
-    def attempt(self) -> int:
-        """Rises whenever it is ready anew."""
+    def is_new(self) -> bool:
+        """It has never been let in: only such a task may be refused."""
 
     @property
     def again(self) -> bool:

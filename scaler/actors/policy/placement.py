@@ -50,22 +50,20 @@ class Order(Protocol[T]):
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
 
 
-def make_policy(rules: Rules, first_attempt: int) -> Policy[Any, Any]:
+def make_policy(rules: Rules) -> Policy[Any, Any]:
     """Return the policy that the settings name."""
-    return Placement(rules, first_attempt, ORDERS[rules.policy]())
+    return Placement(rules, ORDERS[rules.policy]())
 
 
 class Placement(Generic[W, T]):
     """The policy.
 
     Args:
-        first_attempt: the attempt of a task that was never at a worker: only such a one may be refused.
         order: which task is next; empty.
     """
 
-    def __init__(self, rules: Rules, first_attempt: int, order: Order[T]) -> None:
+    def __init__(self, rules: Rules, order: Order[T]) -> None:
         self._rules = rules
-        self._first_attempt = first_attempt
         self._queue = order
         self._places: Places[W] = Places()
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
@@ -76,7 +74,7 @@ class Placement(Generic[W, T]):
         if self._backlog is not None:
             tasks = list(tasks)
             for task in tasks:
-                self._backlog.add(task, task.attempt == self._first_attempt and not depth_of(task.spec.priority))
+                self._backlog.add(task, task.is_new and not depth_of(task.spec.priority))
         self._queue.put(tasks)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:

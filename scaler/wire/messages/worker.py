@@ -50,7 +50,7 @@ class RunTask:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    """rises with every assignment of the task; news of an older attempt is ignored"""
+    """no other run of this scheduler has the same number; later ones are greater, modulo 2**32"""
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Bytes

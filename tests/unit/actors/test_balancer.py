@@ -48,7 +48,7 @@ class Scene:
         self._tasks: dict[int, tuple[Recorder, ActorRef]] = {}
         self.worker, self.worker_ref = bench.recorder()
         _, self.host = bench.recorder()
-        self.policy: Placement[ActorRef, TaskReady] = make_policy(rules, first_attempt=1)  # type: ignore[assignment]
+        self.policy: Placement[ActorRef, TaskReady] = make_policy(rules)  # type: ignore[assignment]
         self.actor = Balancer(acceptor_ref, self.policy)
         self.balancer = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -74,7 +74,7 @@ class Scene:
     ) -> None:
         for number in numbers:
             spec = Task(TaskId(bytes([number]) * 16), function_id, b"", b"", priority)
-            self.balancer.send(TaskReady(self.task(number), spec, attempt, again, None, account))
+            self.balancer.send(TaskReady(self.task(number), spec, attempt, again, None, account, attempt == 1))
         self.bench.run()
 
     def withdraw(self, number: int, priority: int = 0, account: int = 0) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from scaler.actors.messages import NewsSaid
 from scaler.actors.outbox import Directory, Outbox
 from scaler.ids import Connection
@@ -17,7 +19,7 @@ ONE, OTHER = Connection(b"one"), Connection(b"other")
 
 
 def make(bench: Bench) -> tuple[Directory, Outbox]:
-    directory = Directory()
+    directory = Directory(count(1).__next__)
     _, session = bench.recorder()
     directory.bind(ONE, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
     directory.bind(OTHER, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
@@ -55,7 +57,7 @@ def test_unbinding_what_is_not_bound_is_no_mistake(bench: Bench) -> None:
 
 
 def test_a_session_hears_once_of_the_next_item_if_its_peer_has_heard_all(bench: Bench) -> None:
-    directory = Directory()
+    directory = Directory(count(1).__next__)
     recorder, session = bench.recorder()
     directory.bind(ONE, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
     outbox = Outbox(directory)

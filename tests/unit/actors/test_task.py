@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -55,7 +56,16 @@ class Scene:
         self.worker, self.worker_ref = bench.recorder()
         self.events = Events()
         self.actor = TaskActor(
-            spec, Home(session_ref, balancer_ref, store_ref, self.events, CLIENT_ID, crash_limit=3, first_attempt=1)
+            spec,
+            Home(
+                session_ref,
+                balancer_ref,
+                store_ref,
+                self.events,
+                CLIENT_ID,
+                crash_limit=3,
+                next_attempt=count(1).__next__,
+            ),
         )
         self.task = bench.dispatcher.spawn(self.actor, session_ref)
         bench.run()
@@ -83,7 +93,7 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_new_task_is_ready_at_once(scene: Scene) -> None:
-    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 1, again=False)]
+    assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 1, again=False, is_new=True)]
     assert scene.store.take() == []
 
 

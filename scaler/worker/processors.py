@@ -183,7 +183,7 @@ class Processors:
         self.apply(processor, ASK)
 
     def next_to_go_on(self) -> ProcessorRecord:
-        """Return the processor with the deepest task that asks; of several the one that asked first."""
+        """Return the processor that asks for the task of the greatest priority; of several the one that asked first."""
         blocked = self._blocked
         return max(self._places[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
 

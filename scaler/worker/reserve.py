@@ -96,6 +96,7 @@ class Reserve:
         processor = self._processors.get(stays.number)
         if processor is not None:
             self._processors.apply(processor, STAY)
+            self.watch()
 
     def _check(self, _due: SpareCheck) -> None:
         self._has_check = False

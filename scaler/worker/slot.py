@@ -253,8 +253,8 @@ class Slot(Actor):
         ends = self._cancellation.ends(processor) or {}
         # One that was killed because a task did not end may execute any other by now, which is not to blame.
         executed = None if processor.state is DOOMED else processor.task_at(down.executing)
-        is_wrong = processor.state is DISTRUSTED
-        reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_wrong else down.reason
+        is_distrusted = processor.state is DISTRUSTED
+        reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason
         again: list[RunTask] = []
         for task in (entry.task for entry in processor.held if entry is not None):
             end = ends.get(run_of(task))

@@ -7,8 +7,9 @@ tasks meanwhile. When the task could go on, it asks, and waits until the slot is
     running --block--> blocked --ask--> asking --get slot--> running
                           +--go on without the slot--> loose --finish--> idle
 
-Those that ask go on one after the other, the deepest first, and before any task that waits in the queue. A processor is
-loose when its task shall end (it need not wait for the slot for that), or when another thread of the task resumed it.
+Those that ask go on one after the other, the greatest priority first, and before any task that waits in the queue. A
+processor is loose when its task shall end (it need not wait for the slot for that), or when another thread of the task
+resumed it.
 
 Must never: hand out tasks while a loose processor runs, or one that was killed may still run.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import time
@@ -13,11 +14,14 @@ import pytest
 
 from scaler.agent.messages import StoredObject
 from scaler.ids import TaskId, content_id
+from scaler.processor.channel import Channel
 from scaler.serialization import DefaultSerializer, function_to_frames
 from scaler.shared_memory import SharedBlock
+from scaler.wire.codec import encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunCancel, RunTask
+from scaler.wire.messages.directions import PROCESSOR_TO_AGENT
+from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 from scaler.worker.cancellation import GRACE_SECONDS
 from tests.support.node import Node
 
@@ -76,6 +80,25 @@ def test_results_before_the_death_count(node: Node) -> None:
     assert len(by_id) == 104
     assert by_id.pop(last.task_id) == TaskStatus.PROCESSOR_DIED
     assert set(by_id.values()) == {TaskStatus.SUCCESS}
+
+
+def answer_for_another_task() -> None:
+    channel = next(each for each in gc.get_objects() if type(each) is Channel)
+    wrong = RunResult(TaskId(b"?" * 16), 0, 1, TaskStatus.SUCCESS, b"", 0, ())
+    for header, frames in encode(PROCESSOR_TO_AGENT, [wrong]):
+        channel.send(header, frames)
+    time.sleep(100)
+
+
+def test_a_wrong_result_costs_its_processor_and_no_other_task(node: Node) -> None:
+    liar, behind = node.task(answer_for_another_task), node.task(int)
+    node.run(liar, behind)
+    node.until(lambda: len(node.results) == 2)
+    assert {result.task_id: result.status for result in node.results} == {
+        liar.task_id: TaskStatus.PROCESSOR_DIED,
+        behind.task_id: TaskStatus.SUCCESS,
+    }
+    assert b"was killed: it gave the result of another task" in node.results[0].payload
 
 
 def resist() -> None:

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processors import Held, ProcessorRecord, Processors
+from tests.support.pages import new_page
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -59,7 +59,7 @@ class RoomBench:
         """A processor that is up and has nothing to do."""
         self._number += 1
         self.processors.expect(self._number)
-        return self.processors.join(self._number, self.proxy, Progress(new_progress_page()), is_extra)
+        return self.processors.join(self._number, self.proxy, new_page(), is_extra)
 
     def running(self, tasks: int = 0, executing: int = 0) -> ProcessorRecord:
         """A processor that has the slot and some tasks, and executes the one with this number."""

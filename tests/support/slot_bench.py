@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.progress_page import Progress
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
@@ -28,6 +28,7 @@ from scaler.worker.messages import (
     TasksFinished,
 )
 from scaler.worker.slot import Slot
+from tests.support.pages import new_page
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -69,7 +70,7 @@ class SlotBench:
     def new_page(self) -> None:
         """Take the next number for a processor, and make its page."""
         self.number += 1
-        self.progress = Progress(new_progress_page())
+        self.progress = new_page()
 
     def with_function(self, *functions: ObjectId) -> SlotBench:
         """A ready processor that has the functions."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.worker.processor_states import (
     ASKING,
     BLOCKED,
@@ -18,6 +17,7 @@ from scaler.worker.processor_states import (
     IllegalTransitionError,
 )
 from scaler.worker.processors import Held
+from tests.support.pages import new_page
 from tests.support.room_bench import RoomBench, finish
 
 
@@ -74,10 +74,10 @@ def test_the_dead_are_nowhere(bench: RoomBench) -> None:
 
 def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
     with pytest.raises(IllegalTransitionError):
-        bench.processors.join(7, bench.proxy, Progress(new_progress_page()), False)
+        bench.processors.join(7, bench.proxy, new_page(), False)
     bench.processors.expect(7)
     assert bench.processors.coming() == 1
-    bench.processors.join(7, bench.proxy, Progress(new_progress_page()), False)
+    bench.processors.join(7, bench.proxy, new_page(), False)
     assert bench.processors.coming() == 0
     bench.processors.audit()
 

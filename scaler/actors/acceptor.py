@@ -110,6 +110,7 @@ class Acceptor(Actor):
             if agent is None:
                 session = self._start_client(arrived, ClientSession, self._account_of(hello))
             else:
+                self._directory.accounts.enter(hello.client_id)
                 session = self._start_client(arrived, NestedSession, 0)
                 session.send(NestedIn(agent, hello.processor))
                 agent.send(NestedArrived(hello.processor, session))

@@ -202,6 +202,26 @@ def test_load_balance_trigger_times(tmp_path: Path) -> None:
     assert not tasks_behind_one_that_hangs_are_done(tmp_path / "often", 2, *rarely, "-lbt", "1000")
 
 
+def done_before_the_single_task_of_another(*options: str) -> int:
+    """Return how many of 300 tasks of one client have ended when that of another one has, which came last."""
+    with (
+        scheduler(None, *options) as (address, _),
+        command("cluster", address, "-n", "1"),
+        Client(address) as busy,
+        Client(address) as other,
+    ):
+        assert other.submit(abs, -1).result(30) == 1  # it is connected
+        futures = [busy.submit(time.sleep, 0.005) for _ in range(300)]
+        futures[0].result(30)
+        assert other.submit(abs, -1).result(30) == 1
+        return sum(future.done() for future in futures)
+
+
+def test_policy() -> None:
+    assert done_before_the_single_task_of_another() < 200
+    assert done_before_the_single_task_of_another("--policy", "fifo") > 290
+
+
 def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> None:
     release = tmp_path / "release"
     with scheduler(None, "-mt", "2", "-qs", "1") as (address, _), Client(address) as client:

@@ -20,3 +20,14 @@ def test_a_client_has_one_account_however_often_it_is_opened_or_closed() -> None
     accounts.close(b"a")
     assert len(accounts) == 0
     assert [accounts.open(b"b"), accounts.open(b"c")] == [0, 1]
+
+
+def test_a_number_that_clients_inside_tasks_may_still_name_is_not_given_again() -> None:
+    accounts = Accounts()
+    assert [accounts.open(b"a"), accounts.open(b"b")] == [0, 1]
+    accounts.enter(b"nested")
+    accounts.close(b"a")
+    assert accounts.open(b"c") == 2
+    accounts.close(b"nested")
+    accounts.close(b"b")
+    assert [accounts.open(b"d"), accounts.open(b"e")] == [1, 3]

@@ -221,3 +221,17 @@ def test_a_client_that_is_in_no_task_has_its_own_account_whatever_it_says(
     third.submit(1)
     simulation.advance(1001.0)
     assert sorted(run.account for run in agent.started) == [0, 0, 1, 1]
+
+
+def test_what_a_client_has_left_behind_in_tasks_is_not_on_the_account_of_the_next_one(
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+) -> None:
+    first = simulation.client()
+    first.submit(1)
+    nested.submit(1, account=0)
+    first.leave()
+    simulation.run()
+    second = simulation.client()
+    second.submit(1)
+    simulation.advance(1001.0)
+    assert sorted(run.account for run in agent.started) == [0, 0, 1]

@@ -29,6 +29,10 @@ class Task:
     again: bool = False
     near: Any = None
 
+    @property
+    def is_new(self) -> bool:
+        return self.attempt == 1
+
 
 def task(
     name: Any, account: int = 0, priority: int = 0, again: bool = False, attempt: int = 1, function_id: ObjectId = SHORT

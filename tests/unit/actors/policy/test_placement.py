@@ -15,7 +15,7 @@ class Scene:
 
     def __init__(self, rules: Rules | None = None) -> None:
         rules = rules or Rules()
-        self.policy: Placement[str, Task] = Placement(rules, 1, ORDERS[rules.policy]())
+        self.policy: Placement[str, Task] = Placement(rules, ORDERS[rules.policy]())
         self.policy.join("nobody", 1, 0, 0, None)
         self.policy.freed("nobody", 0, 0, {SHORT: (2, 1)})
         self.policy.leave("nobody")
@@ -32,7 +32,7 @@ class Scene:
 def test_the_settings_say_which_order_it_has() -> None:
     for policy, expected in ((FAIR, ["a", "c", "b"]), (FIFO, ["a", "b", "c"])):
         scene = Scene(Rules(policy=policy))
-        scene.policy = make_policy(Rules(policy=policy), 1)  # type: ignore[assignment]
+        scene.policy = make_policy(Rules(policy=policy))  # type: ignore[assignment]
         scene.policy.join("worker", 9, 0, 0, None)
         scene.policy.freed("worker", 0, 0, {SHORT: (2, 1)})
         assert scene.names(task("a"), task("b"), task("c", 1)) == expected

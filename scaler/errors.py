@@ -79,7 +79,10 @@ class TaskFailedError(ScalerError):
 
 
 class ClientCancelledException(ScalerError):  # noqa: N818 - the name is a public contract
-    """The client cancelled its work."""
+    """Never raised: it is here for programs that catch it.
+
+    The future of a task that was cancelled raises `concurrent.futures.CancelledError`.
+    """
 
 
 class ClientShutdownException(ScalerError):  # noqa: N818 - the name is a public contract
@@ -90,7 +93,11 @@ class ClientShutdownException(ScalerError):  # noqa: N818 - the name is a public
 
 
 class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public contract
-    """The client left while the call was open."""
+    """Never raised: it is here for programs that catch it.
+
+    What is open when a client leaves raises `concurrent.futures.CancelledError`, and what comes after it
+    `DisconnectedError`.
+    """
 
 
 class ProtocolError(ScalerError):

@@ -101,6 +101,6 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
             assert ref.is_stopped() == (after in FINAL)
     finally:
         logging.disable(logging.NOTSET)
-    done = [mail for mail in session.mail if type(mail) is TaskDone]
+    done = [mail for mail in session.messages if type(mail) is TaskDone]
     assert len(done) == (1 if actor.state in FINAL else 0)
     assert actor.state in (*task_states.TRANSITIONS, *FINAL)

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
-from scaler.actors.kit.actor import HandlerTable
+from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.actors.outbox import Directory, Outbox
 from scaler.ids import Connection
-
-
-class _Anything(HandlerTable):
-    def __missing__(self, _message_type: type) -> Callable[[Any, Any], Any]:
-        return lambda actor, message: actor.mail.append(message)
-
-
-class Recorder(Actor):
-    """Stands in for any actor, and keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.mail: list[Any] = []
-
-    def take(self) -> list[Any]:
-        mail, self.mail = self.mail, []
-        return mail
-
-
-Recorder.handlers = _Anything(Actor.handlers)
+from tests.support.recorder import Recorder
 
 
 class Bench:

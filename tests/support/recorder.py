@@ -17,10 +17,10 @@ class Recorder(Actor):
     def __init__(self) -> None:
         self.messages: list[Any] = []
 
-    def take(self, kind: type) -> list[Any]:
-        """Return the messages of a kind, and forget them."""
-        taken = [message for message in self.messages if type(message) is kind]
-        self.messages = [message for message in self.messages if type(message) is not kind]
+    def take(self, kind: type | None = None) -> list[Any]:
+        """Return the messages, or those of a kind, and forget them."""
+        taken = [message for message in self.messages if kind in (None, type(message))]
+        self.messages = [message for message in self.messages if kind not in (None, type(message))]
         return taken
 
 

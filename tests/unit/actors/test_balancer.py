@@ -32,7 +32,8 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child, with_wish
-from tests.support.bench import Bench, Recorder
+from tests.support.bench import Bench
+from tests.support.recorder import Recorder
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 RULES = Rules()

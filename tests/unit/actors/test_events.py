@@ -57,7 +57,8 @@ from scaler.ids import TaskId
 from scaler.wire.messages.client import GoodbyeKind
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import ProcessorGone, RunTask
-from tests.support.bench import Bench, Recorder
+from tests.support.bench import Bench
+from tests.support.recorder import Recorder
 from tests.support.simulation import Outcome, Simulation
 
 
@@ -115,7 +116,7 @@ def test_a_listener_that_has_ended_hinders_no_task(simulation: Simulation) -> No
     client.submit(3)
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 3
-    assert recorder.mail == []
+    assert recorder.messages == []
 
 
 # Tasks

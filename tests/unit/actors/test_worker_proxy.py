@@ -40,7 +40,8 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from tests.support.bench import Bench, Recorder, RecordingOutbox
+from tests.support.bench import Bench, RecordingOutbox
+from tests.support.recorder import Recorder
 
 LINK, NEW_LINK = Connection(b"link"), Connection(b"new link")
 INDEX = 3

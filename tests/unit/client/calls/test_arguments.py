@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.object_reference import ObjectReference
+from scaler.errors import MissingObjects, SerializeObjectError
+from scaler.ids import ObjectId, split_ids
+from scaler.serialization import (
+    BLOCK_BYTES,
+    INLINE_BYTES,
+    OUT_OF_BAND_BYTES,
+    WORTH_AN_OBJECT_BYTES,
+    DefaultSerializer,
+    Serializer,
+    from_frames,
+    read_arguments,
+)
+from scaler.wire.messages.common import InstructionKind
+
+ADDRESS = "tcp://127.0.0.1:1"
+STORED = ObjectId(b"s" * 16)
+
+
+@pytest.fixture
+def packer() -> ArgumentPacker:
+    return ArgumentPacker(DefaultSerializer(), ADDRESS)
+
+
+def reference(object_id: ObjectId = STORED) -> ObjectReference:
+    return ObjectReference("table", object_id, 5, {STORED})
+
+
+def read(block: bytes) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments; an object by its id."""
+    return read_arguments(block, DefaultSerializer().deserialize, lambda object_id, _is_own: object_id)
+
+
+class Own(Serializer):
+    def serialize(self, obj: Any) -> bytes:
+        return b"!" + pickle.dumps(obj)
+
+    def deserialize(self, payload: bytes) -> Any:
+        return pickle.loads(payload[1:])
+
+
+def test_arguments_arrive_as_they_were_given(packer: ArgumentPacker) -> None:
+    for positional, keywords in (
+        ([], {}),
+        ([1, None, "zwei", [3]], {}),
+        ([], {"größe": {4: 5}}),
+        ([1], {"a": 2, "b": 3}),
+    ):
+        packed = packer.pack(positional, keywords)
+        assert read(packed.block) == (positional, keywords)
+        assert (packed.object_ids, list(packed.objects), list(packed.references)) == (b"", [], [])
+
+
+@pytest.mark.parametrize(
+    "value", [b"x" * (INLINE_BYTES + 1), "x" * (INLINE_BYTES + 1), list(range(10_000)), bytearray(OUT_OF_BAND_BYTES)]
+)
+def test_a_large_value_is_an_object_of_its_own(packer: ArgumentPacker, value: Any) -> None:
+    packed = packer.pack([1, value], {"key": value})
+    first, second = packed.objects
+    assert {first.kind, second.kind} == {InstructionKind.CREATE_FOR_TASK}
+    assert set(split_ids(packed.object_ids)) == {first.object_id, second.object_id}
+    positional, keywords = read(packed.block)
+    assert positional[0] == 1
+    assert {positional[1], keywords["key"]} == {first.object_id, second.object_id}
+    assert from_frames(DefaultSerializer(), first.frames) == value
+
+
+def test_many_small_values_leave_the_block_until_it_is_small_enough(packer: ArgumentPacker) -> None:
+    values = [bytes([n]) * (INLINE_BYTES - 200) for n in range(10)]
+    packed = packer.pack(values, {})
+    assert 0 < len(packed.objects) < len(values)
+    assert len(packed.block) <= BLOCK_BYTES + 100 * len(values)
+
+
+def test_values_that_are_not_worth_an_object_stay(packer: ArgumentPacker) -> None:
+    values = [b"x" * (WORTH_AN_OBJECT_BYTES // 2) for _ in range(300)]
+    packed = packer.pack(values, {})
+    assert packed.objects == []
+    assert len(packed.block) > BLOCK_BYTES
+    assert read(packed.block)[0] == values
+
+
+def test_an_argument_is_what_it_was_when_it_was_packed(packer: ArgumentPacker) -> None:
+    small, large = [1], bytearray(OUT_OF_BAND_BYTES)
+    packed = packer.pack([small, large], {})
+    small.append(2)
+    large[0] = 9
+    assert read(packed.block)[0][0] == [1]
+    assert from_frames(DefaultSerializer(), packed.objects[0].frames) == bytearray(OUT_OF_BAND_BYTES)
+
+
+def test_a_reference_travels_as_its_id_and_is_kept(packer: ArgumentPacker) -> None:
+    table = reference()
+    packed = packer.pack([table], {"again": table})
+    assert read(packed.block) == ([STORED], {"again": STORED})
+    assert packed.object_ids == STORED * 2
+    assert packed.references == [table, table]
+    assert packed.objects == []
+
+
+def test_only_what_was_made_for_the_task_is_its_own(packer: ArgumentPacker) -> None:
+    packed = packer.pack([reference(), bytearray(OUT_OF_BAND_BYTES)], {})
+    owned, _ = read_arguments(packed.block, DefaultSerializer().deserialize, lambda _object_id, is_own: is_own)
+    assert owned == [False, True]
+
+
+def test_a_reference_to_what_was_forgotten_is_refused(packer: ArgumentPacker) -> None:
+    with pytest.raises(MissingObjects):
+        packer.pack([reference(ObjectId(b"?" * 16))], {})
+
+
+def test_what_cannot_be_serialised_is_refused(packer: ArgumentPacker) -> None:
+    with pytest.raises(SerializeObjectError):
+        packer.pack([(n for n in ())], {})
+
+
+def test_a_keyword_has_a_name(packer: ArgumentPacker) -> None:
+    with pytest.raises(TypeError, match="a keyword argument needs a name"):
+        packer.pack([], {"": 1})
+
+
+def test_a_serializer_of_the_users_own_packs_plain_values_too() -> None:
+    packer = ArgumentPacker(Own(), ADDRESS)
+    assert packer.plain_block([1]) is None
+    positional, _ = read_arguments(packer.pack([1], {}).block, Own().deserialize, lambda object_id, _is_own: object_id)
+    assert positional == [1]
+
+
+def test_a_packed_value_can_become_an_object(packer: ArgumentPacker) -> None:
+    packed = packer.as_object(packer.pack(["value"], {}))
+    (instruction,) = packed.objects
+    assert read(packed.block)[0] == [instruction.object_id]
+    assert from_frames(DefaultSerializer(), instruction.frames) == "value"

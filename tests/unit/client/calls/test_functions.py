@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.client.calls import functions as module
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.functions import NO_OBJECTS, Function, Functions
+from scaler.errors import SerializeObjectError
+from scaler.ids import NO_ID, TaskId
+from scaler.serialization import DefaultSerializer, Serializer, function_from_frames, plain_block, read_arguments
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import InstructionKind
+
+ADDRESS = "tcp://127.0.0.1:1"
+SINK: Any = object()
+TASK_ID = TaskId(b"t" * 16)
+
+
+def functions(serializer: Serializer | None = None) -> Functions:
+    serializer = serializer or DefaultSerializer()
+    return Functions(serializer, ADDRESS, ArgumentPacker(serializer, ADDRESS))
+
+
+@pytest.fixture
+def get() -> Callable[[Any], Function]:
+    return functions().get
+
+
+def plain(a: int, b: int = 2, *, c: int = 3) -> int:
+    return a + b + c
+
+
+def needs_keyword(a: int, *, key: int) -> int:
+    return a + key
+
+
+def takes_name(name: str) -> str:
+    return name
+
+
+def anything(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    return args, kwargs
+
+
+class Own(Serializer):
+    def serialize(self, obj: Any) -> bytes:
+        return repr(obj).encode()
+
+    def deserialize(self, payload: bytes) -> Any:
+        return payload
+
+
+class TestEntry:
+    def test_it_is_a_task_with_all_that_it_needs(self, get: Callable[[Any], Function]) -> None:
+        function = get(plain)
+        entry = function.entry(TASK_ID, SINK, (1, 2), {}, (7, "name", b"options", 3))
+        block = plain_block((1, 2))
+        assert block is not None
+        task = Task(TASK_ID, function.instruction.object_id, block, b"", 7, "name", b"options", 3)
+        assert entry == (task, SINK, function.instruction, (), ())
+        assert entry[3] is NO_OBJECTS
+
+    def test_keywords_and_large_values_are_packed(self, get: Callable[[Any], Function]) -> None:
+        task, _, _, objects, references = get(anything).entry(TASK_ID, SINK, (b"x" * 100_000,), {"key": 5})
+        (large,) = objects
+        assert large.kind == InstructionKind.CREATE_FOR_TASK
+        assert task.object_ids == large.object_id
+        assert references == []
+        read = read_arguments(task.payload, DefaultSerializer().deserialize, lambda object_id, _is_own: object_id)
+        assert read == ([large.object_id], {"key": 5})
+
+    @pytest.mark.parametrize(
+        ("function", "arguments", "keywords"),
+        [(plain, (), {}), (plain, (1, 2, 3), {}), (plain, (1,), {"d": 4}), (needs_keyword, (1,), {}), (len, (), {})],
+    )
+    def test_arguments_that_the_function_does_not_take_are_refused(
+        self, get: Callable[[Any], Function], function: Any, arguments: Any, keywords: Any
+    ) -> None:
+        with pytest.raises(TypeError, match=f"^{function.__name__}: "):
+            get(function).entry(TASK_ID, SINK, arguments, keywords)
+
+    def test_a_serializer_of_the_users_own_is_always_asked(self) -> None:
+        task = functions(Own()).get(plain).entry(TASK_ID, SINK, (1,))[0]
+        assert read_arguments(task.payload, Own().deserialize, lambda object_id, _is_own: object_id) == ([b"1"], {})
+
+
+class TestChecks:
+    @pytest.mark.parametrize(
+        ("function", "least", "most"),
+        [
+            (plain, 1, 2),
+            (anything, 0, module.ANY_NUMBER),
+            (needs_keyword, module.ANY_NUMBER, 0),
+            (len, 1, 1),
+            (max, 0, module.ANY_NUMBER),
+            (functools.partial(plain, 1), 0, 1),
+            (functools.partial(needs_keyword, 1), module.ANY_NUMBER, 0),
+        ],
+    )
+    def test_positional_arguments_are_counted_once(
+        self, get: Callable[[Any], Function], function: Any, least: int, most: int
+    ) -> None:
+        assert (get(function).least, get(function).most) == (least, most)
+
+    def test_a_callable_without_a_signature_takes_anything(self, get: Callable[[Any], Function]) -> None:
+        with pytest.raises(ValueError, match="no signature"):
+            inspect.signature(max)
+        get(max).check((1, 2), {"key": abs})
+
+    @pytest.mark.parametrize("value", [None, 7, "abs"])
+    def test_what_cannot_be_called_is_refused(self, get: Callable[[Any], Function], value: Any) -> None:
+        with pytest.raises(TypeError, match="the first argument must be something to call"):
+            get(value)
+
+    def test_what_cannot_be_pickled_is_refused(self, get: Callable[[Any], Function]) -> None:
+        lines = iter([1])
+        generator = (line for line in lines)
+        with pytest.raises(SerializeObjectError):
+            get(lambda: next(generator))
+
+
+class TestName:
+    def test_it_is_taken_unless_the_function_may_want_it(self, get: Callable[[Any], Function]) -> None:
+        for function, taken in ((plain, "mine"), (takes_name, ""), (anything, ""), (max, "")):
+            keywords = {"name": "mine"}
+            assert get(function).take_name(keywords) == taken
+            assert ("name" in keywords) == (not taken)
+
+    @pytest.mark.parametrize("name", [None, "plain"])
+    def test_none_and_the_functions_own_are_no_name(self, get: Callable[[Any], Function], name: Any) -> None:
+        keywords = {"name": name}
+        assert get(plain).take_name(keywords) == ""
+        assert keywords == {}
+
+    def test_it_is_a_text(self, get: Callable[[Any], Function]) -> None:
+        with pytest.raises(TypeError, match="7"):
+            get(plain).take_name({"name": 7})
+
+
+class TestRemembering:
+    def test_a_function_is_serialised_once_and_named_by_its_content(self, get: Callable[[Any], Function]) -> None:
+        assert get(plain) is get(plain)
+        instruction = get(plain).instruction
+        assert instruction.kind == InstructionKind.CREATE_FUNCTION
+        assert instruction.object_id == functions().get(plain).instruction.object_id != NO_ID
+        assert function_from_frames(instruction.frames)[1] is plain
+
+    def test_a_closure_is_serialised_as_it_is_now(self, get: Callable[[Any], Function]) -> None:
+        count = 1
+
+        def counted() -> int:
+            return count
+
+        first = get(counted).instruction
+        count = 2
+        second = get(counted).instruction
+        assert first.object_id != second.object_id
+        assert function_from_frames(second.frames)[1]() == 2
+
+    def test_another_function_at_the_same_place_is_another(self, get: Callable[[Any], Function]) -> None:
+        one = get(plain)
+        assert one.is_still(plain)
+        assert not one.is_still(needs_keyword)
+
+    def test_only_so_many_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "REMEMBERED_FUNCTIONS", 2)
+        known = functions()
+        first = known.get(plain)
+        known.get(needs_keyword)
+        assert known.get(plain) is first
+        known.get(takes_name)
+        assert known.get(plain) is not first

@@ -1,0 +1,430 @@
+"""What a client has open: no socket, no thread, no clock, and so none here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.link import kept_functions
+from scaler.client.link.open_work import TRIES_MOST, OpenWork
+from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.shared_memory import SharedFrames, can_share
+from scaler.wire.messages.client import (
+    ClientDisconnect,
+    ClientShutdownResponse,
+    GoodbyeKind,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
+    Task,
+    TaskCancel,
+    TaskResult,
+)
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from tests.support.examples import examples
+
+
+class Sink:
+    """A future, a map, and whoever waits for an object."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, Any]] = []
+        self.notified = 0
+
+    def deliver(self, result: TaskResult) -> None:
+        self.ends.append(("delivered", result.payload))
+
+    def refuse(self, result: TaskResult) -> None:
+        self.ends.append(("refused", result.status))
+
+    def store(self, result: TaskResult) -> None:
+        self.ends.append(("stored", result.size))
+
+    def fail(self, make_error: Callable[[], BaseException]) -> None:
+        self.ends.append(("failed", type(make_error())))
+
+    def receive_frames(self, object_id: ObjectId, frames: Any) -> None:
+        self.ends.append(("received", frames))
+
+    def notify(self) -> None:
+        self.notified += 1
+
+
+class Reply:
+    def __init__(self) -> None:
+        self.ends: list[Any] = []
+
+    def set_result(self, result: None) -> None:
+        self.ends.append(result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        self.ends.append(type(exception))
+
+
+def task_id(number: int) -> TaskId:
+    return TaskId(b"t" * 15 + bytes([number]))
+
+
+def object_id(number: int) -> ObjectId:
+    return ObjectId(b"o" * 15 + bytes([number]))
+
+
+def function(number: int = 0) -> ObjectInstruction:
+    return ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 15 + bytes([number])), "f", [b"f"])
+
+
+def entry(number: int, sink: Any = None, objects: Sequence[ObjectInstruction] = (), of: int = 0) -> Entry:
+    instruction = function(of)
+    task = Task(task_id(number), instruction.object_id, b"arguments", b"")
+    return task, sink if sink is not None else Sink(), instruction, objects, ()
+
+
+def brought(number: int, frames: Any = (b"large",)) -> ObjectInstruction:
+    return ObjectInstruction(InstructionKind.CREATE_FOR_TASK, object_id(number), "", frames)
+
+
+def held(number: int) -> ObjectInstruction:
+    return ObjectInstruction(InstructionKind.CREATE, object_id(number), "table", [b"table"])
+
+
+def delete(of: bytes) -> ObjectInstruction:
+    return ObjectInstruction(InstructionKind.DELETE, ObjectId(of), "", ())
+
+
+def result(number: int, status: int = 0, size: int = 0, payload: bytes = b"") -> TaskResult:
+    return TaskResult(task_id(number), status, payload, size)
+
+
+def graph(sinks: dict[int, Any], objects: Sequence[ObjectInstruction] = ()) -> GraphEntry:
+    """Three nodes, of which those with a sink are wanted."""
+    graph_id, instruction = GraphId(b"g" * 16), function(9)
+    nodes = [
+        GraphNode(graph_id, task_id(n), instruction.object_id, b"", b"", b"", int(n in sinks)) for n in (100, 101, 102)
+    ]
+    made = GraphEntry(GraphTask(graph_id, 3), nodes, [instruction], objects, ())
+    made.sinks = {task_id(number): sink for number, sink in sinks.items()}
+    return made
+
+
+def said(work: OpenWork) -> list[Any]:
+    out, work.out = work.out, []
+    return out
+
+
+@pytest.fixture
+def work() -> OpenWork:
+    return OpenWork()
+
+
+class TestAsking:
+    def test_a_function_is_said_once_and_before_its_first_task(self, work: OpenWork) -> None:
+        first, second = entry(1, objects=[brought(1)]), entry(2)
+        work.add(first)
+        work.add(second)
+        assert said(work) == [first[2], brought(1), first[0], second[0]]
+        assert work.is_waiting()
+
+    def test_a_graph_is_said_with_all_that_it_needs_before_it(self, work: OpenWork) -> None:
+        made = graph({102: Sink()}, [brought(1)])
+        work.add_graph(made)
+        assert said(work) == [function(9), brought(1), made.spec, *made.nodes]
+        assert work.is_waiting()
+
+    @pytest.mark.skipif(not can_share(), reason="memory is not shared on this system")
+    def test_shared_memory_is_said_by_its_place_and_by_its_bytes_if_asked(self, work: OpenWork) -> None:
+        frames = SharedFrames([b"x" * 5000])
+        work.add(entry(1, objects=[brought(1, frames)]))
+        (instruction,) = [item for item in said(work) if item == brought(1, ()) or getattr(item, "location", b"")]
+        assert (instruction.frames, instruction.location) == ((), frames.location)
+        work.on_object_request(ObjectRequest(object_id(1), by_value=1))
+        assert [bytes(frame) for frame in said(work)[0].frames] == [b"x" * 5000]
+
+    def test_an_object_that_is_asked_for_is_sent_and_deleted_if_nobody_needs_it(self, work: OpenWork) -> None:
+        work.hold(held(1))
+        work.add_graph(graph({102: Sink()}, [brought(2)]))
+        said(work)
+        for number in (1, 2, 3):
+            work.on_object_request(ObjectRequest(object_id(number)))
+        assert said(work) == [held(1), brought(2), delete(object_id(3))]
+
+    def test_functions_that_nobody_runs_are_let_go_when_there_are_too_many(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kept_functions, "FUNCTIONS_MOST", 4)
+        work = OpenWork()
+        work.add_graph(graph({102: Sink()}))
+        for number in range(3):
+            work.add(entry(number, of=number))
+        work.on_results([result(0), result(2)])
+        said(work)
+        last = entry(3, of=3)
+        work.add(last)
+        assert said(work) == [*(delete(function(number).object_id) for number in (0, 2)), function(3), last[0]]
+
+    def test_an_object_is_held_until_it_is_released(self, work: OpenWork) -> None:
+        work.hold(held(1))
+        work.release(object_id(1))
+        work.release(object_id(1))
+        assert said(work) == [held(1), delete(object_id(1))]
+        assert not work.is_waiting()
+
+
+class TestAnswers:
+    def test_each_way_to_end_reaches_its_sink(self, work: OpenWork) -> None:
+        sinks = [Sink() for _ in range(3)]
+        for number, sink in enumerate(sinks):
+            work.add(entry(number, sink))
+        work.on_results([result(0, payload=b"7"), result(1, TaskStatus.FAILED), result(2, size=80_000)])
+        assert [sink.ends for sink in sinks] == [
+            [("delivered", b"7")],
+            [("refused", TaskStatus.FAILED)],
+            [("stored", 80_000)],
+        ]
+        assert not work.is_waiting()
+
+    def test_a_sink_is_notified_once_for_a_row_of_its_results(self, work: OpenWork) -> None:
+        a_map, future = Sink(), Sink()
+        for number in range(5):
+            work.add(entry(number, future if number == 3 else a_map))
+        work.on_results([result(number) for number in range(5)])
+        assert (a_map.notified, future.notified) == (2, 1)
+
+    def test_a_result_that_nobody_waits_for_is_let_go(self, work: OpenWork) -> None:
+        work.on_results([result(1), result(2, size=80_000)])
+        assert said(work) == [delete(task_id(2))]
+
+    def test_a_large_result_that_is_said_again_stays(self, work: OpenWork) -> None:
+        work.add(entry(1))
+        work.on_results([result(1, size=80_000)])
+        said(work)
+        work.on_results([result(1, size=80_000)])
+        assert said(work) == []
+
+    def test_a_large_result_is_fetched_and_deleted(self, work: OpenWork) -> None:
+        sink = Sink()
+        work.add(entry(1, sink))
+        work.on_results([result(1, size=80_000)])
+        said(work)
+        work.request(ObjectId(task_id(1)), sink)
+        assert work.is_waiting()
+        work.on_object(ObjectResponse(ObjectId(task_id(1)), 1, (b"large",)))
+        assert said(work) == [ObjectRequest(ObjectId(task_id(1))), delete(task_id(1))]
+        assert sink.ends[1:] == [("received", (b"large",))]
+        assert not work.is_waiting()
+        work.forget_result(ObjectId(task_id(1)))
+        assert said(work) == []
+
+    def test_a_result_that_is_gone_is_received_as_none(self, work: OpenWork) -> None:
+        sink = Sink()
+        work.request(object_id(1), sink)
+        work.on_object(ObjectResponse(object_id(1), 0, ()))
+        work.on_object(ObjectResponse(object_id(1), 0, ()))
+        assert sink.ends == [("received", None)]
+
+    def test_a_result_that_nobody_can_ask_for_is_deleted_unless_somebody_has(self, work: OpenWork) -> None:
+        for number in (1, 2):
+            work.add(entry(number))
+        work.on_results([result(1, size=80_000), result(2, size=80_000)])
+        work.request(ObjectId(task_id(2)), Sink())
+        said(work)
+        for number in (1, 2, 1):
+            work.forget_result(ObjectId(task_id(number)))
+        assert said(work) == [delete(task_id(1))]
+
+    def test_results_of_a_graph_reach_their_sinks(self, work: OpenWork) -> None:
+        sinks: dict[int, Any] = {101: Sink(), 102: Sink()}
+        work.add_graph(graph(sinks))
+        work.on_results([result(102, payload=b"b"), result(101, payload=b"a")])
+        assert [sinks[number].ends for number in (101, 102)] == [[("delivered", b"a")], [("delivered", b"b")]]
+        assert not work.is_waiting()
+
+    @pytest.mark.parametrize(("accepted", "end"), [(1, None), (0, ClientShutdownException)])
+    def test_all_who_asked_for_a_shutdown_hear_the_answer(self, work: OpenWork, accepted: int, end: Any) -> None:
+        replies = [Reply(), Reply()]
+        for reply in replies:
+            work.shut_down(reply)
+        assert said(work) == [ClientDisconnect(GoodbyeKind.SHUTDOWN)] * 2
+        work.on_shutdown_response(ClientShutdownResponse(accepted, "protected"))
+        assert [reply.ends for reply in replies] == [[end], [end]]
+        assert not work.is_waiting()
+
+
+class TestEnding:
+    def test_a_task_is_cancelled_once(self, work: OpenWork) -> None:
+        sink = Sink()
+        work.add(entry(1, sink))
+        said(work)
+        for _ in range(2):
+            work.cancel(task_id(1))
+        work.on_results([result(1, TaskStatus.CANCELED)])
+        assert said(work) == [TaskCancel(task_id(1))]
+        assert sink.ends == [("failed", CancelledError)]
+
+    def test_one_task_of_a_graph_cancels_all_of_it(self, work: OpenWork) -> None:
+        sinks: dict[int, Any] = {101: Sink(), 102: Sink()}
+        work.add_graph(graph(sinks))
+        said(work)
+        work.cancel(task_id(101))
+        assert said(work) == [GraphTaskCancel(GraphId(b"g" * 16))]
+        assert [sink.ends for sink in sinks.values()] == [[("failed", CancelledError)]] * 2
+
+    def test_an_abandoned_sink_hears_nothing_more(self, work: OpenWork) -> None:
+        a_map, other = Sink(), Sink()
+        for number, sink in enumerate((a_map, other, a_map)):
+            work.add(entry(number, sink))
+        work.request(object_id(1), a_map)
+        said(work)
+        work.abandon(a_map)
+        assert said(work) == [TaskCancel(task_id(0)), TaskCancel(task_id(2)), delete(object_id(1))]
+        work.on_results([result(number) for number in range(3)])
+        work.on_object(ObjectResponse(object_id(1), 1, (b"x",)))
+        assert (a_map.ends, other.ends) == ([], [("delivered", b"")])
+
+    def test_clear_cancels_and_deletes_everything(self, work: OpenWork) -> None:
+        task, node, fetcher = Sink(), Sink(), Sink()
+        work.hold(held(1))
+        work.add(entry(1, task))
+        work.add(entry(2))
+        work.on_results([result(2, size=80_000)])
+        work.add_graph(graph({102: node}))
+        work.request(object_id(2), fetcher)
+        said(work)
+        work.clear(CancelledError)
+        assert said(work) == [
+            TaskCancel(task_id(1)),
+            GraphTaskCancel(GraphId(b"g" * 16)),
+            *map(delete, (object_id(1), function().object_id, function(9).object_id, task_id(2))),
+        ]
+        assert [sink.ends for sink in (task, node, fetcher)] == [
+            [("failed", CancelledError)],
+            [("failed", CancelledError)],
+            [("failed", MissingObjects)],
+        ]
+        assert not work.is_waiting()
+        work.add(entry(3))
+        assert said(work)[0] == function(), "it was deleted, and is said again"
+
+    @pytest.mark.parametrize("tell", [True, False])
+    def test_giving_up_fails_all_and_tells_the_scheduler_only_if_asked(self, work: OpenWork, tell: bool) -> None:
+        task, fetcher, reply = Sink(), Sink(), Reply()
+        work.add(entry(1, task))
+        work.request(object_id(1), fetcher)
+        work.shut_down(reply)
+        work.give_up(TimeoutError, DisconnectedError, tell)
+        assert said(work) == ([TaskCancel(task_id(1))] if tell else [])
+        assert (task.ends, fetcher.ends) == ([("failed", TimeoutError)], [("failed", DisconnectedError)])
+        assert reply.ends == [DisconnectedError]
+        assert not work.is_waiting()
+
+    def test_what_cannot_be_answered_readably_fails_after_some_tries(self, work: OpenWork) -> None:
+        task, fetcher, node, late = Sink(), Sink(), Sink(), Sink()
+        work.add(entry(1, task))
+        work.request(object_id(1), fetcher)
+        work.add_graph(graph({102: node}))
+        for tries in range(TRIES_MOST):
+            assert work.is_waiting()
+            if tries == 1:
+                work.add(entry(2, late))
+            work.on_unreadable(DisconnectedError)
+        assert [sink.ends for sink in (task, fetcher, node)] == [[("failed", DisconnectedError)]] * 3
+        assert late.ends == []
+        work.on_unreadable(DisconnectedError)
+        assert late.ends == [("failed", DisconnectedError)]
+
+
+class TestNewConnection:
+    def test_all_that_is_open_is_said_again_and_first_what_is_over(self, work: OpenWork) -> None:
+        work.hold(held(1))
+        work.hold(held(2))
+        open_task, made = entry(1, objects=[brought(3)]), graph({101: Sink(), 102: Sink()})
+        work.add(open_task)
+        work.add(entry(2, of=1))
+        work.add_graph(made)
+        work.on_results([result(101)])
+        work.request(object_id(5), Sink())
+        work.shut_down(Reply())
+        said(work)
+        work.release(object_id(2))
+        work.cancel(task_id(2))
+        work.say_again()
+        assert said(work) == [
+            delete(object_id(2)),
+            TaskCancel(task_id(2)),
+            held(1),
+            function(0),
+            function(1),
+            function(9),
+            brought(3),
+            open_task[0],
+            made.spec,
+            *[node if node.task_id == task_id(102) else made.nodes_to_say()[n] for n, node in enumerate(made.nodes)],
+            ObjectRequest(object_id(5)),
+            ClientDisconnect(GoodbyeKind.SHUTDOWN),
+        ]
+        assert [node.wanted for node in made.nodes_to_say()] == [0, 0, 1]
+
+    def test_a_function_that_was_let_go_comes_back_with_its_open_task(self, work: OpenWork) -> None:
+        made = graph({102: Sink()})
+        work.add(entry(1))
+        work.add_graph(made)
+        work._functions.clear()
+        said(work)
+        work.say_again()
+        assert said(work) == [function(), function(9), entry(1)[0], made.spec, *made.nodes]
+
+    def test_what_was_not_said_is_dropped_but_for_what_is_over(self, work: OpenWork) -> None:
+        work.add(entry(1))
+        work.add(entry(2))
+        work.cancel(task_id(2))
+        work.hold(held(1))
+        work.release(object_id(1))
+        work.drop_unsaid()
+        assert said(work) == [TaskCancel(task_id(2)), delete(object_id(1))]
+
+
+ACTIONS: list[Callable[[OpenWork, int], None]] = [
+    lambda work, n: work.cancel(task_id(n)),
+    lambda work, n: work.on_results([result(n, payload=b"x")]),
+    lambda work, n: work.on_results([result(n, TaskStatus.PROCESSOR_DIED)]),
+    lambda work, n: work.on_results([result(n, size=80_000), result(n, size=80_000)]),
+    lambda work, _: work.on_unreadable(DisconnectedError),
+    lambda work, _: work.say_again(),
+    lambda work, _: work.clear(CancelledError),
+    lambda work, n: work.release(object_id(n)),
+    lambda work, n: work.forget_result(ObjectId(task_id(n))),
+    lambda work, _: work.give_up(TimeoutError, TimeoutError, tell=True),
+]
+
+
+@examples(100)
+@given(st.lists(st.none() | st.tuples(st.sampled_from(ACTIONS), st.integers(0, 9)), max_size=40))
+def test_each_task_ends_once_whatever_is_asked_and_answered(
+    story: list[tuple[Callable[[OpenWork, int], None], int] | None],
+) -> None:
+    """None: the next task, and an object."""
+    work = OpenWork()
+    sinks: list[Sink] = []
+    for step in story:
+        if step is None:
+            sinks.append(Sink())
+            work.add(entry(len(sinks) - 1, sinks[-1], of=len(sinks) % 3))
+            work.hold(held(len(sinks)))
+        else:
+            step[0](work, step[1])
+        assert all(len(sink.ends) <= 1 for sink in sinks)
+        assert work.is_waiting() == any(not sink.ends for sink in sinks)
+    still_open = {task_id(number) for number, sink in enumerate(sinks) if not sink.ends}
+    said(work)
+    work.say_again()
+    assert {item.task_id for item in said(work) if type(item) is Task} == still_open
+    work.give_up(CancelledError, CancelledError, tell=False)
+    work.forget_everything()
+    assert [len(sink.ends) for sink in sinks] == [1] * len(sinks)
+    assert (work.out, work.is_waiting()) == ([], False)

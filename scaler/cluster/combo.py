@@ -49,8 +49,7 @@ class SchedulerClusterCombo:
             waits for is there.
         protected: whether clients that ask for a shutdown are refused.
         event_loop: builtin or uvloop.
-        logging_paths: files that are logged to, several at once; processes that run tasks append their pid to file
-            names.
+        logging_paths: files that are logged to, several at once; each worker appends its name to theirs.
         logging_level: the least level that is logged: DEBUG, INFO, WARNING, ERROR, CRITICAL.
         logging_config_file: a file in the format of Python's logging.config.fileConfig, instead of the paths and the
             level.

@@ -19,11 +19,12 @@ TASK_OUTPUT = "scaler.task"
 """The logger that carries what tasks print; it is heard at any level."""
 
 
-def set_up_logging(config: LoggingConfig, own_files: bool = False) -> None:
+def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
     """Send all logging of this process where `config` says.
 
     Args:
-        own_files: append the process id to the names of files, so that no two processes write to the same one.
+        worker: of this process, which writes to the files of this worker then: their names end with its name. The
+            processes of a worker append to the same files, one after the other, whole lines.
 
     Raises:
         ConfigError: if a file cannot be written.
@@ -36,7 +37,7 @@ def set_up_logging(config: LoggingConfig, own_files: bool = False) -> None:
         root.removeHandler(handler)
         handler.close()
     for path in config.paths:
-        handler = _handler(path, own_files)
+        handler = _handler(path, worker)
         handler.setFormatter(logging.Formatter(FORMAT))
         root.addHandler(handler)
     root.setLevel(config.level)
@@ -44,12 +45,12 @@ def set_up_logging(config: LoggingConfig, own_files: bool = False) -> None:
     logging.captureWarnings(True)
 
 
-def _handler(path: str, own_files: bool) -> logging.Handler:
+def _handler(path: str, worker: str) -> logging.Handler:
     if path == "/dev/stdout":
         return _StreamHandler(sys.stdout)
     if path == "/dev/stderr":
         return _StreamHandler(sys.stderr)
-    name = f"{path}.{os.getpid()}" if own_files and not path.startswith("/dev/") else path
+    name = f"{path}.{worker.replace('/', '_')}" if worker and not path.startswith("/dev/") else path
     try:
         return _FileHandler(name)
     except OSError as error:

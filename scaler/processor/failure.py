@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import cloudpickle
 
+from scaler.errors import DeserializeObjectError
 from scaler.serialization import exception_from_parts
 from scaler.wire.structs import TaskFailure
 
@@ -36,8 +37,14 @@ _OWN_FILES = frozenset(
 )
 
 
-def describe_failure(error: BaseException) -> TaskFailure:
-    """Return type, text, traceback and, if it can be pickled and read again, the exception itself."""
+def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
+    """Return type, text, traceback and, if it can be pickled and read again, the exception itself.
+
+    Args:
+        worker: the name of the one that called the function, if it is not this process alone.
+    """
+    if type(error) is DeserializeObjectError and isinstance(error.__cause__, ModuleNotFoundError):
+        error = _about_module(error.__cause__, worker)
     name = _try(_type_name, error, "an exception whose type has no name")
     return TaskFailure(
         name,
@@ -45,6 +52,25 @@ def describe_failure(error: BaseException) -> TaskFailure:
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n"),
         _try(_pickled, error, b""),
     )
+
+
+def _about_module(missing: ModuleNotFoundError, worker: str) -> DeserializeObjectError:
+    """Return the same in other words: it is what users meet first, and they can do something about it."""
+    who = f"worker {worker!r}" if worker else "this process"
+    error = DeserializeObjectError(
+        f"the function or an argument needs the module {missing.name!r}, which {who} does not find: install "
+        "it where the cluster runs, set PYTHONPATH there, or start scaler_cluster in the folder of the module "
+        f"(it was started in {_folder()!r})"
+    )
+    error.__cause__ = missing
+    return error
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return "a folder that is gone"
 
 
 def describe_stack(frame: FrameType | None) -> str:

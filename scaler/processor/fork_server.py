@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 from typing import Any, NoReturn
 
 from scaler.process import strays
@@ -32,8 +33,10 @@ from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
 
-REQUEST = struct.Struct("<BI16s?")
-"""what is asked, of which processor, the agent token; START has two descriptors"""
+REQUEST = struct.Struct("<BI16s?H")
+"""what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
+one, the index of its worker
+"""
 START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
 """for the processor alone, and not for what its task has started"""
@@ -124,11 +127,12 @@ class ForkServer:
             request += self._agent.recv(REQUEST.size - len(request)) or b""
         if not request:
             raise EOFError
-        kind, number, agent_token, is_extra = REQUEST.unpack(request)
+        kind, number, agent_token, is_extra, worker = REQUEST.unpack(request)
         if kind == END:
             raise _AgentEndsError
         if kind == START:
-            self._start(Birth(number, agent_token, is_extra), descriptors, not_for_children)
+            birth = Birth(number, agent_token, is_extra, self._config.worker_names[worker])
+            self._start(birth, descriptors, not_for_children)
         elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
             if kind == KILL:
                 strays.kill_group(self._pids[number])
@@ -204,12 +208,20 @@ def _die_with_parent(parent: int) -> None:
         os._exit(1)  # it was killed before the line above
 
 
+def _find_modules_here() -> None:
+    """Have processors find the modules of the folder in which the cluster was started, after all others."""
+    with contextlib.suppress(OSError):
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))
+
+
 def main(descriptor: int, settings: str) -> None:
     """Run the fork server on its connection to the agent."""
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
+    _find_modules_here()
     ForkServer(socket.socket(fileno=descriptor), ClusterConfig.from_json(settings)).run()
     # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
     os._exit(0)

@@ -104,7 +104,7 @@ class Processor:
         """where the last task was that was interrupted, as text"""
         self._is_forked = False
         self._write: Callable[[Serializer, Any], Frames] = to_frames
-        self._describe: Callable[[BaseException], TaskFailure] = describe_failure
+        self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=birth.worker)
 
     def run(self, after_task: Callable[[], None]) -> None:
         """Serve until the agent closes the channel.
@@ -329,7 +329,7 @@ def _follow_agent(channel: int) -> None:
 def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
     """Run in a process that was just forked for this. Returns when it has left."""
     os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
-    set_up_logging(config.logging, own_files=True)
+    set_up_logging(config.logging, worker=birth.worker)
     with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
         faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
     streams = TaskStreams()

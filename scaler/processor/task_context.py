@@ -42,6 +42,8 @@ class Birth(NamedTuple):
     """what its clients show the scheduler"""
     is_extra: bool = False
     """it is there because tasks wait for others: so they use clients"""
+    worker: str = ""
+    """the name of its worker"""
 
 
 class ProcessorTaskContext(TaskContext):
@@ -65,7 +67,7 @@ class ProcessorTaskContext(TaskContext):
         is_hard: bool = False,
         thread: threading.Thread | None = None,
     ) -> None:
-        self.processor, self.agent_token, _ = birth
+        self.processor, self.agent_token = birth.number, birth.agent_token
         self.address = address
         self._words = words
         self._say = say

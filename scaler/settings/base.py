@@ -61,7 +61,7 @@ class LoggingConfig(_Checked):
     paths: tuple[str, ...] = field(
         default=("/dev/stdout",),
         metadata=entry(
-            "files that are logged to, several at once; processes that run tasks append their pid to file names",
+            "files that are logged to, several at once; each worker appends its name to theirs",
             "-lp",
             "--logging-paths",
             metavar="PATH",

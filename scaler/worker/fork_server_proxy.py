@@ -100,13 +100,19 @@ class _Requests:
 
 
 class ForkServerProxy(Actor):
-    """Owns the fork server."""
+    """Owns the fork server.
+
+    Args:
+        config: of the node, with the names of its workers.
+        agent_token: what the clients inside the processors show the scheduler.
+    """
 
     def __init__(self, shell: Shell, config: ClusterConfig, agent_token: bytes) -> None:
         self._shell = shell
         self._agent_token = agent_token
         self._processors: dict[int, ActorRef] = {}
         self._pids: dict[int, int] = {}
+        self._workers = {name: index for index, name in enumerate(config.worker_names)}
         self._reports = b""
         self._socket, theirs = socket.socketpair()
         # The same interpreter with the same flags, and the modules that this process would find.
@@ -146,7 +152,7 @@ class ForkServerProxy(Actor):
     @handles(StartProcess)
     def _start(self, start: StartProcess) -> None:
         self._processors[start.number] = start.proxy
-        request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra)
+        request = REQUEST.pack(START, start.number, self._agent_token, start.is_extra, self._workers[start.worker])
         self._requests.put(request, start.channel, start.progress)
 
     @handles(KillProcess)
@@ -163,7 +169,7 @@ class ForkServerProxy(Actor):
 
     def _request(self, kind: int, number: int) -> None:
         if number in self._processors:
-            self._requests.put(REQUEST.pack(kind, number, NO_ID, False))
+            self._requests.put(REQUEST.pack(kind, number, NO_ID, False, 0))
 
     @handles(_ForkServerLost)
     def _lost(self, _lost: _ForkServerLost) -> None:
@@ -183,7 +189,7 @@ class ForkServerProxy(Actor):
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
         with contextlib.suppress(OSError):  # it is gone, or reads nothing: then it and they are killed
-            self._socket.send(REQUEST.pack(END, 0, NO_ID, False), socket.MSG_DONTWAIT)
+            self._socket.send(REQUEST.pack(END, 0, NO_ID, False, 0), socket.MSG_DONTWAIT)
         self._socket.close()
         try:
             self._process.wait(GOODBYE_SECONDS)

@@ -185,6 +185,8 @@ class StartProcess:
     """Start a processor process; its channel and progress page are handed over and closed here."""
 
     number: int
+    worker: str
+    """its name"""
     proxy: ActorRef
     channel: int
     progress: int

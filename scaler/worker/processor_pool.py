@@ -16,6 +16,7 @@ Slots write to the pool (`AddProcessor`), and the proxies of processors (`Instal
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -51,6 +52,7 @@ class Pool(Supervisor):
         agent_token: bytes,
     ) -> None:
         self._is_known_to_work = False
+        named = dataclasses.replace(config, worker_names=names)
 
         def new_processor(fork_server: ActorRef, slot: int, is_extra: bool) -> ProcessorProxy:
             return ProcessorProxy(shell, fork_server, self.actor_ref, slots[slot], names[slot], config, is_extra)
@@ -62,7 +64,7 @@ class Pool(Supervisor):
 
         super().__init__(
             (
-                ChildSpec("fork server", ForkServerProxy, lambda _peers: ForkServerProxy(shell, config, agent_token)),
+                ChildSpec("fork server", ForkServerProxy, lambda _peers: ForkServerProxy(shell, named, agent_token)),
                 ChildSpec("processors", _Processors, processors),
             ),
             Strategy.REST_FOR_ONE,

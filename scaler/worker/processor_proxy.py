@@ -150,7 +150,14 @@ class ProcessorProxy(Actor):
     def on_start(self) -> None:
         self._shell.watch(self._channel.descriptor, self._read)
         self._fork_server.send(
-            StartProcess(self.number, self.actor_ref, self._their_channel.detach(), self._progress_page, self._is_extra)
+            StartProcess(
+                self.number,
+                self._name,
+                self.actor_ref,
+                self._their_channel.detach(),
+                self._progress_page,
+                self._is_extra,
+            )
         )
         self._slot.send(ProcessorComing(self.number, self._is_extra))
         self._ready_timer = self.schedule(READY_SECONDS, _ReadyDue())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from scaler import Client
+from scaler import Client, DeserializeObjectError, ProcessorDiedError
 from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
 
 
@@ -177,3 +180,42 @@ def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
         assert f"{address} (up); " in cluster.output
         assert "100 RunTask" in cluster.output
         assert client.submit(pow, 2, 4).result(30) == 16
+
+
+def test_a_cluster_finds_the_modules_of_the_folder_in_which_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the installed script, whose path has the folder of the script in it and not the working directory."""
+    for name in ("here_only", "nowhere"):
+        (tmp_path / f"{name}.py").write_text("def cube(x):\n    return x ** 3\n")
+    (tmp_path / "logging.py").write_text("raise ValueError('the standard library comes first')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    here_only, nowhere = importlib.import_module("here_only"), importlib.import_module("nowhere")
+    (tmp_path / "nowhere.py").unlink()
+    script = Path(sys.executable).with_name("scaler_cluster")
+    with scheduler() as (address, _), Client(address) as client:
+        cluster = subprocess.Popen([script, address, "-wn", "left"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        try:
+            assert client.submit(here_only.cube, 3).result(30) == 27
+            with pytest.raises(DeserializeObjectError) as caught:
+                client.submit(nowhere.cube, 3).result(30)
+            assert "needs the module 'nowhere', which worker 'left' does not find" in str(caught.value)
+            assert f"was started in '{tmp_path}'" in str(caught.value)
+            assert "PYTHONPATH" in str(caught.value)
+        finally:
+            cluster.terminate()
+            assert cluster.wait(30) == 0
+
+
+def test_a_worker_has_one_log_file_however_many_processes_it_had(tmp_path: Path) -> None:
+    with (
+        scheduler("ipc://" + str(tmp_path / "socket"), "--crash-limit", "1") as (address, _),
+        command("cluster", address, "-wn", "a,b,c", "-lp", str(tmp_path / "log")),
+        Client(address) as client,
+    ):
+        futures = [client.submit(lambda: (print("said before"), os._exit(1))) for _ in range(30)]
+        for future in futures:
+            assert isinstance(future.exception(60), ProcessorDiedError)
+    logs = [path for path in tmp_path.iterdir() if path.name != "socket"]
+    assert sorted(path.name for path in logs) == ["log", "log.a", "log.b", "log.c"]
+    assert sum(path.read_text().count("said before") for path in logs) == 30

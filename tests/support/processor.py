@@ -41,7 +41,7 @@ import socket, sys
 from scaler.settings import ClusterConfig
 from scaler.processor import processor
 from scaler.processor.task_context import Birth
-birth = Birth(7, bytes(16))
+birth = Birth(7, bytes(16), worker="w")
 processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, ClusterConfig.from_json(sys.argv[3]))
 """
 
@@ -127,7 +127,7 @@ class Driver:
     @property
     def log_text(self) -> str:
         """What the process has logged, what its tasks have printed included."""
-        return Path(f"{self.log}.{self.process.pid}").read_text()
+        return Path(f"{self.log}.w").read_text()
 
     def results(self, count: int) -> list[RunResult]:
         """Return the next results."""

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -62,10 +61,12 @@ def test_standard_streams_are_those_of_the_process(capsys: pytest.CaptureFixture
     assert out.endswith(": x\n")
 
 
-def test_processes_that_share_a_setting_write_to_files_of_their_own(tmp_path: Path) -> None:
-    set_up_logging(LoggingConfig((str(tmp_path / "log"), "/dev/null")), own_files=True)
-    logging.getLogger("scaler").info("x")
-    assert [path.name for path in tmp_path.iterdir()] == [f"log.{os.getpid()}"]
+def test_the_processes_of_a_worker_append_to_the_files_of_their_worker(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        set_up_logging(LoggingConfig((str(tmp_path / "log"), "/dev/null")), worker="a/b")
+        logging.getLogger("scaler").info(text)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.a_b"]
+    assert [line.rpartition(": ")[2] for line in (tmp_path / "log.a_b").read_text().splitlines()] == ["one", "two"]
 
 
 def test_handlers_that_were_there_are_replaced(tmp_path: Path) -> None:

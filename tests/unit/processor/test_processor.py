@@ -587,7 +587,7 @@ def test_what_a_task_prints_and_logs_goes_to_the_log(driver: Driver) -> None:
         logging.getLogger("user").warning("logged text")
 
     driver.call(speak)
-    log = Path(f"{driver.log}.{driver.process.pid}").read_text()
+    log = Path(f"{driver.log}.w").read_text()
     assert "[INFO]" in log
     for text in ("printed text", "complaint", "logged text"):
         assert text in log

@@ -30,6 +30,11 @@ from scaler.ids import NO_CONNECTION, Connection
 logger = logging.getLogger(__name__)
 
 
+SILENT_LEAST_SECONDS = 5.0
+"""A connection that ends after so long a silence, and three missing signs of life, was given up by the network and not
+closed by its peer: the peer may live, and has as long to come back as a silent one."""
+
+
 class Services:
     """What sessions need of the rest of the scheduler."""
 
@@ -74,6 +79,8 @@ class Session(Actor):
         self._timeout_seconds = timeout_seconds
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
         self._last_heard = 0.0
+        self._beat_seconds = 0.0
+        """the time between the last two signs of life"""
         self._silence_timer: Timer | None = None
 
     def on_start(self) -> None:
@@ -86,7 +93,8 @@ class Session(Actor):
             listener.send(PeerCame(self.actor_ref, self.role, self._identity, workers))
 
     def _heard(self) -> None:
-        self._last_heard = self.now()
+        now = self.now()
+        self._beat_seconds, self._last_heard = now - self._last_heard if self._last_heard else 0.0, now
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         if self._silence_timer is not None:
@@ -106,9 +114,14 @@ class Session(Actor):
         if lost.connection != self._connection:
             return
         self._connection = NO_CONNECTION
-        logger.warning("%s: %s; it has %g s to come back", self._title, lost.reason, self._come_back_seconds)
-        self._last_heard = self.now() - self._timeout_seconds + self._come_back_seconds
-        self._check_silence_in(self._come_back_seconds, CUT)
+        silent_seconds = self.now() - self._last_heard
+        if silent_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds):
+            seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
+        else:
+            seconds, departure = self._come_back_seconds, CUT
+        logger.warning("%s: %s; it has %.3g s to come back", self._title, lost.reason, seconds)
+        self._last_heard = self.now() - self._timeout_seconds + seconds
+        self._check_silence_in(seconds, departure)
         if self._services.events.listener is not None:
             self._services.events.listener.send(PeerCut(self.actor_ref, lost.reason))
 

@@ -56,9 +56,6 @@ class SchedulerClusterCombo:
         crash_limit: how often a task may be running when its process dies before it fails.
         policy: in which order waiting tasks go: fair: clients take turns; fifo: first come, first served, whoever it
             is.
-        max_tasks_per_processor: a worker process is replaced by a fresh one after so many tasks; 0: never.
-        processor_memory_bytes: when a worker process has so much memory of its own, its task gets MemoryError; one that
-            keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
         engine: what runs the tasks: an engine that is installed, NAME, or NAME://ARGUMENTS if it takes any.
 
     Raises:
@@ -95,8 +92,6 @@ class SchedulerClusterCombo:
         *,
         crash_limit: int = 3,
         policy: str = "fair",
-        max_tasks_per_processor: int = 0,
-        processor_memory_bytes: int = 0,
         engine: str = "processes",
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}

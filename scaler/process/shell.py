@@ -19,6 +19,7 @@ from typing import Protocol
 
 from scaler.actors.kit import Dispatcher
 from scaler.config import ConfigError
+from scaler.process.wakeful_clock import WakefulClock
 
 TURNS_PER_WAKE = 64
 """How often a turn is repeated before signals and other descriptors get a chance."""
@@ -77,11 +78,14 @@ class Shell:
 
     Args:
         event_loop: builtin or uvloop.
+        clock: what the actors take for the time.
     """
 
-    def __init__(self, event_loop: str) -> None:
+    def __init__(self, event_loop: str, clock: WakefulClock | None = None) -> None:
         self.loop = new_event_loop(event_loop)
-        self.dispatcher = Dispatcher(clock=time.monotonic, wake=self._wake, on_escalation=self._escalated)
+        self._wakeful_clock = clock
+        self._clock: Callable[[], float] = clock or time.monotonic
+        self.dispatcher = Dispatcher(clock=self._clock, wake=self._wake, on_escalation=self._escalated)
         self.exit_code = 0
         self._edge: Edge | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -155,6 +159,7 @@ class Shell:
         edge, dispatcher = self._edge, self.dispatcher
         if edge is None:
             return
+        self._clock()  # it ends its sleep
         for count in range(TURNS_PER_WAKE):
             may_be_more = edge.receive()
             if count and not may_be_more and not dispatcher.has_mail:
@@ -175,6 +180,8 @@ class Shell:
 
     def _set_timer(self) -> None:
         deadline = self.dispatcher.next_deadline()
+        if self._wakeful_clock is not None:
+            self._wakeful_clock.sleep_until(deadline)
         if deadline == self._timer_deadline:
             return
         if self._timer is not None:
@@ -182,7 +189,7 @@ class Shell:
         self._timer_deadline = deadline
         self._timer = None
         if deadline is not None:
-            self._timer = self.loop.call_later(max(0.0, deadline - time.monotonic()), self._timer_due)
+            self._timer = self.loop.call_later(max(0.0, deadline - self._clock()), self._timer_due)
 
     def _timer_due(self) -> None:
         self._timer = self._timer_deadline = None

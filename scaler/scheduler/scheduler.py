@@ -18,6 +18,7 @@ from scaler.ids import SchedulerId, random_id
 from scaler.process.files import allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
+from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
@@ -53,6 +54,11 @@ def who_listens_at(address: str) -> str:
     return hint
 
 
+def _longest_silence(config: SchedulerConfig) -> float:
+    """Return how many seconds any peer may be silent: sessions decide that, and not the socket below them."""
+    return max(config.client_timeout_seconds, config.worker_timeout_seconds)
+
+
 def is_open_to_others(address: str) -> bool:
     """Return whether other machines may be able to reach the address."""
     host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
@@ -73,7 +79,7 @@ class SchedulerProcess:
         allow_many_files()
         self._context = open_context(config.address, config.io_threads)
         try:
-            self._router = RouterSocket(self._context, config.address)
+            self._router = RouterSocket(self._context, config.address, _longest_silence(config))
         except OSError as error:
             close_context(self._context)
             if isinstance(error, AddressInUseError):
@@ -82,7 +88,7 @@ class SchedulerProcess:
                 ) from None
             raise
         self.address = self._router.address
-        self._shell = Shell(config.event_loop)
+        self._shell = Shell(config.event_loop, WakefulClock())
         self._probe_planned = False
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
 

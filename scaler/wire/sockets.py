@@ -184,12 +184,21 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 class RouterSocket:
     """The scheduler's end: many peers, each known by the connection it has.
 
+    Args:
+        silence_seconds: a connection on which nothing came for so long, not even a sign of life of ZeroMQ's own, is
+            closed a little later.
+
     Raises:
         AddressInUseError: if somebody else listens there.
         OSError: if the address cannot be listened at for another reason.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        silence_seconds: float = HEARTBEAT_TIMEOUT_MS / 1000,
+    ) -> None:
         self._is_private = address == ANYWHERE
         if self._is_private:
             address = new_private_address()
@@ -199,6 +208,8 @@ class RouterSocket:
         # With a domain, libzmq refuses peers of ZMTP 1 and 2: it takes what a web browser sends for one of those.
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+        silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, silence_ms + HEARTBEAT_TIMEOUT_MS)
         try:
             self._socket.bind(address)
         except zmq.ZMQError as error:

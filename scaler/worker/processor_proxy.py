@@ -303,8 +303,7 @@ class ProcessorProxy(Actor):
     @_handles_own(ProcessEnded)
     def _ended(self, ended: ProcessEnded) -> None:
         how = how_it_ended(ended.exit_code)
-        is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
-        level = logging.DEBUG if is_in_order else logging.WARNING
+        level = logging.DEBUG if self._is_dismissed and not ended.exit_code else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
         self._over(self._progress.executing, f"died: process {self._pid}, {how}")
         if not self._is_ready:

@@ -250,6 +250,31 @@ def test_an_agent_that_is_stopped_politely_gives_its_tasks_back(tmp_path: Path) 
             assert future.result(60) not in processes
 
 
+def append_and_nap(path: str, seconds: float) -> None:
+    with Path(path).open("a") as file:
+        file.write("x")
+    time.sleep(seconds)
+
+
+def test_a_scheduler_that_was_stopped_takes_nobody_for_dead(tmp_path: Path) -> None:
+    """What its peers said meanwhile waits in the sockets; its own pause counts for nobody."""
+    mark = tmp_path / "mark"
+    with (
+        scheduler(None, "-ct", "1", "-wt", "1") as (address, running),
+        command("cluster", address, "-n", "2", "-hi", "0.2"),
+        Client(address, heartbeat_interval_seconds=0.2) as client,
+    ):
+        futures = [client.submit(append_and_nap, str(mark), 5.0) for _ in range(2)]
+        wait_until(lambda: mark.exists() and mark.read_text() == "xx", "both run")
+        running.process.send_signal(signal.SIGSTOP)
+        time.sleep(3.0)  # three times as long as anybody may be silent
+        running.process.send_signal(signal.SIGCONT)
+        for future in futures:
+            future.result(30)
+    assert mark.read_text() == "xx", "no task began anew"
+    assert "is gone" not in "".join(running.lines)
+
+
 AWAY = """
 import hashlib, os, sys
 from scaler import Client

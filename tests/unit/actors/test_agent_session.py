@@ -110,6 +110,28 @@ def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> N
     assert client.results[task_id].payload.endswith(b"was lost (attempt 3 of 3)")
 
 
+def test_a_connection_that_ends_after_a_silence_is_no_goodbye() -> None:
+    """The network gave it up, or something between. The agent may live, and has all of its time-out to come back."""
+    simulation = Simulation(Limits(worker_timeout_seconds=60.0))
+    client, agent, other = simulation.client(), simulation.agent(1, slow), simulation.agent()
+    client.submit(1)
+    simulation.run()
+    busy = agent if agent.said(RunTask) else other
+    idle = other if busy is agent else agent
+    busy.hang()
+    simulation.advance(20.0)
+    busy.cut()
+    simulation.advance(30.0)
+    assert len(idle.said(RunTask)) == 0
+    busy.hangs = False
+    busy.connect()
+    simulation.advance(5.0)
+    assert [len(each.said(RunTask)) for each in (busy, idle)] == [1, 0]
+    simulation.advance(200.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert [len(each.said(RunTask)) for each in (busy, idle)] == [1, 0]
+
+
 def test_an_agent_that_is_cut_off_gets_no_new_tasks() -> None:
     """They would wait beside idle workers, and be blamed for its death though they were never sent."""
     simulation = Simulation(Limits(worker_timeout_seconds=6.0, crash_limit=1))

@@ -1,0 +1,42 @@
+"""WakefulClock: the time that a process was awake. It stands still while the process is stopped or starved.
+
+Used by the loop of the scheduler. Whoever is silent while the scheduler itself is paused (SIGSTOP, a virtual machine
+that is moved, swapping) is not dead: what it has said meanwhile waits in the sockets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import inf
+
+PAUSE_SECONDS = 1.0
+"""Less than this late is a busy machine, and counts."""
+
+
+class WakefulClock:
+    """Seconds, like those of the clock that it reads, less all pauses.
+
+    Args:
+        clock: the real time, monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._paused_seconds = 0.0
+        self._awake_by = clock()
+        """when it is called again at the latest, unless the process is paused"""
+
+    def __call__(self) -> float:
+        """Return the time. More than a second since the last call, other than in a planned sleep, was a pause."""
+        now = self._clock() - self._paused_seconds
+        late_seconds = now - self._awake_by
+        if late_seconds > PAUSE_SECONDS:
+            self._paused_seconds += late_seconds
+            now = self._awake_by
+        self._awake_by = now
+        return now
+
+    def sleep_until(self, deadline: float | None) -> None:
+        """The process sleeps from now until `deadline`; None: until something comes."""
+        self._awake_by = inf if deadline is None else max(self._awake_by, deadline)

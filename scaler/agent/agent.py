@@ -44,7 +44,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
 
     Args:
         lifeline: a descriptor that the parent process holds open: its end is the parent's, and the agent ends at
-            once. With one, SIGINT is ignored, because Ctrl-C reaches the parent too.
+            once. Anything that the parent writes ends the agent in good order. With a lifeline, SIGINT is ignored,
+            because Ctrl-C reaches the parent too.
         on_started: called when the agent runs, before it has an answer of the scheduler.
 
     Returns:
@@ -72,7 +73,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
         _adopt_strays(shell)
     if lifeline is not None:
-        shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline))
+        shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline, tree.children[LINK]))
     if on_started is not None:
         shell.loop.call_soon(on_started)
     try:
@@ -169,8 +170,10 @@ def _tidy() -> None:
     strays.reap()
 
 
-def _read_lifeline(shell: Shell, lifeline: int) -> None:
+def _read_lifeline(shell: Shell, lifeline: int, link: ActorRef) -> None:
     with contextlib.suppress(BlockingIOError):
-        if not os.read(lifeline, 4096):
+        if os.read(lifeline, 4096):
+            link.send(Leave("the program that started it needs it no more"))
+        else:
             logger.info("the parent process is gone: the cluster ends")
             shell.stop()

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address
+from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 
 Seconds: TypeAlias = tuple[float, float]
@@ -37,6 +38,10 @@ start_local_cluster: Callable[[], LocalCluster] | None = None
 start_thread_cluster: Callable[[], LocalCluster] | None = None
 """Starts the cluster of a client that wants no further processes."""
 
+_lock = threading.RLock()
+"""held to share a link and to end it; a garbage collection may end others in the middle of that"""
+_ended: set[str] = set()
+"""The addresses of schedulers of this process that have ended. A task that goes on all the same finds none."""
 _shared_links: dict[tuple[str, Seconds], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """the links of the clients that travelled here, and what ends them with the program; those that differ in the
 serializer only have the same"""
@@ -64,18 +69,28 @@ def new_link(address: str, seconds: Seconds) -> LinkThread:
 
 
 def shared_link(address: str, seconds: Seconds) -> LinkThread:
-    """Return the link of this process to the scheduler at `address`. Asked by one thread at a time."""
-    link, _ = _shared_links.get((address, seconds), (None, None))
-    if link is None or link.is_closed:
-        link = new_link(address, seconds)
-        _shared_links[address, seconds] = link, ends_with(link, link)  # at the end of the program: it lives as long
-    return link
+    """Return the link of this process to the scheduler at `address`.
+
+    Raises:
+        DisconnectedError: if that was a scheduler of this process, which has ended.
+    """
+    with _lock:
+        if address in _ended:
+            raise DisconnectedError("the client that this task belongs to is disconnected")
+        link, _ = _shared_links.get((address, seconds), (None, None))
+        if link is None or link.is_closed:
+            link = new_link(address, seconds)
+            end = ends_with(link, link)  # at the end of the program: it lives as long
+            _shared_links[address, seconds] = link, end
+        return link
 
 
 def end_shared_links(address: str) -> None:
     """End the links that are shared here to a scheduler of this process, which ends."""
-    for key in [key for key in list(_shared_links) if key[0] == address]:
-        link, end = _shared_links.pop(key)
+    with _lock:
+        _ended.add(address)
+        ended = [_shared_links.pop(key) for key in list(_shared_links) if key[0] == address]
+    for link, end in ended:
         end.detach()
         link.close(EXIT_SECONDS)
 

@@ -55,6 +55,8 @@ class SchedulerEdge:
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self._broken: dict[Connection, tuple[Peer, list[Any]]] = {}
+        """connections that were found broken in this turn, whose they are, and what was not sent"""
         self.received = Traffic()
         self.sent = Traffic()
         self.bad_messages = 0
@@ -67,6 +69,8 @@ class SchedulerEdge:
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
+                if self._broken:
+                    self._tell_broken()
                 return False
             connection, header, frames = message
             self.received.add_message(header, frames)
@@ -170,8 +174,15 @@ class SchedulerEdge:
         self.undeliverable += 1
         peer = self._directory.peers.get(connection)
         if peer is not None:
-            self._directory.unbind(connection)
-            peer.session.send(ConnectionLost(connection, "its connection broke", unsent))
+            self._broken.setdefault(connection, (peer, []))[1].extend(unsent)
+
+    def _tell_broken(self) -> None:
+        """Tell of broken connections, behind all that has arrived on them: the last of it may be a goodbye."""
+        broken, self._broken = self._broken, {}
+        for connection, (peer, unsent) in broken.items():
+            if self._directory.peers.get(connection) is peer:
+                self._directory.unbind(connection)
+                peer.session.send(ConnectionLost(connection, "its connection broke", unsent))
 
     def probe(self) -> None:
         """Find out which connections are gone: the socket says that one was lost, but not which."""

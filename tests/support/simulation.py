@@ -250,9 +250,9 @@ class Simulation:
             idle = self.dispatcher.run(self.random.randint(1, 20) if self._choppy else 8192)
             if idle and self._audited and not self.escalations:
                 self.check()
-            self.edge.flush()
+            sent = self.edge.flush()
             delivered = self._deliver()
-            if idle and not delivered and not self.router.has_mail() and self.dispatcher.run(0):
+            if idle and not sent and not delivered and not self.router.has_mail() and self.dispatcher.run(0):
                 return
         raise AssertionError(f"not idle after {MOST_ROUNDS} rounds: {self.dispatcher.statistics()}")
 

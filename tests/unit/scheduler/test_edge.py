@@ -10,7 +10,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.wire.codec import encode
-from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeatEcho, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import HelloRequest, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
@@ -48,6 +48,21 @@ def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
     bad.submit()
     simulation.advance(1.0)
     assert bad.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = simulation.client()
+    ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)])
+    simulation.router.deliver(client.connection, header, frames)
+    simulation.router.open_connections.discard(client.connection)
+    simulation.tree.outbox.put(client.connection, ClientHeartbeatEcho(1))
+    assert simulation.edge.flush()
+    assert simulation.edge.undeliverable == 1
+    simulation.run()
+    assert simulation.sessions(ClientSession) == []
+    assert "its connection broke" not in caplog.text
 
 
 def test_a_second_hello_ends_a_connection(simulation: Simulation) -> None:

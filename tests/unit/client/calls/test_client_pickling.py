@@ -13,6 +13,7 @@ from scaler import Client, ConfigError, task_context
 from scaler.client import client as client_module
 from scaler.client import lifetime
 from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
+from scaler.errors import DisconnectedError
 from scaler.serialization import DefaultSerializer, Serializer
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import ClientHello, GraphTask, Task
@@ -48,6 +49,7 @@ def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     links: dict[Any, Any] = {}
     monkeypatch.setattr(client_module, "_shared_cores", {})
     monkeypatch.setattr(lifetime, "_shared_links", links)
+    monkeypatch.setattr(lifetime, "_ended", set())
     yield
     for link, _ in links.values():
         link.close()
@@ -162,6 +164,13 @@ def test_a_shared_connection_ends_with_a_scheduler_of_this_process(scheduler: Fa
         lifetime.end_shared_links(scheduler.address)
         assert first._core.link.is_closed
         assert second._core.link.is_closed
-    third = Client()
-    assert not third._core.link.is_closed
-    assert [core.link for core in client_module._shared_cores.values()] == [third._core.link]
+    with pytest.raises(DisconnectedError, match="the client that this task belongs to is disconnected"):
+        Client()
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_core_whose_connection_has_ended_is_forgotten_with_the_next_one() -> None:
+    first = Client()
+    first._core.link.close()
+    second = Client(timeout_seconds=7)
+    assert [core.link for core in client_module._shared_cores.values()] == [second._core.link]

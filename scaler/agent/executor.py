@@ -12,9 +12,10 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 
 - `RunTask`: run these, at most one at a time, the highest `priority` first and in order within one; those that come
   while tasks of several accounts wait come after them all, so that no client's task is overtaken by those of another.
-  A task carries its function, arguments, `name`, `priority`, `account` and attempt; the address of the scheduler is in
-  `Node.config`. Clients inside it find that, and say when it waits, by `scaler.task_context.current`, which the
-  executor sets where the task runs.
+  A task carries its function, arguments, `name`, `priority`, `account`, attempt, and what it asks for: `options`, which
+  are `RunOptions`; an executor leaves aside what it does not know. The address of the scheduler is in `Node.config`.
+  Clients inside the task find that, and say when it waits, by `scaler.task_context.current`, which the executor sets
+  where the task runs.
 - `RunCancel`: end these runs, whether they wait or run. Each is answered by a `RunResult` with `CANCELED`, or by the
   result that was quicker. A run that is not here was answered before, or is none of this worker's: it has no result.
 - `RecallRequest`: give back those of these that have not started. One that has started stays, and nothing is said.

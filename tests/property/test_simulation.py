@@ -23,6 +23,7 @@ from scaler.ids import ObjectId, TaskId
 from scaler.settings.scheduler import POLICIES
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
+from scaler.wire.priority import of_child
 from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
@@ -112,7 +113,7 @@ class Story:
 
     def submit(self) -> None:
         for client in self.some(self.living()):
-            client.submit(self.random.randint(1, 12), priority=self.random.choice((0, 0, 1, 2)))
+            client.submit(self.random.randint(1, 12), priority=self.random.choice((0, 0, -1, of_child(1))))
 
     def submit_with_objects(self) -> None:
         for client in self.some(self.living()):

@@ -606,7 +606,7 @@ class SimulatedClient(SimulatedPeer):
         self.agent_token, self.processor = NO_ID, 0
         """of a client inside a task: its agent's, and the number of its processor there"""
         self.function_id = function_id
-        self.options = b""
+        self.name, self.options = "", b""
         """of the tasks that it submits"""
         """whether it asks for a profile of each task"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {function_id: ("function", [b"code"])}
@@ -640,7 +640,7 @@ class SimulatedClient(SimulatedPeer):
         for node in nodes:
             self.say(*self._for_task.get(node.task_id, ()))
         wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
-        self.say(GraphTask(graph_id, len(nodes), 0, "", self.options), *wanted)
+        self.say(GraphTask(graph_id, len(nodes), 0, self.name, self.options), *wanted)
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
@@ -675,7 +675,7 @@ class SimulatedClient(SimulatedPeer):
                 self._for_task[task_id] = [brought]
                 batch.append(brought)
             self.open[task_id] = Task(
-                task_id, self.function_id, payload, b"".join(object_ids), priority, "", self.options, account
+                task_id, self.function_id, payload, b"".join(object_ids), priority, self.name, self.options, account
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)

@@ -120,12 +120,12 @@ def test_many_results_that_are_too_much_for_one_message_become_objects(simulatio
     leave_and_check(simulation, client)
 
 
-def test_the_nodes_of_a_graph_are_measured_if_it_says_so(simulation: Simulation) -> None:
+def test_the_nodes_of_a_graph_have_its_name_and_options(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
-    client.options = RunOptions(profiling=True, retries=3).encode()
+    client.name, client.options = "nightly", RunOptions(profiling=True, retries=3).encode()
     client.submit_graph(DIAMOND, [0, 3])
     simulation.advance(5.0)
-    assert {run.options for run in agent.started} == {client.options}
+    assert {(run.name, run.options) for run in agent.started} == {("nightly", client.options)}
     assert [client.results[task_id].profile for task_id in client.submitted] == [PROFILE.pack(100_000, 0, 0)] * 2
     client.options = b""
     client.submit_graph(DIAMOND, [3])

@@ -11,6 +11,7 @@ from scaler.ids import GraphId
 from scaler.wire.messages.client import ClientResting, GraphNode, GraphTask, TaskResult
 from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
 from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
+from scaler.wire.priority import of_child
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 LONG = Outcome(seconds=1000.0)
@@ -106,7 +107,7 @@ def test_with_one_place_a_child_runs_while_its_parent_waits() -> None:
     (parent,) = client.submit(1)
     others = client.submit(2)
     simulation.run()
-    (child,) = nested.submit(1, priority=1)
+    (child,) = nested.submit(1, priority=of_child(0))
     simulation.run()
     assert agent.queued == [parent]
     agent.suspend(parent)

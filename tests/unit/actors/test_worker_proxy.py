@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -122,9 +123,15 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
     assert scene.actor.statistics()["tasks"] == 1
 
 
-def test_an_order_has_the_priority_of_its_task(scene: Scene) -> None:
-    scene.assign(0, priority=3)
-    assert [run.priority for run in scene.outbox.said_to(LINK)] == [3]
+def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
+    spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options")
+    scene.tell(AssignTask(scene.refs[0], spec, 1, 7, 4))
+    (run,) = scene.outbox.said_to(LINK)
+    names = {field.name for field in dataclasses.fields(Task)} - {"account"}
+    assert names < {field.name for field in dataclasses.fields(RunTask)}
+    assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
+    assert all(getattr(spec, name) for name in names)
+    assert run.account == 4, "the scheduler knows it better"
 
 
 def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:

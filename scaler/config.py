@@ -1,8 +1,8 @@
-"""What a setting is: a name, a type, a default, limits, and one text that says what it does.
+"""One setting: a name, a type, a default, limits and a description.
 
-The tables of all settings are in `scaler.settings`; where their values come from, in `scaler.settings.sources`. A bad
-value is refused at once, by a `ConfigError` that names the setting, says what is wrong with it and what a good one
-looks like. Durations are in seconds, sizes in bytes.
+The tables of all settings are in `scaler.settings`; `scaler.settings.sources` reads their values. A bad value is
+refused at once, by a `ConfigError` that names the setting, the mistake and a good value. Durations are in seconds,
+sizes in bytes.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class ConfigError(ValueError):
 
 
 def check_address(address: str, may_be_any_port: bool = False) -> str:
-    """Return `address` if it is one that peers can meet at.
+    """Return `address` if peers can connect there.
 
     Args:
         address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
-        may_be_any_port: whether the port may be `*`: any free one; and `ipc://*`: a new private folder.
+        may_be_any_port: whether to accept port `*` (any free port) and `ipc://*` (a new private folder).
 
     Raises:
-        ConfigError: if it is not; the text says what a good one looks like.
+        ConfigError: if they cannot; the message shows a good address.
     """
     if not isinstance(address, str):
-        raise ConfigError(f"an address is a text such as tcp://127.0.0.1:2345, not {address!r}")
+        raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {address!r}")
     if address == "ipc://*" and may_be_any_port:
         return address
     if address.startswith(_IPC) and address != _IPC:
@@ -61,7 +61,7 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
 
 
 def _port(address: str) -> str:
-    """Return the port of a TCP address, which may be `*`; empty if it is no such address."""
+    """Return the port of a TCP address, which may be `*`; empty for any other address."""
     host, _, port = address.removeprefix(_TCP).rpartition(":")
     is_in_brackets = host.startswith("[") and host.endswith("]")
     name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
@@ -70,9 +70,11 @@ def _port(address: str) -> str:
 
 
 def check_reachable(address: str) -> None:
-    """Raise `ConfigError` if no other process can meet anybody at the address."""
+    """Raise `ConfigError` if other processes cannot connect to the address."""
     if address.startswith(_INPROC):
-        raise ConfigError(f"{address!r} is for threads of one process; others meet at tcp://host:port or ipc:///path")
+        raise ConfigError(
+            f"{address!r} is for threads of one process; between processes use tcp://host:port or ipc:///path"
+        )
 
 
 def check_number(name: str, value: Any, least: float, most: float = float("inf")) -> None:
@@ -95,17 +97,17 @@ def entry(
     metavar: str = "",
     default: str = "",
 ) -> Mapping[str, Any]:
-    """Return what the table of a process says of one setting, as the metadata of its field.
+    """Return the row of one setting, as the metadata of its field.
 
     Args:
-        text: what it does, without a full stop: for `-h`, the docstrings and the page of all settings.
+        text: its description, without a full stop: for `-h`, the docstrings and the page of all settings.
         flags: of the command; "address" is a positional argument.
         unit: of a number: `s` or `bytes`.
-        least: the least number that is good.
-        most: the greatest number that is good.
-        choices: the only good texts; they may be given in any case.
-        check: raises `ConfigError` for a text that is not good.
-        metavar: what stands for the value in `-h`, if it is a text.
+        least: the smallest good number.
+        most: the largest good number.
+        choices: the only good values, in any case.
+        check: raises `ConfigError` for a bad value.
+        metavar: stands for the value in `-h`.
         default: in words, where the default is not a constant.
     """
     return locals()
@@ -117,7 +119,7 @@ class Setting:
     def __init__(self, field: dataclasses.Field[Any], prefix: str = "") -> None:
         self.name: str = prefix + field.name
         self.kind: str = str(field.type).removesuffix(" | None")
-        """`bool`, `int`, `float`, `str`, or `tuple[str, ...]`: a list of texts"""
+        """`bool`, `int`, `float`, `str`, or `tuple[str, ...]` for a list"""
         self.may_be_none: bool = str(field.type) != self.kind
         self.default: Any = field.default
         """`dataclasses.MISSING` if a value must be given"""
@@ -134,17 +136,16 @@ class Setting:
 
     @property
     def default_text(self) -> str:
-        """The default as a reader sees it, with its unit; empty if there is none."""
+        """The default for readers, with its unit; empty if there is none."""
         if self._about["default"] or self.default in (None, dataclasses.MISSING):
             return str(self._about["default"])
         value = ",".join(self.default) if self.kind.startswith("tuple") else str(self.default)
         return f"{value} {self.unit}".strip()
 
     def check(self, value: Any) -> Any:
-        """Return a value as the setting has it.
+        """Return a value in the type of the setting.
 
-        Raises:
-            ConfigError: if it is not a good one; the text names the setting.
+        Raises: ConfigError: if it is bad; the message names the setting.
         """
         if value is None and self.may_be_none:
             return None
@@ -157,10 +158,10 @@ class Setting:
         return check(value)
 
     def parse(self, text: str) -> Any:
-        """Return the value that a user typed, in a shell or in the environment; lists have commas between their parts.
+        """Return the value of a string from a shell or the environment. Lists are separated by commas.
 
         Raises:
-            ConfigError: if it is not a good one; the text names the setting.
+            ConfigError: if it is bad; the message names the setting.
         """
         value: Any = text
         if self.kind == "bool":
@@ -204,7 +205,7 @@ class Setting:
 
 
 def _number(text: str, kind: str) -> Any:
-    """Return the number in a text, or the text if there is none."""
+    """Return the number in a string, or the string if it is no number."""
     try:
         return int(text) if kind == "int" else float(text)
     except ValueError:

@@ -1,7 +1,8 @@
-"""What can go wrong, as one tree. `except ScalerError` catches all that Scaler itself raises about a task or a link.
+"""The errors, as one tree. `except ScalerError` catches every error that Scaler itself raises about a task or a
+connection.
 
-An exception that a task raises is not in this tree: it arrives as the user's own type, and its `__cause__` shows the
-traceback of where it was raised. A scheduler that stays away is the builtin `TimeoutError`.
+An exception that a task raises is not in this tree: it arrives as the user's own type, with its remote traceback as its
+`__cause__`. A missing scheduler is the builtin `TimeoutError`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ class ScalerError(Exception):
 class ProcessorDiedError(ScalerError):
     """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows.
 
-    The text says how it ended. SIGKILL most often means that the kernel ran out of memory: use fewer workers or smaller
-    tasks. SIGSEGV is a crash of a C library: the log of the worker has the Python traceback of that moment.
+    The message says how it ended. SIGKILL usually means that the host ran out of memory: use fewer workers or smaller
+    tasks. SIGSEGV is a crash of a C library: the log of the worker has the Python traceback.
     """
 
 
 class WorkerDiedError(ScalerError):
     """The worker that ran the task was lost as often as the crash limit allows.
 
-    Its host died, or its connection was away for too long; or the local cluster of this program died more often than it
-    is started again. Look at the log of the cluster that is named, and submit the task again.
+    Its host died, its connection was down for too long, or the local cluster of this program died too often to be
+    restarted. Look at the log of the named cluster, and submit the task again.
     """
 
 
 class NoWorkerError(ScalerError):
-    """The task was refused: no worker has a free place, and `max_number_of_tasks_waiting` tasks wait already.
+    """The task was refused: no worker has room, and `max_number_of_tasks_waiting` tasks wait already.
 
     Submit it again later, add workers, or raise that setting of the scheduler.
     """
 
 
 class TaskNotFoundError(ScalerError):
-    """The scheduler or the worker knows no such task.
+    """The scheduler or the worker does not know the task.
 
-    It was deleted while news of it was on its way. Submit it again.
+    It was deleted while a message about it was on its way. Submit it again.
     """
 
 
@@ -51,7 +52,7 @@ class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
 class DisconnectedError(ScalerError):
     """The client is disconnected, or the scheduler refused it.
 
-    The text of a refusal names the versions on both sides: install the same ones. After `disconnect`, make a new
+    The message of a refusal names the versions on both sides: install the same ones. After `disconnect`, make a new
     client.
     """
 
@@ -59,13 +60,13 @@ class DisconnectedError(ScalerError):
 class SerializeObjectError(ScalerError):
     """A function, an argument or a result cannot be pickled, so it cannot travel.
 
-    Open files, locks, connections, generators and coroutines belong to one process. Pass what such a value is made
-    from, and make it inside the task.
+    Open files, locks, connections, generators and coroutines belong to one process. Pass the data that they are made
+    from, and make them inside the task.
     """
 
 
 class DeserializeObjectError(ScalerError):
-    """A value arrived but cannot be read here, most often because a module is missing.
+    """A value arrived but cannot be unpickled here, usually because a module is missing.
 
     Install the module where the workers run, set `PYTHONPATH` there, or start the cluster in the folder of the module.
     """
@@ -74,7 +75,7 @@ class DeserializeObjectError(ScalerError):
 class TaskFailedError(ScalerError):
     """The task raised an exception that cannot be pickled.
 
-    The text names its type and shows its message and its traceback.
+    The message of this error shows its type, its message and its traceback.
     """
 
 
@@ -101,17 +102,17 @@ class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public con
 
 
 class ProtocolError(ScalerError):
-    """Bytes from a peer that are not a message of this protocol."""
+    """A peer sent bytes that are not a message of this protocol."""
 
 
 class TaskInterrupt(BaseException):
-    """Raised inside a task that is to end now, wherever it is: what it does in `finally` and `with` is done, then it is
-    over. Not a `ScalerError`, not even an `Exception`, so that no task takes it for a failure of its own.
+    """Raised inside a cancelled task, wherever it is: its `finally` and `with` blocks run, then it ends. It is a
+    `BaseException` so that `except Exception` in a task does not catch it.
     """
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught
-    """Carries the traceback of another process as text: the `__cause__` of a task's exception."""
+    """The traceback of another process as `str`: the `__cause__` of a task's exception."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

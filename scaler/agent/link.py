@@ -314,7 +314,7 @@ class Link(Actor):
 
     @handles(Batch[DisconnectResponse])
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
-        logger.info("the scheduler lets this cluster go: %s", responses[0].reason)
+        logger.info("the scheduler disconnects this cluster: %s", responses[0].reason)
         self._end(0)
 
     # Tasks

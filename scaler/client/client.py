@@ -1,8 +1,8 @@
-"""Client: what users hold. Its core checks, serialises and names what they ask for, and hands it to the link.
+"""Client: the object that users hold. Its core checks, serialises and names their calls, and hands them to the link.
 
-Called by any thread of the user's. A client that travels becomes the client of the process where it arrives: however
-many copies arrive, they have one connection. Must never touch the socket, wait for the scheduler where it need not (the
-constructor, `submit` and `send_object` do not), or send anything before all of it was checked.
+Called by any thread of the user. All clients that are unpickled in one process share one connection. Must never touch
+the socket, wait for the scheduler needlessly (the constructor, `submit` and `send_object` do not wait), or send a part
+of a call before all of it was checked.
 """
 
 from __future__ import annotations
@@ -40,27 +40,26 @@ if TYPE_CHECKING:
 class Client:
     """Runs functions on the workers of a scheduler.
 
-    The constructor does not wait for the scheduler, and returns at once if there is none. All methods may be called
-    from several threads at once. A client that is not used any more disconnects itself, at the latest when the
-    program ends.
+    The constructor does not wait for the scheduler. All methods may be called from several threads at once. A client
+    disconnects when it is garbage collected, at the latest when the program ends.
 
-    A client can be an argument of a task, or anything that can be pickled can hold it. There it is a client of the same
-    scheduler with the same settings. All clients of one process that travelled there share a connection, and so do
-    those that are made in a task for the scheduler that runs it. Nobody disconnects them: `disconnect` and the end of a
-    `with` block do nothing.
+    A client can be pickled, and so passed to a task, alone or inside another value. In the task it is a client of the
+    same scheduler with the same settings. All clients inside the tasks of one process share one connection; for them,
+    `disconnect` and the end of a `with` block do nothing.
 
-    An argument that is not given is what the environment or `scaler.toml` says (docs/reference/settings.md).
+    Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md).
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
-            that runs it; else the environment variable SCALER_ADDRESS, or the address in `scaler.toml`; if there is
-            none, a local cluster with as many workers as cores, which ends with the client.
-        profiling: whether to measure what each task takes, for ScalerFuture.profiling_info. `submit` may say otherwise.
-        timeout_seconds: how long work waits for a scheduler that stays away, before it fails with TimeoutError.
-        heartbeat_interval_seconds: the time between two signs of life.
+            that runs the task; elsewhere the environment variable SCALER_ADDRESS or the address in `scaler.toml`;
+            without either, a local cluster with one worker per core, which ends with the client.
+        profiling: whether to measure time and memory of each task, for ScalerFuture.profiling_info. `submit` may
+            say otherwise.
+        timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
+        heartbeat_interval_seconds: the time between two heartbeats.
         serializer: turns values into bytes; travels to the workers with each function.
-        processes: False, without an address: scheduler and workers are threads of this process, and so is each task.
-            For debugging and tests; see docs/howto/debugging.md.
+        processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
+            (docs/howto/debugging.md). It needs an address of None.
 
     Raises:
         ConfigError: if an argument cannot work; it is a `ValueError`.
@@ -128,14 +127,14 @@ class Client:
         priority: int | None = None,
         profiling: bool | None = None,
     ) -> ClientWithOptions:
-        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. Nothing of this
-        client changes. What is said by keyword goes before what `options` say.
+        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
+        change. Keywords override `options`.
 
         Args:
-            options: options that were made before.
-            name: what the tasks are called.
-            priority: which of your tasks that wait go first: the greater.
-            profiling: whether to measure what the tasks take.
+            options: a set of options.
+            name: of the tasks, in messages and logs.
+            priority: of your waiting tasks, those with a greater priority go first.
+            profiling: whether to measure time and memory of the tasks.
 
         Raises:
             TypeError: if an option is of the wrong type.
@@ -149,23 +148,22 @@ class Client:
     ) -> ScalerFuture:
         """Run `fn(*args, **kwargs)` on a worker.
 
-        Arguments are serialised before this returns. An `ObjectReference` as an argument of its own arrives as the
-        object.
+        Arguments are serialised before this returns. An argument that is an `ObjectReference` arrives as its object.
 
-        The task has the name of the function, in messages and logs. `name="…"` gives it another one, unless the
-        function takes a keyword argument `name` itself, or may (any keyword, or nobody knows which): then it gets it.
+        The task has the name of the function, in messages and logs. `name="…"` gives it another name. But if the
+        function accepts `name` (explicitly, via **kwargs, or its signature is unknown), it is passed on as an argument.
         `options(name="…")` always names the task.
 
         Args:
             fn: the function.
-            profiling: whether to measure what the task takes, for `ScalerFuture.profiling_info`; as the client says if
-                None. It is never an argument of `fn`.
+            profiling: whether to measure time and memory of the task, for `ScalerFuture.profiling_info`. None means the
+                setting of the client. It is never passed to `fn`.
 
         Raises:
-            TypeError: if `fn` cannot be called, or not with these arguments, or the name is not a text, or `profiling`
-                is not a bool.
+            TypeError: if `fn` is not callable or does not take these arguments, the name is not a `str`, or `profiling`
+                is not a `bool`.
             SerializeObjectError: if the function or an argument cannot be serialised.
-            MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
+            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
         core = self._core
@@ -182,71 +180,71 @@ class Client:
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this is interrupted, the tasks that have not ended are cancelled. Items are taken as there
-        is room for their tasks, so there may be any number of them.
+        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read as their tasks find
+        room, so the iterable may be endless.
 
         Args:
             fn: the function.
             iterable_of_tuples: the arguments of each task: tuples or lists.
-            progress: whether to show on the standard error stream how far it is.
-            timeout: seconds that the whole may take.
+            progress: whether to show a progress bar on standard error.
+            timeout: seconds for the whole map.
 
         Raises:
-            TypeError: if `fn` cannot be called, or an item is neither a tuple nor a list, or does not fit the function.
-            ConfigError: if `timeout` is no number, or negative; it is a `ValueError`.
+            TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
+            ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
             SerializeObjectError: if the function or an argument cannot be serialised.
-            MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
+            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
-            TimeoutError: if it took longer than `timeout`, or no scheduler was found for too long.
-            BaseException: what the first task to fail raised.
+            TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
+            BaseException: the exception of the first task that failed.
         """
         core = self._core
         return core.map(fn, iterable_of_tuples, progress, timeout, core.terms(core.options))
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
-        """Run what `keys` need of a graph, and return key -> value in the order of `keys`.
+        """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
 
-        A graph is a dictionary. A value that is a tuple beginning with a function is a call: its arguments that are
-        strings are keys, whose values or results it gets; all others are literals. Any other value is data.
+        A graph is a dictionary. A tuple that begins with a function is a call: its `str` arguments are keys, replaced
+        by their values or results; its other arguments are literals. Any other value is data.
 
-        A node that fails fails every node that needs it with the same exception; the rest goes on.
+        When a node fails, all nodes that need it fail with the same exception; the others continue.
 
         Args:
             graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.
-            keys: the keys whose values are wanted. Nothing that they do not need runs.
-            block: whether to wait for the values. If not, they are futures; to cancel one cancels the whole graph.
+            keys: the wanted keys. Nodes that they do not need do not run.
+            block: whether to wait for the values. If not, they are futures, and cancelling one cancels the whole graph.
 
         Raises:
-            KeyError: if a key or an argument is not in the graph, or a key is asked for twice.
+            KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
             TypeError: if the graph is malformed, or a function does not take the arguments of its node.
             graphlib.CycleError: if nodes depend on each other in a circle.
             SerializeObjectError: if a function or a value cannot be serialised.
-            MissingObjects: if an `ObjectReference` is of an object that this client has forgotten.
+            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
-            BaseException: what the first of the `keys` to have failed raised, if `block`.
+            BaseException: the exception of the first of `keys` that failed, if `block`.
         """
         core = self._core
         return core.get(self, graph, keys, block, core.terms(core.options))
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
-        """Send `obj` to the scheduler once, for any number of tasks. Changing it afterwards changes nothing.
+        """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.
 
         The object is stored until the reference is gone and no task uses it, until `clear`, or until the client
         disconnects.
 
         Args:
             obj: the object.
-            name: what to call it; made up if it is None.
+            name: of the reference; made up if None.
 
         Raises:
-            TypeError: if the name is not a text.
+            TypeError: if the name is not a `str`.
             SerializeObjectError: if it cannot be serialised.
             DisconnectedError: if the client is disconnected.
         """
         core = self._core
         core.link.check_open()
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"the name of an object is a text, not {name!r}")
+            raise TypeError(f"the name of an object must be a str, not {name!r}")
         frames = core.serialised(obj)
         object_id = ObjectId(core.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
@@ -257,10 +255,10 @@ class Client:
         return reference
 
     def clear(self) -> None:
-        """Cancel all futures of this client and forget its objects: a reference to one raises `MissingObjects` from
-        now on.
+        """Cancel all futures of this client and forget its objects: using a reference raises `MissingObjects` from now
+        on.
 
-        Large results that nobody has asked for yet are forgotten, too. The client stays usable.
+        Large results that were not fetched yet are forgotten, too. The client stays usable.
 
         Raises:
             DisconnectedError: if the client is disconnected.
@@ -270,10 +268,10 @@ class Client:
         self._core.link.clear()
 
     def disconnect(self) -> None:
-        """Cancel what is open (its futures raise `CancelledError`) and leave; the scheduler goes on.
+        """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues.
 
-        May be called any number of times. Nothing happens to a client that travelled, nor to one of the scheduler that
-        runs the task: others use it too.
+        May be called any number of times. Does nothing inside a task, because all tasks of the process share the
+        client.
         """
         core = self._core
         if core.is_shared:
@@ -288,7 +286,7 @@ class Client:
         Raises:
             ClientShutdownException: if the scheduler refuses, as it does in protected mode; the client stays usable.
             DisconnectedError: if the client is disconnected.
-            TimeoutError: if no scheduler was found for too long.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
         self._core.link.shut_down().result()
         self.disconnect()
@@ -303,11 +301,11 @@ def _check_processes(processes: bool, address: str | None) -> None:
 
 _sharing = threading.RLock()
 _shared_cores: dict[ClientSettings, Core] = {}
-"""of the clients that travelled here: all who have the same settings have the same"""
+"""of the clients that were unpickled here: one for each set of settings"""
 
 
 def _shared_core(settings: ClientSettings) -> Core:
-    """Return the core that this process has for clients with `settings`."""
+    """Return the core of this process for clients with `settings`."""
     with _sharing:
         core = _shared_cores.get(settings)
         if core is None or core.link.is_closed:
@@ -321,7 +319,7 @@ def _shared_core(settings: ClientSettings) -> Core:
 
 
 def _connect() -> None:
-    """In a process that will run nested tasks: have a connection before the first one needs it."""
+    """Connect in a process that will run nested tasks, before the first one needs it."""
     Client()
 
 
@@ -329,7 +327,7 @@ task_context.connect = _connect
 
 
 def _arrive(*settings: Any) -> Client:
-    """Return the client of this process for one that travelled here."""
+    """Return the client of this process in the place of one that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = _shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     return client

@@ -1,9 +1,9 @@
-"""ScalerFuture: the result of one task, some day.
+"""ScalerFuture: the future result of one task.
 
-Made by the client; ended by the link's thread, once; read by any thread of the user's. What came from the wire is
-turned into an object by the thread that asks, so that the link's thread never runs the user's code.
+Made by the client, ended once by the link's thread, read by any thread of the user. The thread that asks unpickles the
+result, so that the link's thread never runs user code.
 
-Must never: run anything of the user's in the link's thread, or end twice.
+Must never: run user code in the link's thread, or end twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scaler.wire.messages.common import TaskStatus
 
 
 class FutureLink(Protocol):
-    """What a future needs of the link."""
+    """The part of the link that a future uses."""
 
     address: str
     is_nested: bool
@@ -61,7 +61,7 @@ class Arrival(Future[Frames]):
 
 
 class _Waiters(list[Any]):
-    """Where `concurrent.futures.wait` and `as_completed` leave a note as long as they wait for the future."""
+    """Holds the waiters of `concurrent.futures.wait` and `as_completed` while they wait for the future."""
 
     def __init__(self, link: FutureLink) -> None:
         super().__init__()
@@ -78,20 +78,20 @@ class _Waiters(list[Any]):
 
 
 class _UnreadError(Exception):
-    """Stands for the exception of a task until somebody asks for it."""
+    """Stands for the exception of a task until it is asked for and unpickled."""
 
 
 _UNREAD = _UnreadError()
 
 
 class ScalerFuture(Future[Any]):
-    """The result of a task, or of its failure: a `concurrent.futures.Future` that can also be awaited.
+    """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
-    A large result (more than 16 KiB) stays with the scheduler until somebody asks for it.
+    A large result (more than 16 KiB) stays with the scheduler until it is asked for.
 
     Attributes:
         task_id: the id of the task, 16 bytes.
-        name: what the task is called: as its function, or as the user wished.
+        name: of the task: that of its function, or one that the user chose.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ScalerFuture(Future[Any]):
         self._is_wanted = False
         self._profile = b""
 
-    # For everybody
+    # For users
 
     def __repr__(self) -> str:
         state = "open"
@@ -124,10 +124,11 @@ class ScalerFuture(Future[Any]):
         """Return what the task returned; wait for it, at most `timeout` seconds.
 
         Raises:
-            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`), or no scheduler was found for too long.
+            TimeoutError: if it took longer (`concurrent.futures.TimeoutError`), or no scheduler answered for
+                `timeout_seconds` of the client.
             CancelledError: if the task was cancelled.
-            ScalerError: what went wrong with the task, the link or the value; see `scaler.errors`.
-            BaseException: what the task raised.
+            ScalerError: if the task, the connection or the value failed; see `scaler.errors`. BaseException: the
+                exception of the task.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._wait(timeout)
@@ -140,9 +141,9 @@ class ScalerFuture(Future[Any]):
             del self, outcome  # an exception and the frame that raised it would keep each other alive
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what the task raised, or None; wait for it, at most `timeout` seconds.
+        """Return the exception of the task, or None; wait for it, at most `timeout` seconds.
 
-        A large result that was not asked for yet is not fetched for this: the task has raised nothing.
+        This does not fetch a large result: a task with a result has raised nothing.
 
         Raises:
             TimeoutError: if it took longer (`concurrent.futures.TimeoutError`).
@@ -154,40 +155,39 @@ class ScalerFuture(Future[Any]):
         return self._read(None)[1]
 
     def profiling_info(self) -> ProfilingInfo:
-        """Return what the task took, also if it failed.
+        """Return the time and memory that the task took, also if it failed.
 
-        Raises:
-            ValueError: if the task has not ended, or was not measured: that must be asked for before, with
-                `Client(profiling=True)` or `submit(..., profiling=True)`, and a task without an end of its own
-                (cancelled, its process died) has no measures.
+        Raises: ValueError: if the task has not ended, or was not measured. Ask for it before, with
+        `Client(profiling=True)` or `submit(..., profiling=True)`. A task that was cancelled or lost its process has no
+        measures.
         """
         if not self.done():
-            raise ValueError(f"task {self.name} has not ended, so it is not known yet what it takes")
+            raise ValueError(f"task {self.name} has not ended, so it has no measures yet")
         if not self._profile:
             raise ValueError(
                 f"task {self.name} was not measured: ask for it with Client(profiling=True) or "
-                "submit(..., profiling=True); a task that did not come to an end of its own has no measures"
+                "submit(..., profiling=True); a task that was cancelled or lost its process has no measures"
             )
         return read_profile(self._profile)
 
     def running(self) -> bool:
-        """Return whether the task has not ended: true from submit on, in the queue too."""
+        """Return whether the task is open: True from `submit` on, also while it waits in a queue."""
         return not self.done()
 
     def cancel(self) -> bool:
-        """Cancel the task, also while it runs. Returns false if it had ended before."""
+        """Cancel the task, also while it runs. Return False if it had ended before."""
         if self.cancelled():
             return True
         if not super().cancel():
             return False
-        self._link.cancel(self.task_id)  # its thread wakes those who wait for several futures
+        self._link.cancel(self.task_id)  # its thread wakes those that wait for several futures
         return True
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
-        """Call `fn(future)` when it is done: at once in this thread if it is, else in a thread for callbacks."""
+        """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""
         self._is_wanted = True
         if task_context.current.task and not self.done():
-            # Nobody can see who waits for the callback: an event loop, or a queue that it fills.
+            # We cannot see what waits for the callback: an event loop, or a queue that it fills.
             end_of_wait = task_context.current.expect(self._link)
             super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))
@@ -198,7 +198,7 @@ class ScalerFuture(Future[Any]):
         return asyncio.wrap_future(self).__await__()
 
     def settle(self, value: Any) -> None:
-        """End with a value that needs no task; before anybody else has the future."""
+        """End with a value that needs no task, before the future is given out."""
         self._outcome = (value, None)
         self.set_result(None)
 
@@ -224,7 +224,7 @@ class ScalerFuture(Future[Any]):
         self._raw = result
         self._profile = result.profile
         object_id = ObjectId(self.task_id)
-        if self._is_wanted and not self.done():  # a callback will ask for it: end when it is here
+        if self._is_wanted and not self.done():  # a callback will ask for the result: end when it is here
             arrival = self._arrival = Arrival()
             arrival.add_done_callback(self._end_stored)
             self._link.fetch(object_id, arrival)
@@ -254,7 +254,7 @@ class ScalerFuture(Future[Any]):
             self._set_exception_unless_cancelled(error)
 
     def notify(self) -> None:
-        """Those who wait were woken one by one."""
+        """Do nothing: each waiter was woken alone."""
 
     def _set_exception_unless_cancelled(self, error: BaseException) -> None:
         try:
@@ -279,7 +279,7 @@ class ScalerFuture(Future[Any]):
         return raw is not None and raw.size > 0 and not raw.status
 
     def _read(self, deadline: float | None) -> tuple[Any, BaseException | None]:
-        """Return value and exception; made once, whoever asks first."""
+        """Return value and exception, unpickled by the first thread that asks."""
         outcome = self._outcome
         if outcome is None:
             frames = self._fetch(deadline) if self._is_stored() else None
@@ -298,7 +298,7 @@ class ScalerFuture(Future[Any]):
         return read_value(self._serializer, [self._raw.payload] if frames is None else frames)
 
     def _fetch(self, deadline: float | None) -> Frames | None:
-        """Return the frames of a large result; None if another thread has read them meanwhile."""
+        """Return the frames of a large result; None if another thread has read them in the meantime."""
         with self._condition:
             arrival = self._arrival
             if arrival is None:
@@ -312,7 +312,7 @@ class ScalerFuture(Future[Any]):
                 frames = arrival.result(seconds)
         finally:
             if arrival.done() and arrival.exception() is not None:
-                self._arrival = None  # the next one who asks may have better luck
+                self._arrival = None  # the next caller may succeed
         if self._release is not None:
             self._release.detach()
         return frames

@@ -178,7 +178,7 @@ class MapRun:
         if self._progress is not None:
             self._progress.update(self._done)
         if self._deadline is not None and time.monotonic() >= self._deadline and self._done < len(results):
-            raise TimeoutError(f"the map has {self._done} of {len(results)} results after {self._timeout:g} seconds")
+            raise TimeoutError(f"the map has {self._done} of {len(results)} results after {self._timeout:g} s")
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         if error is not None:

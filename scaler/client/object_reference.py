@@ -1,8 +1,8 @@
-"""ObjectReference: what a user holds of an object that was sent with `Client.send_object`.
+"""ObjectReference: the user's handle of an object that `Client.send_object` sent.
 
-Made by the client; read by the client when the reference is an argument of a task. The object is kept by the
-scheduler as long as the reference lives, or a task uses it, and no longer than the client. Must never travel itself:
-only its id does.
+Made by the client; read by the client when the reference is an argument of a task. The scheduler keeps the object as
+long as the reference lives or a task uses it, and no longer than the client. Must never be pickled: only its id
+travels.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from scaler.ids import ObjectId
 
 
 class ObjectReference:
-    """An object that was sent to the scheduler, to be used as an argument of any number of tasks.
+    """An object at the scheduler, for use as an argument of any number of tasks.
 
     Attributes:
-        name: what the user calls it.
+        name: given by the user, or made up.
         object_id: its id, 16 bytes; references are equal if their ids are.
         size: bytes of its serialised form.
     """
@@ -35,7 +35,7 @@ class ObjectReference:
         """Raise `MissingObjects` if its client has forgotten the object."""
         if self._stored is not None and self.object_id not in self._stored:
             raise MissingObjects(
-                f"the object {self.name!r} is not stored any more: its client was cleared or disconnected"
+                f"the object {self.name!r} is not stored any more: its client has called clear() or disconnect()"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -49,6 +49,6 @@ class ObjectReference:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"the reference {self.name!r} is nested in another value, where nobody would look for the object; "
+            f"the reference {self.name!r} is nested in another value, where it cannot be replaced by its object; "
             "pass it as an argument of its own"
         )

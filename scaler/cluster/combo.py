@@ -27,36 +27,34 @@ class SchedulerClusterCombo:
         address: where the scheduler listens: tcp://host:port or ipc:///path; a socket in a folder that only
             this user can enter if None.
         monitor_address: None; there is no monitor yet.
-        worker_io_threads: threads for the network; one does some GB/s.
-        scheduler_io_threads: threads for the network; one does some GB/s.
-        max_number_of_tasks_waiting: new tasks are refused with NoWorkerError when so many wait and no worker has a free
-            place; -1: none is refused.
-        heartbeat_interval_seconds: the time between two signs of life.
-        client_timeout_seconds: a client silent for so long is dead: its tasks are cancelled.
-        worker_timeout_seconds: a cluster silent for so long is dead: its tasks go to other workers.
-        object_retention_seconds: clusters keep the functions that are not needed any more for so long.
-        task_timeout_seconds: a task that runs for longer is ended with TimeoutError; 0: none is.
-        death_timeout_seconds: a cluster without a scheduler for so long ends itself.
-        load_balance_seconds: the shortest time between two rounds of balancing, in which waiting tasks are taken from
-            busy workers for idle ones; 0: there are none.
-        load_balance_trigger_times: how many looks in a row, 25 ms apart, must find idle workers while tasks wait at
-            others, before there is a round of balancing.
-        garbage_collect_interval_seconds: objects and functions that no task of a worker used for so long are dropped
-            from its process.
-        trim_memory_threshold_bytes: a process with more memory than this gives back to the system what it does not use.
-        per_worker_queue_size: the most tasks at one worker, the running one included.
-        hard_processor_suspend: whether the process of a task that waits for others is stopped (SIGSTOP) until what it
-            waits for is there.
-        protected: whether clients that ask for a shutdown are refused.
+        worker_io_threads: network threads; one handles a few GB/s.
+        scheduler_io_threads: network threads; one handles a few GB/s.
+        max_number_of_tasks_waiting: refuse new tasks with NoWorkerError while this many wait and no worker has room;
+            -1: no limit.
+        heartbeat_interval_seconds: the time between two heartbeats.
+        client_timeout_seconds: a client that is silent for this time is dead: its tasks are cancelled.
+        worker_timeout_seconds: a cluster that is silent for this time is dead: its tasks go to other workers.
+        object_retention_seconds: how long clusters keep functions that no task needs.
+        task_timeout_seconds: a task that runs for longer ends with TimeoutError; 0: no limit.
+        death_timeout_seconds: a cluster ends after this time without a scheduler.
+        load_balance_seconds: the least time between two rounds of balancing, which move waiting tasks from busy to idle
+            workers; 0: no balancing.
+        load_balance_trigger_times: how many checks in a row, 25 ms apart, must find idle workers while tasks wait at
+            others before a round of balancing.
+        garbage_collect_interval_seconds: a worker process drops objects and functions that its tasks have not used for
+            this time.
+        trim_memory_threshold_bytes: a process with more memory than this returns unused memory to the system.
+        per_worker_queue_size: the most tasks at one worker, including the running one.
+        hard_processor_suspend: whether to stop (SIGSTOP) the process of a task while it waits for other tasks.
+        protected: whether to refuse clients that ask for a shutdown.
         event_loop: builtin or uvloop.
-        logging_paths: files that are logged to, several at once; each worker appends its name to theirs.
-        logging_level: the least level that is logged: DEBUG, INFO, WARNING, ERROR, CRITICAL.
-        logging_config_file: a file in the format of Python's logging.config.fileConfig, instead of the paths and the
+        logging_paths: files to log to; each worker appends its name to the file names.
+        logging_level: log messages of this level and above: DEBUG, INFO, WARNING, ERROR, CRITICAL.
+        logging_config_file: a file in the format of Python's logging.config.fileConfig; replaces the paths and the
             level.
-        crash_limit: how often a task may be running when its process dies before it fails.
-        policy: in which order waiting tasks go: fair: clients take turns; fifo: first come, first served, whoever it
-            is.
-        engine: what runs the tasks: an engine that is installed, NAME, or NAME://ARGUMENTS if it takes any.
+        crash_limit: a task fails when its process or host has died this many times while it ran.
+        policy: the order of waiting tasks: fair (clients take turns) or fifo (first come, first served).
+        engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
 
     Raises:
         ConfigError: if an argument has a bad value.

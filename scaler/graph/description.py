@@ -47,13 +47,13 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
         TypeError: if it is no mapping, a key is no string, or a call has a call among its arguments.
     """
     if not isinstance(graph, Mapping):
-        raise TypeError(f"a graph is a dictionary of keys and values, not {type(graph).__name__}")
+        raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")
     asked = _asked(graph, keys)
     calls: list[Call] = []
     numbers: dict[str, int] = {}
     for key, value in graph.items():
         if not isinstance(key, str):
-            raise TypeError(f"the keys of a graph are strings, not {key!r}")
+            raise TypeError(f"the keys of a graph must be str, not {key!r}")
         if type(value) is tuple and value and callable(value[0]):
             numbers[key] = len(calls)
             calls.append(value)
@@ -83,7 +83,7 @@ def _read_arguments(
 
 def _asked(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
     if isinstance(keys, (str, bytes)):
-        raise TypeError(f"the keys to get are a list of keys, not the single text {keys!r}")
+        raise TypeError(f"keys must be a list of keys, not the single str {keys!r}")
     asked = list(keys)
     seen: set[str] = set()
     for key in asked:

@@ -113,7 +113,7 @@ class SchedulerProcess:
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
         if is_open_to_others(self.address):
-            logger.warning("scheduler: whoever can reach %s can run code on the workers", self.address)
+            logger.warning("scheduler: anyone who can reach %s can run code on the workers", self.address)
         self._give_memory_back_later()
         if on_started is not None:
             on_started(self.address)

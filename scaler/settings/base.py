@@ -21,7 +21,7 @@ _LOGGING = "logging_"
 
 # What several tables say in the same words
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
-IO_THREADS = "threads for the network; one does some GB/s"
+IO_THREADS = "network threads; one handles a few GB/s"
 EVENT_LOOP = "builtin or uvloop"
 
 
@@ -61,7 +61,7 @@ class LoggingConfig(_Checked):
     paths: tuple[str, ...] = field(
         default=("/dev/stdout",),
         metadata=entry(
-            "files that are logged to, several at once; each worker appends its name to theirs",
+            "files to log to; each worker appends its name to the file names",
             "-lp",
             "--logging-paths",
             metavar="PATH",
@@ -70,7 +70,7 @@ class LoggingConfig(_Checked):
     level: str = field(
         default="INFO",
         metadata=entry(
-            f"the least level that is logged: {', '.join(LEVELS)}",
+            f"log messages of this level and above: {', '.join(LEVELS)}",
             "-ll",
             "--logging-level",
             choices=LEVELS,
@@ -80,7 +80,7 @@ class LoggingConfig(_Checked):
     config_file: str | None = field(
         default=None,
         metadata=entry(
-            "a file in the format of Python's logging.config.fileConfig, instead of the paths and the level",
+            "a file in the format of Python's logging.config.fileConfig; replaces the paths and the level",
             "-lc",
             "--logging-config-file",
             check=_check_file,

@@ -23,16 +23,17 @@ class ClientConfig(Settings):
         ),
     )
     profiling: bool = field(
-        default=False, metadata=entry("whether to measure what each task takes, for ScalerFuture.profiling_info")
+        default=False,
+        metadata=entry("whether to measure time and memory of each task, for ScalerFuture.profiling_info"),
     )
     timeout_seconds: float = field(
         default=60,
         metadata=entry(
-            "how long work waits for a scheduler that stays away, before it fails with TimeoutError",
+            "how long open work waits for a missing scheduler before it fails with TimeoutError",
             unit="s",
             least=0.001,
         ),
     )
     heartbeat_interval_seconds: float = field(
-        default=2, metadata=entry("the time between two signs of life", unit="s", least=0.001)
+        default=2, metadata=entry("the time between two heartbeats", unit="s", least=0.001)
     )

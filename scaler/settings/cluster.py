@@ -44,12 +44,12 @@ class ClusterConfig(Settings):
     io_threads: int = field(default=1, metadata=entry(IO_THREADS, "-it", "--io-threads", least=1))
     heartbeat_interval_seconds: float = field(
         default=2,
-        metadata=entry("the time between two signs of life", "-hi", "--heartbeat-interval", unit="s", least=0.01),
+        metadata=entry("the time between two heartbeats", "-hi", "--heartbeat-interval", unit="s", least=0.01),
     )
     task_timeout_seconds: float = field(
         default=0,
         metadata=entry(
-            "a task that runs for longer is ended with TimeoutError; 0: none is",
+            "a task that runs for longer ends with TimeoutError; 0: no limit",
             "-tts",
             "--task-timeout-seconds",
             unit="s",
@@ -58,7 +58,7 @@ class ClusterConfig(Settings):
     death_timeout_seconds: float = field(
         default=300,
         metadata=entry(
-            "a cluster without a scheduler for so long ends itself",
+            "a cluster ends after this time without a scheduler",
             "-ds",
             "--death-timeout-seconds",
             unit="s",
@@ -68,7 +68,7 @@ class ClusterConfig(Settings):
     garbage_collect_interval_seconds: float = field(
         default=30,
         metadata=entry(
-            "objects and functions that no task of a worker used for so long are dropped from its process",
+            "a worker process drops objects and functions that its tasks have not used for this time",
             "-gc",
             "--garbage-collect-interval-seconds",
             unit="s",
@@ -78,7 +78,7 @@ class ClusterConfig(Settings):
     trim_memory_threshold_bytes: int = field(
         default=1073741824,
         metadata=entry(
-            "a process with more memory than this gives back to the system what it does not use",
+            "a process with more memory than this returns unused memory to the system",
             "-tm",
             "--trim-memory-threshold-bytes",
             unit="bytes",
@@ -88,7 +88,7 @@ class ClusterConfig(Settings):
     hard_processor_suspend: bool = field(
         default=False,
         metadata=entry(
-            "whether the process of a task that waits for others is stopped (SIGSTOP) until what it waits for is there",
+            "whether to stop (SIGSTOP) the process of a task while it waits for other tasks",
             "-hps",
             "--hard-processor-suspend",
         ),
@@ -96,7 +96,7 @@ class ClusterConfig(Settings):
     engine: str = field(
         default="processes",
         metadata=entry(
-            "what runs the tasks: an engine that is installed, NAME, or NAME://ARGUMENTS if it takes any",
+            "the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments",
             "--engine",
             metavar="NAME",
         ),
@@ -116,6 +116,6 @@ class ClusterConfig(Settings):
     def _check_together(self) -> None:
         names = self.worker_names
         if names and len(names) != self.n_workers:
-            raise ConfigError(f"{self.n_workers} workers need as many names, not {len(names)}")
+            raise ConfigError(f"{self.n_workers} workers need as many worker_names, not {len(names)}")
         if len(set(names)) != len(names) or any(not name or "," in name for name in names):
-            raise ConfigError(f"worker names must be different and not empty: {', '.join(names)}")
+            raise ConfigError(f"worker_names must be different and not empty: {', '.join(names)}")

@@ -25,8 +25,7 @@ class SchedulerConfig(Settings):
     max_number_of_tasks_waiting: int = field(
         default=-1,
         metadata=entry(
-            "new tasks are refused with NoWorkerError when so many wait and no worker has a free place; "
-            "-1: none is refused",
+            "refuse new tasks with NoWorkerError while this many wait and no worker has room; -1: no limit",
             "-mt",
             "--max-number-of-tasks-waiting",
             least=-1,
@@ -35,7 +34,7 @@ class SchedulerConfig(Settings):
     client_timeout_seconds: float = field(
         default=60,
         metadata=entry(
-            "a client silent for so long is dead: its tasks are cancelled",
+            "a client that is silent for this time is dead: its tasks are cancelled",
             "-ct",
             "--client-timeout-seconds",
             unit="s",
@@ -45,7 +44,7 @@ class SchedulerConfig(Settings):
     worker_timeout_seconds: float = field(
         default=60,
         metadata=entry(
-            "a cluster silent for so long is dead: its tasks go to other workers",
+            "a cluster that is silent for this time is dead: its tasks go to other workers",
             "-wt",
             "--worker-timeout-seconds",
             unit="s",
@@ -55,7 +54,7 @@ class SchedulerConfig(Settings):
     object_retention_seconds: float = field(
         default=60,
         metadata=entry(
-            "clusters keep the functions that are not needed any more for so long",
+            "how long clusters keep functions that no task needs",
             "-ot",
             "--object-retention-seconds",
             unit="s",
@@ -64,8 +63,8 @@ class SchedulerConfig(Settings):
     load_balance_seconds: float = field(
         default=1,
         metadata=entry(
-            "the shortest time between two rounds of balancing, in which waiting tasks are taken from busy workers "
-            "for idle ones; 0: there are none",
+            "the least time between two rounds of balancing, which move waiting tasks from busy to idle workers; "
+            "0: no balancing",
             "-ls",
             "--load-balance-seconds",
             unit="s",
@@ -74,8 +73,8 @@ class SchedulerConfig(Settings):
     load_balance_trigger_times: int = field(
         default=2,
         metadata=entry(
-            "how many looks in a row, 25 ms apart, must find idle workers while tasks wait at others, before there is "
-            "a round of balancing",
+            "how many checks in a row, 25 ms apart, must find idle workers while tasks wait at others before a round "
+            "of balancing",
             "-lbt",
             "--load-balance-trigger-times",
             least=1,
@@ -84,7 +83,7 @@ class SchedulerConfig(Settings):
     policy: str = field(
         default="fair",
         metadata=entry(
-            "in which order waiting tasks go: fair: clients take turns; fifo: first come, first served, whoever it is",
+            "the order of waiting tasks: fair (clients take turns) or fifo (first come, first served)",
             "--policy",
             choices=POLICIES,
             metavar="NAME",
@@ -93,17 +92,17 @@ class SchedulerConfig(Settings):
     per_worker_queue_size: int = field(
         default=1000,
         metadata=entry(
-            "the most tasks at one worker, the running one included", "-qs", "--per-worker-queue-size", least=1
+            "the most tasks at one worker, including the running one", "-qs", "--per-worker-queue-size", least=1
         ),
     )
     crash_limit: int = field(
         default=3,
         metadata=entry(
-            "how often a task may be running when its process dies before it fails", "--crash-limit", least=1
+            "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
         ),
     )
     protected: bool = field(
-        default=True, metadata=entry("whether clients that ask for a shutdown are refused", "-p", "--protected")
+        default=True, metadata=entry("whether to refuse clients that ask for a shutdown", "-p", "--protected")
     )
     event_loop: str = field(
         default="builtin",

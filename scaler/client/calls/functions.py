@@ -118,7 +118,7 @@ class Function:
             return ""
         name = keywords.pop("name")
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"the name of a task is a text, not {name!r}")
+            raise TypeError(f"the name of a task must be a str, not {name!r}")
         return "" if name is None or name == self.instruction.name else name
 
     def _may_take(self, keyword: str) -> bool:
@@ -195,7 +195,7 @@ class Functions:
         if remembered is not None and remembered.is_still(function):
             return remembered
         if not callable(function):
-            raise TypeError(f"the first argument must be something to call, not {function!r}")
+            raise TypeError(f"the first argument must be callable, not {function!r}")
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
             made = Function(function, state, self._serializer, self._packer)

@@ -86,7 +86,7 @@ class Conversation:
         try:
             self._connection.open()
         except OSError as error:
-            self.ended_because = f"nobody can connect to {self._connection.address}: {error}"
+            self.ended_because = f"cannot connect to {self._connection.address}: {error}"
             return
         self._patience.opened(time.monotonic())
         self._heard = 0
@@ -173,7 +173,9 @@ class Conversation:
                 self._is_rest_said = False
         except ProtocolError as error:
             self.bad_message_count += 1
-            self.lose(f"what came is no message of a scheduler: {error}")  # nobody knows which answers were in it
+            self.lose(
+                f"received bytes that are not a message of a scheduler: {error}"
+            )  # nobody knows which answers were in it
             self._work.on_unreadable(partial(self._unreadable, str(error)))
             return True
         return has_received
@@ -192,7 +194,9 @@ class Conversation:
                 self._on_refused(reply)
                 return
             if self._scheduler_id not in (NO_ID, reply.scheduler_id):
-                LOGGER.info("another scheduler answers at %s: it is told again what is open", self._connection.address)
+                LOGGER.info(
+                    "another scheduler answers at %s: all open work is submitted again", self._connection.address
+                )
             self._scheduler_id = SchedulerId(reply.scheduler_id)
             self.is_welcome = True
             self._patience.welcomed(time.monotonic())

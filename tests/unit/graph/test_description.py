@@ -52,8 +52,8 @@ def test_what_is_not_there_is_a_key_error(graph: dict[str, Any], keys: list[str]
     ("graph", "keys", "named"),
     [
         ([("a", 1)], ["a"], "not list"),
-        ({"a": 1}, "a", "single text"),
-        ({"a": 1, 2: 3}, ["a"], "strings, not 2"),
+        ({"a": 1}, "a", "single str"),
+        ({"a": 1, 2: 3}, ["a"], "str, not 2"),
         ({"a": 1, "b": (abs, (abs, "a"))}, ["b"], "a key of its own"),
     ],
 )

@@ -94,7 +94,7 @@ def test_only_a_scheduler_may_take_any_port() -> None:
 
 def test_worker_names_are_as_many_as_workers_and_different() -> None:
     assert ClusterConfig("ipc:///tmp/x", 2, ["a", "b"]).worker_names == ("a", "b")  # type: ignore[arg-type]
-    assert "4 workers need as many names, not 2" in bad(CLUSTER, worker_names=("a", "b"))
+    assert "4 workers need as many worker_names, not 2" in bad(CLUSTER, worker_names=("a", "b"))
     for names in (("a", "a"), ("a", ""), ("a,b", "c")):
         assert "different and not empty" in bad(CLUSTER, n_workers=2, worker_names=names)
 
@@ -196,7 +196,7 @@ def test_names_of_levels_are_known_in_any_case(level: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("address", 5, "an address is a text"),
+        ("address", 5, "address must be a str"),
         ("profiling", "yes", "profiling must be True or False, not 'yes'"),
         ("timeout_seconds", 0, "timeout_seconds must be at least 0.001, not 0"),
         ("heartbeat_interval_seconds", None, "heartbeat_interval_seconds must be a number, not None"),

@@ -5,6 +5,7 @@ time, and half of what is open waits at the scheduler. The last columns are the 
 calls it.
 
     python tests/benchmarks/fair_share.py              microseconds per task, best of several
+    python tests/benchmarks/fair_share.py --single     how long one task takes while 100,000 of another client wait
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gc
 import time
 from collections import deque
 
+from scaler import Client, SchedulerClusterCombo
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Placement, Rules
 from scaler.actors.policy.placement import ORDERS
@@ -22,6 +24,7 @@ from scaler.settings.scheduler import POLICIES
 from tests.benchmarks.scheduler_core import RESULT_BATCH, WINDOW, Run
 from tests.support.ready import SHORT, Task, task
 
+PATIENCE_SECONDS = 8.0
 WORKERS = (1, 100, 5_000)
 CLIENTS = (1, 100, 1_000)
 
@@ -59,11 +62,40 @@ def in_the_policy(tasks: int, workers: int, clients: int, policy: str) -> float:
     return (time.perf_counter() - start) / tasks * 1e6
 
 
+def single_tasks(policy: str, count: int) -> None:
+    """Print what one task after the other takes while another client has so many of 1 ms waiting, on real workers."""
+    with (
+        SchedulerClusterCombo(2, policy=policy, logging_level="ERROR") as combo,
+        Client(combo.get_address()) as busy,
+        Client(combo.get_address()) as other,
+    ):
+        other.submit(abs, -1).result()
+        busy.map(time.sleep, [(0.001,)] * 50)
+        for _ in range(count):
+            busy.submit(time.sleep, 0.001)
+        took = []
+        for _ in range(5):
+            start = time.perf_counter()
+            try:
+                other.submit(abs, -1).result(PATIENCE_SECONDS)
+            except TimeoutError:
+                took.append(f"more than {PATIENCE_SECONDS:g}")
+                break
+            took.append(f"{time.perf_counter() - start:.3f}")
+        print(f"{policy}: {', '.join(took)} s", flush=True)
+        busy.clear()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=50_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--single", action="store_true")
     options = parser.parse_args()
+    if options.single:
+        for policy in POLICIES:
+            single_tasks(policy, 100_000)
+        return
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     print(f"| workers | clients |{'|'.join(f' {policy} ' for policy in POLICIES)}|", end="")

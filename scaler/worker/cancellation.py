@@ -143,7 +143,7 @@ class Cancellation:
         numbers = [
             number
             for number, entry in enumerate(processor.held, processor.results_seen + 1)
-            if entry is not None and run_of(entry.task) in stop.ends
+            if entry is not None and run_of(entry[0]) in stop.ends
         ]
         if executing in numbers:
             self._interrupt(processor, stop, executing)

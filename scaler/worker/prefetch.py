@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from scaler.ids import ObjectId
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.processors import Held, ProcessorRecord
+from scaler.worker.processors import ProcessorRecord
 from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
 
@@ -41,13 +41,14 @@ class Prefetch:
         if held and (processor.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
             return portion
         used = self._supplies.used_by(processor)
+        held_us = processor.held_us
         room_bytes = PORTION_BYTES
         row = self._queue.first_row()
         while row:
             task = row[0]
             expected_us = known.get(task.function_id, HELD_US)
             room_bytes -= len(task.payload)
-            if held and (processor.held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
+            if held and (held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
                 break
             if (task.function_id not in used or task.object_ids) and not self._supplies.has_all(processor, task):
                 if self._supplies.holds_up(processor, task):
@@ -59,9 +60,10 @@ class Prefetch:
             row.popleft()
             if not row:
                 row = self._queue.first_row()
-            held.append(Held(task, expected_us))
-            processor.held_us += expected_us
+            held.append((task, expected_us))
+            held_us += expected_us
             portion.append(task)
+        processor.held_us = held_us
         return portion
 
     def learn(self, function_id: ObjectId, duration_us: float) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TypeAlias
 
 from scaler.actors.kit import ActorRef
 from scaler.processor.progress_page import Progress
@@ -40,12 +40,8 @@ from scaler.worker.processor_states import (
 )
 from scaler.worker.task_queue import RunKey, run_of
 
-
-class Held(NamedTuple):
-    """A task in a processor."""
-
-    task: RunTask
-    expected_us: float
+Held: TypeAlias = tuple[RunTask, float]
+"""A task in a processor, and the microseconds that it is expected to take. One is made for each task."""
 
 
 @dataclass(eq=False, slots=True)
@@ -65,15 +61,19 @@ class ProcessorRecord:
     """how long all that takes; infinite: nothing more is handed to it before it holds nothing"""
     results_seen: int = 0
 
+    def tasks(self) -> list[RunTask]:
+        """Return the tasks that it holds."""
+        return [entry[0] for entry in self.held if entry is not None]
+
     def runs(self) -> set[RunKey]:
         """Return the runs that it holds."""
-        return {run_of(entry.task) for entry in self.held if entry is not None}
+        return set(map(run_of, self.tasks()))
 
     def task_at(self, number: int) -> RunTask | None:
         """Return the task with this number, if it holds it."""
         index = number - self.results_seen - 1
         entry = self.held[index] if 0 <= index < len(self.held) else None
-        return None if entry is None else entry.task
+        return None if entry is None else entry[0]
 
     def executed_task(self, number: int) -> RunTask | None:
         """Return the task with this number, if all tasks before it have their results."""
@@ -203,6 +203,6 @@ class Processors:
         for processor in self:
             first = processor.held[0] if processor.held else None
             blocked = self._blocked.get(processor.number)
-            assert blocked is None or (first is not None and first.task is blocked), "it executes another task"
+            assert blocked is None or (first is not None and first[0] is blocked), "it executes another task"
             assert not processor.held or processor.state not in (IDLE, DISMISSED), "it should hold nothing"
             assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, "nothing takes time"

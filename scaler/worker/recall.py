@@ -130,7 +130,7 @@ class Recall:
             return
         held, results_seen = processor.held, processor.results_seen
         behind = range(due.executing - results_seen, due.withheld_to - results_seen)
-        taken = [entry.task for entry in (held[index] for index in behind) if entry is not None]
+        taken = [entry[0] for entry in (held[index] for index in behind) if entry is not None]
         for index in behind:
             held[index] = None
         if held:

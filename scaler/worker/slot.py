@@ -59,7 +59,7 @@ from scaler.worker.messages import (
 )
 from scaler.worker.prefetch import Prefetch
 from scaler.worker.processor_states import DISTRUSTED, DOOMED
-from scaler.worker.processors import ProcessorRecord, Processors
+from scaler.worker.processors import Held, ProcessorRecord, Processors
 from scaler.worker.recall import Recall, RecallDue, StuckCheck
 from scaler.worker.reserve import Reserve, SpareCheck
 from scaler.worker.supplies import Supplies
@@ -224,13 +224,15 @@ class Slot(Actor):
         unstarted: list[RunTask] = []
         for result in results:
             entry = held.popleft()
-            if entry is None and result.status == STOPPED:
-                continue  # taken back long ago, and not started
-            if entry is None or result.task_id != entry.task.task_id or result.attempt != entry.task.attempt:
-                held.appendleft(entry)
-                self._cancellation.distrust(processor, "it gave the result of another task than the one that was due")
+            if entry is None:
+                if result.status == STOPPED:
+                    continue  # taken back long ago, and not started
+                self._distrust(processor, entry)
                 break
             task, expected_us = entry
+            if result.task_id != task.task_id or result.attempt != task.attempt:
+                self._distrust(processor, entry)
+                break
             done_us += expected_us
             end = ends.pop(run_of(task), None) if ends else None
             if result.status != STOPPED:
@@ -244,6 +246,11 @@ class Slot(Actor):
         processor.results_seen += held_before - len(held)
         return finished, unstarted
 
+    def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
+        """The result at the place of this entry is not that of its task."""
+        processor.held.appendleft(entry)
+        self._cancellation.distrust(processor, "it gave the result of another task than the one that was due")
+
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:
         self._link.send(ExecutorProcessGone(down.number))
@@ -256,7 +263,7 @@ class Slot(Actor):
         is_distrusted = processor.state is DISTRUSTED
         reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason
         again: list[RunTask] = []
-        for task in (entry.task for entry in processor.held if entry is not None):
+        for task in processor.tasks():
             end = ends.get(run_of(task))
             if end is not None:
                 self._answers.end([task], end)
@@ -315,5 +322,5 @@ class Slot(Actor):
             room.audit(numbers)
         runs = [run_of(task) for task in self._queue]
         for processor in self._processors:
-            runs += [run_of(entry.task) for entry in processor.held if entry is not None]
+            runs += map(run_of, processor.tasks())
         assert len(runs) == len(set(runs)), "a run is in two places"

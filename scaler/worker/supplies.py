@@ -150,9 +150,8 @@ class Supplies:
         self._drop(processor, unused)
         processor.proxy.send(CleanProcessor(processor.number))
         stock.results_collected = processor.results_seen
-        held = (entry.task for entry in processor.held if entry is not None)
         # Of a task that is held something may have been deleted: the next task does not find it here.
-        stock.used = stock.has.intersection(object_id for task in held for object_id in _needs(task))
+        stock.used = stock.has.intersection(object_id for task in processor.tasks() for object_id in _needs(task))
 
     def _ask_for(self, object_id: ObjectId) -> None:
         self._awaited.add(object_id)

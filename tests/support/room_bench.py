@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.processors import Held, ProcessorRecord, Processors
+from scaler.worker.processors import ProcessorRecord, Processors
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
 
@@ -65,7 +65,7 @@ class RoomBench:
         """A processor that has the slot and some tasks, and executes the one with this number."""
         processor = self.idle()
         self.processors.give_slot(processor)
-        processor.held.extend(Held(self.task(), 1.0) for _ in range(tasks))
+        processor.held.extend((self.task(), 1.0) for _ in range(tasks))
         self.execute(processor, executing)
         return processor
 
@@ -73,7 +73,7 @@ class RoomBench:
         """A processor whose task waits for others."""
         processor = self.running()
         task = self.task(priority)
-        processor.held.append(Held(task, 1.0))
+        processor.held.append((task, 1.0))
         self.execute(processor, 1)
         self.processors.block(processor, task)
         return processor
@@ -95,11 +95,6 @@ class RoomBench:
         """Return what the link was told of one kind, and forget it."""
         self.dispatcher.run()
         return self.link.take(kind)
-
-
-def tasks_of(processor: ProcessorRecord) -> list[RunTask]:
-    """What the processor holds."""
-    return [entry.task for entry in processor.held if entry is not None]
 
 
 def finish(processor: ProcessorRecord, count: int = 1) -> None:

@@ -13,7 +13,7 @@ from scaler.worker.processor_states import DISTRUSTED, DOOMED
 from scaler.worker.processors import ProcessorRecord
 from scaler.worker.recall import SETTLE_SECONDS
 from scaler.worker.task_queue import run_of
-from tests.support.room_bench import RoomBench, finish, tasks_of
+from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 
@@ -187,14 +187,14 @@ class CancellationBench(RoomBench):
         processor.progress.withhold(after=executing, to=processor.results_seen + len(processor.held))
 
     def stop(self, processor: ProcessorRecord, *indexes: int, end: End = CANCELED) -> None:
-        tasks = tasks_of(processor)
+        tasks = processor.tasks()
         self.cancellation.stop(processor, {run_of(tasks[index]): end for index in indexes})
         self.audit(self.cancellation)
 
     def end_first(self, processor: ProcessorRecord) -> End | None:
         """The processor answers for its first task. Returns how that ends."""
         ends = self.cancellation.ends(processor)
-        end = ends.pop(run_of(tasks_of(processor)[0]), None) if ends else None
+        end = ends.pop(run_of(processor.tasks()[0]), None) if ends else None
         finish(processor)
         return end
 
@@ -252,7 +252,7 @@ def test_a_task_that_resists_is_killed_after_its_grace_and_each_has_its_own() ->
     bench.pass_seconds(GRACE_SECONDS * 0.2)
     (kill,) = bench.take(KillProcessor)
     assert (processor.state, bench.cancellation.why_killed(processor)) == (DOOMED, kill.reason)
-    assert bench.cancellation.ends(processor) == {run_of(tasks_of(processor)[0]): CANCELED}
+    assert bench.cancellation.ends(processor) == {run_of(processor.tasks()[0]): CANCELED}
     bench.pass_seconds(2 * INSIST_SECONDS)
     assert bench.timers == []
 

@@ -106,7 +106,7 @@ class Stock:
         """Return what is expected of a task."""
         self.processor.held.clear()
         self.take(b"")
-        return next(entry.expected_us for entry in self.processor.held if entry is not None)
+        return next(entry[1] for entry in self.processor.held if entry is not None)
 
 
 def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> None:

@@ -16,7 +16,6 @@ from scaler.worker.processor_states import (
     RUNNING,
     IllegalTransitionError,
 )
-from scaler.worker.processors import Held
 from tests.support.pages import new_page
 from tests.support.room_bench import RoomBench, finish
 
@@ -99,7 +98,7 @@ def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
     elif fault == "wrong state":
         idle.state = RUNNING
     elif fault == "idle with a task":
-        idle.held.append(Held(bench.task(), 1.0))
+        idle.held.append((bench.task(), 1.0))
     else:
         blocked.held.clear()
     with pytest.raises(AssertionError):
@@ -109,7 +108,7 @@ def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
 def test_only_the_task_that_is_executed_can_wait(bench: RoomBench) -> None:
     processor = bench.running(6)
     finish(processor, 4)
-    first, second = (entry.task for entry in processor.held if entry is not None)
+    first, second = processor.tasks()
     assert [processor.executed_task(number) for number in (4, 5, 6)] == [None, first, None]
     processor.held[0] = None
     assert processor.executed_task(5) is None
@@ -119,7 +118,7 @@ def test_only_the_task_that_is_executed_can_wait(bench: RoomBench) -> None:
 def test_tasks_are_numbered_behind_the_results(bench: RoomBench) -> None:
     processor = bench.running(7)
     finish(processor, 4)
-    tasks = [entry.task for entry in processor.held if entry is not None]
+    tasks = processor.tasks()
     processor.held[1] = None
     numbers = (0, 4, 5, 6, 7, 8)
     assert [processor.task_at(number) for number in numbers] == [None, None, tasks[0], None, tasks[2], None]

@@ -10,9 +10,9 @@ from scaler.wire.messages.worker import RunTask
 from scaler.worker.cancellation import STOPPED
 from scaler.worker.messages import KillProcessor
 from scaler.worker.processor_states import KILL
-from scaler.worker.processors import Held, ProcessorRecord
+from scaler.worker.processors import ProcessorRecord
 from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
-from tests.support.room_bench import RoomBench, finish, tasks_of
+from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import FUNCTION, SlotBench
 
 
@@ -131,12 +131,12 @@ class RecallBench(RoomBench):
 def test_one_that_is_stuck_loses_what_is_behind_and_gets_no_more() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=3, executing=1)
-    tasks = tasks_of(processor)
+    tasks = processor.tasks()
     bench.recall.watch(processor)
     bench.recall.watch(processor)
     assert len(bench.timers) == 1
     bench.pass_seconds(STUCK_SECONDS + SETTLE_SECONDS)
-    assert (bench.taken, tasks_of(processor)) == (tasks[1:], tasks[:1])
+    assert (bench.taken, processor.tasks()) == (tasks[1:], tasks[:1])
     assert processor.held_us == float("inf")
     assert list(processor.progress.words[1:3]) == [1, 3]
 
@@ -173,16 +173,16 @@ def test_nothing_is_taken_back_if_anything_has_happened_meanwhile(news: str) -> 
 def test_what_was_handed_since_is_taken_back_when_it_was_withheld_as_well() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=2, executing=1)
-    first, second = tasks_of(processor)
+    first, second = processor.tasks()
     bench.recall.withhold(processor, 1)
     bench.pass_seconds(SETTLE_SECONDS / 2)
     late = bench.task()
-    processor.held.append(Held(late, 1.0))
+    processor.held.append((late, 1.0))
     bench.recall.withhold(processor, 1)
     bench.pass_seconds(SETTLE_SECONDS / 2)
-    assert (bench.taken, tasks_of(processor)) == ([second], [first, late])
+    assert (bench.taken, processor.tasks()) == ([second], [first, late])
     bench.pass_seconds(SETTLE_SECONDS / 2)
-    assert (bench.taken, tasks_of(processor)) == ([second, late], [first])
+    assert (bench.taken, processor.tasks()) == ([second, late], [first])
 
 
 def test_between_two_messages_nothing_can_be_taken_back() -> None:
@@ -196,7 +196,7 @@ def test_between_two_messages_nothing_can_be_taken_back() -> None:
 def test_a_stuck_task_has_started_nothing_else() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=2, executing=1)
-    behind = tasks_of(processor)[1]
+    behind = processor.tasks()[1]
     bench.recall.withhold_stuck(processor, 1)
     assert (bench.taken, bench.timers) == ([behind], [])
 

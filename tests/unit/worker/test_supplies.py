@@ -8,7 +8,7 @@ from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, Obje
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
 from scaler.worker.messages import CleanProcessor, DropObjects, HandObject, HandTasks
-from scaler.worker.processors import Held, ProcessorRecord
+from scaler.worker.processors import ProcessorRecord
 from scaler.worker.supplies import AWAITED_OBJECTS, Supplies
 from scaler.worker.task_queue import run_of
 from tests.support.room_bench import RoomBench, finish
@@ -289,7 +289,7 @@ def test_a_function_holds_up_those_behind_and_an_object_does_not_until_there_are
 def test_a_collection_drops_what_was_not_used_and_keeps_what_is_held() -> None:
     bench = SuppliesBench()
     bench.find(FUNCTION, OTHER)
-    bench.processor.held.append(Held(bench.task(), 1.0))
+    bench.processor.held.append((bench.task(), 1.0))
     bench.supplies.has_all(bench.processor, bench.task())
     assert bench.collect() == [OTHER]
     assert bench.collect() == []

@@ -11,7 +11,7 @@ from scaler.worker.messages import InterruptProcessor, KillProcessor, TasksFinis
 from scaler.worker.processors import ProcessorRecord
 from scaler.worker.task_queue import RunKey, run_of
 from scaler.worker.time_limit import TimeLimit
-from tests.support.room_bench import RoomBench, finish, tasks_of
+from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import SlotBench
 
 
@@ -102,7 +102,7 @@ def test_without_a_limit_nothing_is_watched() -> None:
 def test_a_task_that_is_overdue_is_said_by_its_time() -> None:
     bench = LimitBench(5)
     processor = bench.running(tasks=2, executing=1)
-    first, _second = tasks_of(processor)
+    first, _second = processor.tasks()
     bench.limit.watch(processor)
     bench.limit.watch(processor)
     bench.wait(bench.limit, 4.9)
@@ -114,7 +114,7 @@ def test_a_task_that_is_overdue_is_said_by_its_time() -> None:
 def test_time_is_counted_from_the_begin_of_each_task() -> None:
     bench = LimitBench(5)
     processor = bench.running(tasks=2, executing=1)
-    _first, second = tasks_of(processor)
+    _first, second = processor.tasks()
     bench.limit.watch(processor)
     bench.wait(bench.limit, 3)
     finish(processor)

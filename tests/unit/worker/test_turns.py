@@ -25,7 +25,7 @@ from scaler.worker.reserve import SPARE_KEPT, Reserve
 from scaler.worker.suspension import Suspension
 from scaler.worker.task_queue import TaskQueue, run_of
 from scaler.worker.turns import Turns
-from tests.support.room_bench import RoomBench, finish, tasks_of
+from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import WaitingBench
 
 
@@ -263,7 +263,7 @@ def test_a_task_that_shall_end_does_not_wait_for_the_slot() -> None:
     bench.running(tasks=1)
     bench.ask(first)
     for processor in (first, second):
-        bench.cancellation.stop(processor, {run_of(tasks_of(processor)[0]): End(TaskStatus.CANCELED)})
+        bench.cancellation.stop(processor, {run_of(processor.tasks()[0]): End(TaskStatus.CANCELED)})
         bench.turns.let_end(processor)
     assert (first.state, second.state) == (LOOSE, BLOCKED)
     bench.ask(second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, Obj
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.priority import of_child
-from scaler.wire.structs import TaskFailure
+from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.executor_bench import ADDRESS, AGENT_TOKEN, ExecutorBench
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
 from tests.support.processes import descendants, open_descriptors, wait_until
@@ -426,6 +427,23 @@ def test_any_depth_works_on_one_worker(bench: ExecutorBench, tmp_path: Path) -> 
         Path(gate).touch()
         bench.results(task)
     assert [bench.waits_of(task) for task in tasks] == [["blocked", "unblocked"]] * depth
+
+
+def test_options_that_an_executor_does_not_know_are_left_aside(bench: ExecutorBench) -> None:
+    capabilities = (("licence", 1),)
+    options = RunOptions(at_most_once=True, retries=3, memory_bytes=2**20, capabilities=capabilities).encode()
+    task = replace(bench.task(abs, -1), options=options)
+    bench.run(task)
+    assert value_of(*bench.results(task)) == 1
+
+
+def test_options_that_are_none_fail_their_task_only(bench: ExecutorBench) -> None:
+    bad, good = replace(bench.task(abs, -1), options=b"no message"), bench.task(abs, -2)
+    bench.run(bad, good)
+    failed, done = bench.results(bad, good)
+    assert failed.status == TaskStatus.FAILED
+    assert "not the options of a task" in failure_of(failed).text
+    assert value_of(done) == 2
 
 
 def test_a_task_finds_its_priority_and_account_the_scheduler_and_the_token_of_its_agent(bench: ExecutorBench) -> None:

@@ -17,7 +17,7 @@ from typing import Generic
 from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import T
 
-MOST_SPARE = 64
+MOST_SPARE = 1024
 """Queues of accounts that have nothing now are used again, so that single tasks of many clients make none."""
 
 _account_of = attrgetter("account")

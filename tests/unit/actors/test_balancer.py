@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from scaler.actors.messages import (
     AssignTask,
     BalancerRestarted,
     PlacesFreed,
+    PlacesTaken,
     RecallTasks,
     TaskNotWaiting,
     TaskReady,
@@ -25,7 +27,7 @@ from scaler.actors.messages import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import FIFO, LOOK_SECONDS, WORK_AHEAD_US, Placement, Rules, make_policy
+from scaler.actors.policy import FIFO, LOOK_SECONDS, WORK_AHEAD_US, Decisions, Placement, Rules, make_policy
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
@@ -238,6 +240,88 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     scene.bench.tell(scene.balancer, WorkerFailed(scene.worker_ref))
     assert scene.acceptor.take() == [BalancerRestarted()]
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
+
+
+# Any policy
+
+
+class Told:
+    """A policy that keeps what it is told, and decides what a test says."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+        self.decisions: Decisions[ActorRef, TaskReady] = Decisions()
+        self.answer: Any = True
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def hear(*arguments: Any) -> Any:
+            self.heard.append((name, *arguments))
+            return self.answer
+
+        return hear
+
+    def decide(self, now: float) -> Decisions[ActorRef, TaskReady]:
+        self.heard.append(("decide", now))
+        decisions, self.decisions = self.decisions, Decisions()
+        return decisions
+
+
+def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
+    policy = Told()
+    balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
+    (task, task_ref), (_, worker), (_, host) = bench.recorder(), bench.recorder(), bench.recorder()
+    ready = [TaskReady(task_ref, Task(TaskId(bytes(16)), SHORT, b"", b""), attempt, again=False) for attempt in (1, 2)]
+    measured = {SHORT: (9, 3)}
+    bench.tell(
+        balancer,
+        *ready,
+        WorkerJoined(worker, 5, 1, 2, host),
+        PlacesFreed(worker, 3, 4, measured),
+        TasksRecalled(worker, 5, 6, {SHORT}),
+        PlacesTaken(worker, 7, 8),
+        WorkerLeft(worker),
+        WithdrawTask(task_ref, 9, 10),
+    )
+    assert policy.heard == [
+        ("join", worker, 5, 1, 2, host),
+        ("freed", worker, 3, 4, measured),
+        ("recalled", worker, 5, 6, {SHORT}),
+        ("resumed", worker, 7, 8),
+        ("leave", worker),
+        ("ready", ready),  # before the one that wants no more
+        ("withdraw", task_ref, 9, 10),
+        ("decide", 100.0),
+    ]
+    assert task.take() == [TaskWithdrawn()]
+    policy.heard.clear()
+    policy.answer = False
+    bench.tell(balancer, PlacesFreed(worker, 1, 1, {}))
+    assert policy.heard == [("freed", worker, 1, 1, {})]
+    bench.tell(balancer, *ready, WorkerFailed(worker))
+    assert policy.heard[1:] == [("forget",), ("decide", 100.0)]
+
+
+def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> None:
+    policy = Told()
+    balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
+    (task, task_ref), (worker, worker_ref) = bench.recorder(), bench.recorder()
+    spec = Task(TaskId(bytes(16)), SHORT, b"", b"")
+    ready = TaskReady(task_ref, spec, 3, again=False, account=4)
+    policy.decisions = Decisions([(ready, worker_ref, 50)], [(ready, "no")], {worker_ref: 6}, 102.0)
+    bench.tell(balancer, ready)
+    assert worker.take() == [AssignTask(task_ref, spec, 3, 50, 4), RecallTasks(6)]
+    assert task.take() == [TaskRefused(3, "no")]
+    policy.heard.clear()
+    bench.advance(1.0)
+    policy.decisions = Decisions(look_at=101.5)
+    bench.tell(balancer, ready)
+    policy.decisions = Decisions(look_at=103.0)
+    bench.advance(0.5)
+    bench.advance(1.0)
+    assert [heard for heard in policy.heard if heard[0] == "decide"] == [("decide", 101.0), ("decide", 101.5)]
+    bench.advance(0.5)
+    assert policy.heard[-1] == ("decide", 103.0)
+    assert bench.dispatcher.next_deadline() is None
 
 
 # Balance

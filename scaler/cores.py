@@ -23,7 +23,7 @@ def usable_cores(root: Path = Path("/")) -> int:
 def _quotas(root: Path) -> Iterator[float]:
     """Yield the quotas, in cores, of all control groups that this process is in; a parent's counts for its children."""
     groups = root / "sys/fs/cgroup"
-    for controllers, path in _memberships(root / "proc/self/cgroup"):
+    for controllers, path in memberships(root / "proc/self/cgroup"):
         if not controllers:
             yield from _along(groups, path, _quota_v2)
             yield from _along(groups / "unified", path, _quota_v2)
@@ -32,7 +32,7 @@ def _quotas(root: Path) -> Iterator[float]:
                 yield from _along(groups / mount, path, _quota_v1)
 
 
-def _memberships(file: Path) -> Iterator[tuple[str, str]]:
+def memberships(file: Path) -> Iterator[tuple[str, str]]:
     """Yield controllers and path of each control group; version 2 has no controllers here."""
     try:
         lines = file.read_text().splitlines()

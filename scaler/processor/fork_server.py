@@ -44,14 +44,17 @@ GRACE_SECONDS = 1.0
 """How long processors may take for their own end when the agent ends in good order."""
 ASK_AGAIN_SECONDS = 0.05
 """How often those are interrupted that have not ended: the task may have been where it cannot be."""
-REPORT = struct.Struct("<BIi")
-"""what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process"""
+REPORT = struct.Struct("<BIiQ")
+"""what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process;
+the most memory that an ended one had, in bytes
+"""
 STARTED, ENDED, NOT_STARTED = 1, 2, 3
 
 FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 _PR_SET_PDEATHSIG = 1
+_RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 class _AgentEndsError(Exception):
@@ -177,7 +180,7 @@ class ForkServer:
             processor.main(socket.socket(fileno=channel), progress, birth, self._config)
             code = 0
         except BaseException:  # nothing may return into the loop
-            logging.getLogger(__name__).exception("a processor could not start")
+            logging.getLogger(__name__).exception("worker %s: its processor ends because of an error", birth.worker)
         finally:
             os._exit(code)
 
@@ -189,15 +192,16 @@ class ForkServer:
                 number = numbers.get(info.si_pid)
                 if number is not None:
                     strays.kill_group(info.si_pid)  # before the id is free for others
-                _, status = os.waitpid(info.si_pid, 0)
+                _, status, usage = os.wait4(info.si_pid, 0)
                 if number is not None:
                     del self._pids[number]
-                    self._report(ENDED, number, os.waitstatus_to_exitcode(status))
+                    peak_bytes = usage.ru_maxrss * _RSS_UNIT_BYTES
+                    self._report(ENDED, number, os.waitstatus_to_exitcode(status), peak_bytes)
         strays.end_strays(self._pids.values())
 
-    def _report(self, kind: int, number: int, value: int) -> None:
+    def _report(self, kind: int, number: int, value: int, peak_bytes: int = 0) -> None:
         with contextlib.suppress(ConnectionError):  # it is gone, or about to go: its end is read next
-            self._agent.sendall(REPORT.pack(kind, number, value))
+            self._agent.sendall(REPORT.pack(kind, number, value, peak_bytes))
 
 
 def _die_with_parent(parent: int) -> None:

@@ -6,6 +6,9 @@ Asked by the proxies of processors and of the fork server.
 from __future__ import annotations
 
 import signal
+from pathlib import Path
+
+from scaler.cores import memberships
 
 
 def how_it_ended(exit_code: int) -> str:
@@ -16,3 +19,74 @@ def how_it_ended(exit_code: int) -> str:
         return f"signal {signal.Signals(-exit_code).name}"
     except ValueError:
         return f"signal {-exit_code}"
+
+
+def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory_short: bool) -> str:
+    """Return how a processor ended, and why as far as it is known, as a part of a sentence.
+
+    Args:
+        killed_because: why it was killed here, if it was.
+        peak_bytes: the most memory that it had.
+        is_memory_short: whether the kernel has just killed something for want of memory.
+    """
+    how = how_it_ended(exit_code)
+    if killed_because:
+        return f"{killed_because} ({how})"
+    if exit_code != -signal.SIGKILL:
+        return how
+    memory = f"it had {peak_bytes / 1e6:,.0f} MB at most"
+    if is_memory_short:
+        return f"{how}, out of memory: the kernel ended it; {memory}"
+    return f"{how}, which was not sent by this cluster: perhaps out of memory; {memory}"
+
+
+_PF_EXITING = 4
+
+
+def is_exiting(pid: int) -> bool:
+    """Return whether a process is ending or has ended; its descriptors are closed before it is a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    state, *_, flags = stat.rpartition(")")[2].split()[:7]
+    return state in "ZX" or bool(int(flags) & _PF_EXITING)
+
+
+class OutOfMemoryKills:
+    """How often the kernel has killed a process of this control group for want of memory.
+
+    Args:
+        root: where `proc` and `sys` are.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._seen = self._count()
+
+    def has_risen(self) -> bool:
+        """Return whether there were more since the last question."""
+        seen, self._seen = self._seen, self._count()
+        return self._seen > seen
+
+    def _count(self) -> int:
+        groups = self._root / "sys/fs/cgroup"
+        count = 0
+        for controllers, path in memberships(self._root / "proc/self/cgroup"):
+            inner = path.strip("/")
+            if not controllers:
+                files = [mount / inner / "memory.events" for mount in (groups, groups / "unified")]
+            elif "memory" in controllers.split(","):
+                files = [groups / "memory" / inner / "memory.oom_control"]
+            else:
+                continue
+            count += sum(map(_oom_kills, files))
+        return count
+
+
+def _oom_kills(file: Path) -> int:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))

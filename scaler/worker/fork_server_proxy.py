@@ -25,7 +25,7 @@ from scaler.process import strays
 from scaler.process.shell import Shell
 from scaler.processor.fork_server import CONTINUE, END, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
 from scaler.settings import ClusterConfig
-from scaler.worker.deaths import how_it_ended
+from scaler.worker.deaths import OutOfMemoryKills, how_it_ended
 from scaler.worker.math_threads import thread_limits
 from scaler.worker.messages import (
     InterruptProcess,
@@ -114,6 +114,7 @@ class ForkServerProxy(Actor):
         self._pids: dict[int, int] = {}
         self._workers = {name: index for index, name in enumerate(config.worker_names)}
         self._reports = b""
+        self._kills = OutOfMemoryKills()
         self._socket, theirs = socket.socketpair()
         # The same interpreter with the same flags, and the modules that this process would find.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
@@ -140,14 +141,17 @@ class ForkServerProxy(Actor):
         data = self._reports + data
         whole = len(data) - len(data) % REPORT.size
         self._reports = data[whole:]
-        for kind, number, value in REPORT.iter_unpack(data[:whole]):
+        for kind, number, value, peak_bytes in REPORT.iter_unpack(data[:whole]):
             if kind == STARTED:
                 self._pids[number] = value
                 self._processors[number].send(ProcessStarted(number, value))
+                continue
+            self._pids.pop(number, None)
+            processor = self._processors.pop(number)
+            if kind == ENDED:
+                processor.send(ProcessEnded(number, value, peak_bytes, self._kills.has_risen()))
             else:
-                self._pids.pop(number, None)
-                news = ProcessEnded if kind == ENDED else ProcessNotStarted
-                self._processors.pop(number).send(news(number, value))
+                processor.send(ProcessNotStarted(number, value))
 
     @handles(StartProcess)
     def _start(self, start: StartProcess) -> None:

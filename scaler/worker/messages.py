@@ -228,3 +228,7 @@ class ProcessEnded:
     number: int
     exit_code: int
     """negative: the number of the signal that ended it"""
+    peak_bytes: int
+    """the most memory that it ever had"""
+    is_memory_short: bool
+    """the kernel has killed something here for want of memory since the process before this one ended"""

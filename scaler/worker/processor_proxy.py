@@ -45,7 +45,7 @@ from scaler.wire.messages.processor import (
     TaskUnblocked,
 )
 from scaler.wire.messages.worker import RunResult
-from scaler.worker.deaths import how_it_ended
+from scaler.worker.deaths import is_exiting, why_it_ended
 from scaler.worker.messages import (
     CleanProcessor,
     DismissProcessor,
@@ -139,6 +139,7 @@ class ProcessorProxy(Actor):
         self._pid = 0
         self._is_ready = False
         self._is_over = False
+        self._killed_because = ""
         self._is_waiting_to_write = False
         ours, self._their_channel = socket.socketpair()
         ours.setblocking(False)
@@ -171,6 +172,8 @@ class ProcessorProxy(Actor):
             # It is dying, or of no use any more. That it died is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
+            if not is_exiting(self._pid):
+                self._killed_because = "it closed its connection to the agent, or wrote into it"
             self._fork_server.send(KillProcess(self.number))
 
     def _take(self, messages: Iterable[ChannelMessage]) -> None:
@@ -256,6 +259,7 @@ class ProcessorProxy(Actor):
     @_handles_own(KillProcessor)
     def _kill(self, kill: KillProcessor) -> None:
         logger.info("worker %s: processor %d is killed: %s", self._name, self._pid, kill.reason)
+        self._killed_because = kill.reason
         self._fork_server.send(KillProcess(self.number))
 
     def _send(self, items: Any) -> None:
@@ -302,7 +306,7 @@ class ProcessorProxy(Actor):
 
     @_handles_own(ProcessEnded)
     def _ended(self, ended: ProcessEnded) -> None:
-        how = how_it_ended(ended.exit_code)
+        how = why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
         level = logging.DEBUG if self._is_dismissed and not ended.exit_code else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
         self._over(self._progress.executing, f"died: process {self._pid}, {how}")

@@ -308,3 +308,32 @@ def test_a_client_that_was_away_for_too_long_gets_its_task_run_again_while_the_o
         finally:
             program.kill()
             program.wait()
+
+
+MEMORY = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.mark.skipif(
+    not (MEMORY / "memory.oom_control").exists() or not os.access(MEMORY, os.W_OK),
+    reason="needs control groups of version 1, and the right to make one",
+)
+def test_a_task_that_takes_all_memory_is_told_so(tmp_path: Path) -> None:
+    group = MEMORY / f"scaler-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(300 * 2**20))
+
+        def enter() -> None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+        with (
+            scheduler("ipc://" + str(tmp_path / "socket"), "--crash-limit", "1") as (address, _),
+            command("cluster", address, "-n", "1", preexec_fn=enter),
+            Client(address) as client,
+        ):
+            with pytest.raises(ProcessorDiedError, match=r"out of memory: the kernel ended it; it had [23]\d\d MB"):
+                client.submit(lambda: len(b"x" * 2**30)).result(60)
+            assert client.submit(pow, 2, 3).result(30) == 8
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "all have left")
+        group.rmdir()

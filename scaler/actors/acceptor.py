@@ -17,9 +17,8 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.events import AGENT, CLIENT, Events, PeerIdentity, PeerRefused
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
-from scaler.actors.messages import (
+from scaler.actors.messages.peers import (
     AgentArrived,
-    BalancerRestarted,
     ClientArrived,
     NestedArrived,
     NestedIn,
@@ -29,6 +28,7 @@ from scaler.actors.messages import (
     ShutdownAsked,
     StopAgent,
 )
+from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Directory, Outbox, PeerKey
 from scaler.actors.policy import FAIR, Rules

@@ -14,20 +14,17 @@ from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.kit import ActorRef, ChildFailed, handles
-from scaler.actors.messages import (
-    BalancerRestarted,
+from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
+from scaler.actors.messages.peers import (
     ConnectionLost,
-    CopyKept,
-    DeleteCopy,
     EndNested,
-    FetchObject,
-    HostLeft,
     NestedArrived,
     Resumed,
     SayStatistics,
     StopAgent,
     StopWorker,
 )
+from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.session import Services, Session
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import Connection, TaskId

@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
-from scaler.actors.messages import (
+from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
     LookAtBalance,
@@ -25,7 +26,6 @@ from scaler.actors.messages import (
     PlacesFreed,
     PlacesTaken,
     RecallTasks,
-    SayStatistics,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,

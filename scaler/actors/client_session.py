@@ -12,21 +12,9 @@ from collections.abc import Callable
 from scaler.actors.events import CLIENT, LEFT, PeerIdentity
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import ActorRef, ChildFailed, handles
-from scaler.actors.messages import (
-    BalancerRestarted,
-    CancelGraph,
-    CancelTask,
-    DeleteObject,
-    FetchObject,
-    GraphEnded,
-    GraphNodeDone,
-    OwnerLeft,
-    SayStatistics,
-    ShutdownAsked,
-    StoreObject,
-    SupplyObject,
-    TaskDone,
-)
+from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
+from scaler.actors.messages.peers import SayStatistics, ShutdownAsked
+from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelTask, GraphEnded, GraphNodeDone, TaskDone
 from scaler.actors.session import Services, Session
 from scaler.actors.task import Home, TaskActor
 from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId

@@ -20,18 +20,16 @@ from __future__ import annotations
 import struct
 
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
-from scaler.actors.messages import (
+from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
+from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelGraph,
     CancelTask,
     GraphEnded,
     GraphNodeDone,
     KeepResult,
-    ReleaseObjects,
-    SayStatistics,
-    StoreObject,
     TaskDone,
-    UseObjects,
 )
 from scaler.actors.task import Home, TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness

@@ -19,7 +19,7 @@ from typing import Any
 from scaler.actors.client_session import ClientSession
 from scaler.actors.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
 from scaler.actors.kit import ActorRef, handles
-from scaler.actors.messages import EndNested, NestedIn, NewsSaid
+from scaler.actors.messages.peers import EndNested, NestedIn, NewsSaid
 from scaler.actors.task import Home, TaskActor
 from scaler.wire.messages.client import ClientResting, Task
 from scaler.wire.messages.columns import Batch

@@ -19,7 +19,7 @@ from __future__ import annotations
 from scaler.actors.copies import Copies, Retained, discard
 from scaler.actors.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages import (
+from scaler.actors.messages.objects import (
     CopyKept,
     DeleteCopy,
     DeleteObject,
@@ -28,11 +28,11 @@ from scaler.actors.messages import (
     OwnerLeft,
     ReleaseObjects,
     RetentionEnded,
-    SayStatistics,
     StoreObject,
     SupplyObject,
     UseObjects,
 )
+from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.outbox import Outbox
 from scaler.ids import ClientId, Connection, ObjectId, split_ids
 from scaler.serialization import Frames, size_of

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from scaler.actors.accounts import Accounts
 from scaler.actors.kit import ActorRef
-from scaler.actors.messages import NewsSaid
+from scaler.actors.messages.peers import NewsSaid
 from scaler.ids import Connection
 from scaler.wire.messages.directions import Direction
 

@@ -23,7 +23,7 @@ from scaler.actors.events import (
     Role,
 )
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
-from scaler.actors.messages import CheckSilence, ConnectionLost, Resumed, SessionEnded
+from scaler.actors.messages.peers import CheckSilence, ConnectionLost, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
 from scaler.ids import NO_CONNECTION, Connection
 

@@ -14,11 +14,11 @@ from copy import copy
 
 from scaler.actors.events import BROKE, SUBMITTED, Events, TaskMoved
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages import (
+from scaler.actors.messages.objects import ReleaseObjects, UseObjects
+from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelRun,
     CancelTask,
-    ReleaseObjects,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -27,7 +27,6 @@ from scaler.actors.messages import (
     TaskReady,
     TaskRefused,
     TaskWithdrawn,
-    UseObjects,
     WithdrawTask,
 )
 from scaler.actors.task_states import (

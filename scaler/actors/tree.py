@@ -21,7 +21,7 @@ from scaler.actors.acceptor import Acceptor, Limits
 from scaler.actors.balancer import Balancer
 from scaler.actors.events import Events, PartRestarted
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
-from scaler.actors.messages import SayStatistics
+from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Directory, Outbox
 from scaler.actors.policy import make_policy

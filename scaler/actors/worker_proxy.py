@@ -10,20 +10,17 @@ from __future__ import annotations
 from enum import Enum
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages import (
+from scaler.actors.messages.peers import ConnectionLost, Resumed, SayStatistics, StopWorker
+from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
     CancelRun,
-    ConnectionLost,
     KeepResult,
     PlacesFreed,
     PlacesTaken,
     RecallTasks,
-    Resumed,
     RunLost,
     RunRecalled,
-    SayStatistics,
-    StopWorker,
     TaskAssigned,
     TasksRecalled,
     WorkerFailed,

@@ -60,13 +60,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     shell = Shell(config.event_loop)
     edge = Edge(shell, config.address, config.io_threads)
     names = config.worker_names or _default_names(config.n_workers)
-    logger.info(
-        "cluster of %d workers (%s) for the scheduler at %s, event loop %s",
-        config.n_workers,
-        ", ".join(names),
-        config.address,
-        config.event_loop,
-    )
+    begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
+    logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)
     tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], is_child=lifeline is not None)
@@ -77,14 +72,17 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     if on_started is not None:
         shell.loop.call_soon(on_started)
     try:
-        exit_code = shell.run(edge)
-        if exit_code == 70:
-            logger.critical("the cluster ends because of a failure that a restart does not mend; see above")
-        return exit_code
+        return _complain_of(shell.run(edge))
     finally:
         shell.dispatcher.end(root)
         edge.close()
         logger.info("cluster ended")
+
+
+def _complain_of(exit_code: int) -> int:
+    if exit_code == 70:
+        logger.critical("the cluster ends because of a failure that a restart does not mend; see above")
+    return exit_code
 
 
 def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor) -> Supervisor:

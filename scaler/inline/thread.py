@@ -20,8 +20,8 @@ import pykka
 
 from scaler.actors.kit import ActorRef
 from scaler.client.calls.snapshot import frozen
-from scaler.inline.messages import TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
 from scaler.inline.task_context import ByThread, InlineTaskContext
+from scaler.message import message
 from scaler.processor.failure import describe_failure
 from scaler.processor.forked import end_forked
 from scaler.processor.meter import Meter
@@ -36,13 +36,44 @@ from scaler.wire.structs import RunOptions
 LONGEST_US = 2**32 - 1
 JOIN_SECONDS = 1.0
 
-_NEWS: dict[type, Callable[[TaskThread, int], object]] = {
-    TaskBlocked: TaskWaits,
-    ResumeRequest: TaskAsks,
-    TaskUnblocked: TaskGoesOn,
-}
 _EVERYTHING = 0
 """The permission for all tasks that may still ask: there is nobody left to ask."""
+
+
+# What the threads tell their worker. Each message names the thread and the number of its task, so that news of a task
+# that has ended is recognised.
+
+
+@message
+class TaskEnded:
+    """The task has ended, in whatever way."""
+
+    thread: TaskThread
+    result: RunResult
+
+
+@message
+class TaskWaits:
+    """It waits for other tasks."""
+
+    thread: TaskThread
+    number: int
+
+
+@message
+class TaskAsks:
+    """What it waited for is there: it asks to go on, and stands still until it may."""
+
+    thread: TaskThread
+    number: int
+
+
+@message
+class TaskGoesOn:
+    """It does not wait any more, and did not ask."""
+
+    thread: TaskThread
+    number: int
 
 
 class Job(NamedTuple):
@@ -51,6 +82,13 @@ class Job(NamedTuple):
     number: int
     task: RunTask
     values: Values
+
+
+_NEWS: dict[type, Callable[[TaskThread, int], object]] = {
+    TaskBlocked: TaskWaits,
+    ResumeRequest: TaskAsks,
+    TaskUnblocked: TaskGoesOn,
+}
 
 
 class TaskThread:

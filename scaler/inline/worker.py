@@ -23,9 +23,8 @@ from itertools import count
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
 from scaler.inline.backlog import Backlog, run_of
-from scaler.inline.messages import TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
 from scaler.inline.objects import Objects
-from scaler.inline.thread import Job, TaskThread
+from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (

@@ -63,6 +63,7 @@ from scaler.wire.structs import RunOptions, TaskFailure
 
 logger = logging.getLogger(__name__)
 
+NO_FRAMES: Frames = ()
 LONGEST_US = 2**32 - 1
 _IMPORTS = "<frozen importlib._bootstrap>"
 
@@ -165,8 +166,7 @@ class Processor:
         self._uplink.send_results()
 
     def _run(self, task: RunTask) -> RunResult:
-        status, payload = TaskStatus.SUCCESS, b""
-        frames: Frames = ()
+        status, payload, frames = TaskStatus.SUCCESS, b"", NO_FRAMES
         meter: Meter | None = None
         started_ns, ended_ns = perf_counter_ns(), 0
         try:

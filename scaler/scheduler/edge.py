@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.actors.messages import AgentArrived, ClientArrived, ConnectionLost
+from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost
 from scaler.actors.outbox import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError

@@ -15,7 +15,9 @@ from typing import get_origin
 import pytest
 
 import scaler.actors
-import scaler.actors.messages
+import scaler.actors.messages.objects
+import scaler.actors.messages.peers
+import scaler.actors.messages.tasks
 import scaler.agent
 import scaler.agent.link
 import scaler.agent.messages
@@ -131,11 +133,13 @@ def test_every_item_is_said_by_somebody(direction: Direction) -> None:
 @pytest.mark.parametrize(
     ("messages", "packages"),
     [
-        (scaler.actors.messages, [scaler.actors]),
+        (scaler.actors.messages.tasks, [scaler.actors]),
+        (scaler.actors.messages.objects, [scaler.actors]),
+        (scaler.actors.messages.peers, [scaler.actors]),
         (scaler.agent.messages, [scaler.agent, scaler.worker]),
         (scaler.worker.messages, [scaler.worker]),
     ],
-    ids=["scheduler", "agent", "worker"],
+    ids=["tasks", "objects", "peers", "agent", "worker"],
 )
 def test_every_internal_message_is_sent_and_handled(messages: ModuleType, packages: list[ModuleType]) -> None:
     classes = own_classes(messages)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scaler.actors import task_states
 from scaler.actors.events import Events
-from scaler.actors.messages import (
+from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelTask,
     RunLost,

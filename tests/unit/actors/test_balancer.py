@@ -10,7 +10,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.balancer import Balancer
 from scaler.actors.kit import ActorRef
-from scaler.actors.messages import (
+from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
     PlacesFreed,

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors import copies
 from scaler.actors.events import Events
-from scaler.actors.messages import (
+from scaler.actors.messages.objects import (
     CopyKept,
     DeleteCopy,
     DeleteObject,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from scaler.actors.messages import NewsSaid
+from scaler.actors.messages.peers import NewsSaid
 from scaler.actors.outbox import Directory, Outbox
 from scaler.ids import Connection
 from scaler.wire.messages.directions import (

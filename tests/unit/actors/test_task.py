@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from scaler.actors.events import Events
-from scaler.actors.messages import (
+from scaler.actors.messages.objects import ReleaseObjects, UseObjects
+from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelRun,
     CancelTask,
-    ReleaseObjects,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -21,7 +21,6 @@ from scaler.actors.messages import (
     TaskReady,
     TaskRefused,
     TaskWithdrawn,
-    UseObjects,
     WithdrawTask,
 )
 from scaler.actors.task import Home, TaskActor

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from scaler.actors.kit import ActorRef
-from scaler.actors.messages import (
+from scaler.actors.messages.peers import Resumed, StopWorker
+from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
     CancelRun,
     PlacesFreed,
     PlacesTaken,
     RecallTasks,
-    Resumed,
     RunLost,
     RunRecalled,
-    StopWorker,
     TaskAssigned,
     TasksRecalled,
     WorkerFailed,

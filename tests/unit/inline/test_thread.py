@@ -12,9 +12,8 @@ import pykka
 import pytest
 
 from scaler.ids import TaskId, content_id
-from scaler.inline.messages import TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
 from scaler.inline.task_context import ByThread
-from scaler.inline.thread import Job, TaskThread
+from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.processor.task_context import Birth
 from scaler.processor.values import Values
 from scaler.serialization import DefaultSerializer, function_to_frames

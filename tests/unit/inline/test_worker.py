@@ -9,8 +9,7 @@ import pytest
 from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.inline.messages import TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
-from scaler.inline.thread import Job, TaskThread
+from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.inline.worker import InlineWorker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

@@ -1,0 +1,103 @@
+"""Objects: who stores, needs, has and deletes which."""
+
+from __future__ import annotations
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import ClientId, Connection, ObjectId
+from scaler.message import message
+from scaler.serialization import Frames
+
+
+@message
+class StoreObject:
+    """client session or graph -> object store: keep this. `held` by its client until deleted, else as long as tasks use
+    it; what a graph stores has no owner. `is_function`: its id says what it is, so it may come again, and hosts keep
+    their copies for a while.
+    """
+
+    object_id: ObjectId
+    owner: ClientId | None
+    name: str
+    frames: Frames
+    held: bool
+    is_function: bool = False
+    location: bytes = b""
+    """where the client keeps the bytes, if there are no frames"""
+    source: ActorRef | None = None
+    """who asks the client for them"""
+
+
+@message
+class SupplyObject:
+    """object store -> client session: somebody needs the bytes of an object of which only the location is here."""
+
+    object_id: ObjectId
+
+
+@message
+class DeleteObject:
+    """client session -> object store: this client needs it no more."""
+
+    object_id: ObjectId
+    owner: ClientId
+
+
+@message
+class UseObjects:
+    """task or graph -> object store: I need these until I say otherwise."""
+
+    object_ids: bytes
+
+
+@message
+class ReleaseObjects:
+    """task or graph -> object store: I need these no more."""
+
+    object_ids: bytes
+
+
+@message
+class FetchObject:
+    """session -> object store: send this to my peer. `host`: the session of an agent, which keeps the copy until it is
+    told to delete it.
+    """
+
+    object_id: ObjectId
+    connection: Connection
+    host: ActorRef | None
+    by_value: bool = False
+    """the bytes and not their location"""
+
+
+@message
+class CopyKept:
+    """agent session -> object store: my agent has a copy of this; it is back on a new connection."""
+
+    object_id: ObjectId
+    host: ActorRef
+
+
+@message
+class DeleteCopy:
+    """object store -> agent session: this is not needed any more, have your agent delete its copy."""
+
+    object_id: ObjectId
+
+
+@message
+class HostLeft:
+    """agent session -> object store: my agent is gone, and its copies are not mine any more."""
+
+    host: ActorRef
+
+
+@message
+class RetentionEnded:
+    """object store -> itself, by timer: copies may have been kept for long enough."""
+
+
+@message
+class OwnerLeft:
+    """client session -> object store: forget what this client owns."""
+
+    owner: ClientId

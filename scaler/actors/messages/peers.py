@@ -1,0 +1,116 @@
+"""Peers that come and go, and their sessions: who says what to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scaler.actors.events import Departure
+from scaler.actors.kit import ActorRef
+from scaler.ids import Connection
+from scaler.message import message
+from scaler.process.report import Report
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.worker import WorkerHello
+
+
+@message
+class ClientArrived:
+    """edge -> acceptor: a client said hello."""
+
+    connection: Connection
+    hello: ClientHello
+
+
+@message
+class AgentArrived:
+    """edge -> acceptor: an agent said hello."""
+
+    connection: Connection
+    hello: WorkerHello
+
+
+@message
+class Resumed:
+    """acceptor -> session: your peer has a new connection; `held` is what an agent still has."""
+
+    connection: Connection
+    held: bytes
+
+
+@message
+class NestedArrived:
+    """acceptor -> agent session: this is the session of a client inside one of your processors."""
+
+    processor: int
+    session: ActorRef
+
+
+@message
+class NestedIn:
+    """acceptor -> nested session: your client is inside this processor of this agent."""
+
+    agent: ActorRef
+    processor: int
+
+
+@message
+class NewsSaid:
+    """outbox -> session: something is on its way to your peer."""
+
+
+@message
+class EndNested:
+    """agent session -> nested session: the processor of your client has ended, or nobody can tell any more."""
+
+
+@message
+class ConnectionLost:
+    """edge -> session: this connection is gone, or its peer talks garbage. The peer may come back on another one."""
+
+    connection: Connection
+    reason: str
+    unsent: Sequence[Any] = ()
+    """items that were for it and have certainly not left"""
+
+
+@message
+class CheckSilence:
+    """session -> itself, by timer: is the peer still there? If not, this is how it went."""
+
+    departure: Departure
+
+
+@message
+class SessionEnded:
+    """session -> acceptor: my peer is gone for good."""
+
+    session: ActorRef
+
+
+@message
+class ShutdownAsked:
+    """client session -> acceptor: my client wants everything to end."""
+
+    connection: Connection
+
+
+@message
+class StopWorker:
+    """agent session -> worker proxy: your agent is gone. `was_lost`: by nobody's will, so what ran is suspect."""
+
+    was_lost: bool
+
+
+@message
+class SayStatistics:
+    """tree -> its parts -> sessions -> graphs and worker proxies, in the urgent lane: add your counts to the report."""
+
+    report: Report
+
+
+@message
+class StopAgent:
+    """acceptor -> agent session: send your agent away, the scheduler shuts down."""
+
+    reason: str

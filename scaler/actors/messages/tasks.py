@@ -1,0 +1,232 @@
+"""Tasks, graphs, the balancer and its workers: who says what to whom."""
+
+from __future__ import annotations
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.message import message
+from scaler.serialization import Frames
+from scaler.wire.messages.client import Task, TaskResult
+
+# A task finds its worker
+
+
+@message
+class TaskReady:
+    """task -> balancer: I can run. `again`: a worker had me and could not finish me, or I continue a graph: I go first.
+    `near`: the worker on whose host much of what I need is. `account`: on whose share I run.
+    `is_new`: I have never been let in, and may be refused.
+    """
+
+    task: ActorRef
+    spec: Task
+    attempt: int
+    again: bool
+    near: ActorRef | None = None
+    account: int = 0
+    is_new: bool = False
+
+
+@message
+class WithdrawTask:
+    """task -> balancer: I do not want to run any more."""
+
+    task: ActorRef
+    priority: int
+    account: int = 0
+
+
+@message
+class TaskWithdrawn:
+    """balancer -> task: you are not waiting here any more."""
+
+
+@message
+class TaskNotWaiting:
+    """balancer -> task: you asked to be withdrawn, and do not wait here: you were assigned before, or forgotten."""
+
+
+@message
+class TaskRefused:
+    """balancer -> task: you will not wait here, nor run."""
+
+    attempt: int
+    sentence: str
+
+
+@message
+class AssignTask:
+    """balancer -> worker proxy: have this task run; give back so much work when it has ended."""
+
+    task: ActorRef
+    spec: Task
+    attempt: int
+    expected_us: int
+    account: int = 0
+
+
+@message
+class TaskAssigned:
+    """worker proxy -> task: your attempt is on its way to my worker."""
+
+    worker: ActorRef
+    attempt: int
+
+
+@message
+class CancelRun:
+    """task -> worker proxy: stop this attempt."""
+
+    task_id: TaskId
+    attempt: int
+
+
+@message
+class RunLost:
+    """worker proxy -> task: my worker is gone, and this attempt with it."""
+
+    attempt: int
+    worker_name: str
+    was_running: bool
+
+
+@message
+class RunRecalled:
+    """worker proxy -> task: my worker gave this attempt back before it started."""
+
+    attempt: int
+
+
+@message
+class CancelTask:
+    """client session or graph -> task: never run, or stop."""
+
+
+@message
+class TaskDone:
+    """task -> client session or graph: this is my end. `worker`: who has sent the result."""
+
+    result: TaskResult
+    frames: Frames
+    worker: ActorRef | None = None
+
+
+# Graphs
+
+
+@message
+class CancelGraph:
+    """client session -> graph: start nothing more, and stop what runs."""
+
+
+@message
+class GraphNodeDone:
+    """graph -> client session: a node that your client wants has ended."""
+
+    result: TaskResult
+    frames: Frames
+
+
+@message
+class KeepResult:
+    """graph -> worker proxy: other nodes need this large result of yours, have your host keep it."""
+
+    object_id: ObjectId
+
+
+@message
+class GraphEnded:
+    """graph -> client session: all my nodes have ended, and so do I. A graph that came after me may have my id."""
+
+    graph_id: GraphId
+    graph: ActorRef
+
+
+# The balancer and its workers
+
+
+@message
+class PlaceReadyTasks:
+    """balancer -> itself: all mail of this turn is in, now place."""
+
+
+@message
+class WorkerJoined:
+    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `host`: the
+    session of my agent, the same for all workers beside me.
+    """
+
+    worker: ActorRef
+    queue_size: int
+    tasks: int
+    expected_us: int
+    host: ActorRef
+
+
+@message
+class WorkerLeft:
+    """worker proxy -> balancer: I take none any more. Answered, since an assignment may be on its way to me."""
+
+    worker: ActorRef
+
+
+@message
+class WorkerForgotten:
+    """balancer -> worker proxy: no assignment of mine comes after this."""
+
+
+@message
+class WorkerFailed:
+    """worker proxy -> balancer: I am dead, and what you assigned to me last may be lost."""
+
+    worker: ActorRef
+
+
+@message
+class PlacesFreed:
+    """worker proxy -> balancer: so many of my tasks ended, of so much work as you counted. `measured`: how long those
+    took that ran to their end, by function: total of microseconds, and number.
+    """
+
+    worker: ActorRef
+    count: int
+    expected_us: int
+    measured: dict[ObjectId, tuple[int, int]]
+
+
+@message
+class LookAtBalance:
+    """balancer -> itself, by timer: ask the policy again, for time has passed."""
+
+
+@message
+class RecallTasks:
+    """balancer -> worker proxy: have so many tasks given back, as far as they have not started."""
+
+    count: int
+
+
+@message
+class TasksRecalled:
+    """worker proxy -> balancer: so many of my tasks were given back, of so much work as you counted, and of these
+    functions.
+    """
+
+    worker: ActorRef
+    count: int
+    expected_us: int
+    function_ids: set[ObjectId]
+
+
+@message
+class PlacesTaken:
+    """worker proxy -> balancer: so many of my tasks that were freed because they waited go on, of so much work."""
+
+    worker: ActorRef
+    count: int
+    expected_us: int
+
+
+@message
+class BalancerRestarted:
+    """balancer -> acceptor -> sessions -> tasks and worker proxies: tell me again what waits and who is free."""

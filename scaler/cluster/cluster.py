@@ -48,6 +48,8 @@ class Cluster(ChildProcess):
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         *,
+        max_tasks_per_processor: int = 0,
+        processor_memory_bytes: int = 0,
         engine: str = "processes",
     ) -> None:
         arguments = locals()

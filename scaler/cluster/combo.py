@@ -54,6 +54,9 @@ class SchedulerClusterCombo:
             level.
         crash_limit: a task fails when its process or host has died this many times while it ran.
         policy: the order of waiting tasks: fair (clients take turns) or fifo (first come, first served).
+        max_tasks_per_processor: a worker process is replaced by a fresh one after so many tasks; 0: never.
+        processor_memory_bytes: when a worker process has so much memory of its own, its task gets MemoryError; one that
+            keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
 
     Raises:
@@ -90,6 +93,8 @@ class SchedulerClusterCombo:
         *,
         crash_limit: int = 3,
         policy: str = "fair",
+        max_tasks_per_processor: int = 0,
+        processor_memory_bytes: int = 0,
         engine: str = "processes",
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}

@@ -40,6 +40,7 @@ from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
 from scaler.processor.leaving import LEAVE_SECONDS, leave
+from scaler.processor.limits import ProcessLimits
 from scaler.processor.meter import Meter
 from scaler.processor.progress_page import Progress
 from scaler.processor.streams import TaskStreams
@@ -82,14 +83,17 @@ class Processor:
         self._has_limit = config.task_timeout_seconds > 0
         self._is_extra = birth.is_extra
         self._is_over = False
+        self._limits = ProcessLimits(config)
         self._take: dict[type, Callable[[Any], None]] = {
-            Batch[RunTask]: self._run_tasks,
+            Batch[RunTask]: self._run_within_limits if self._limits.are_there else self._run_tasks,
             Batch[ObjectResponse]: self._store,
             Batch[ObjectInstruction]: self._forget,
             Batch[CollectGarbage]: self._collect_garbage,
             Batch[EndProcessor]: self._end,
         }
         self._number = 0
+        self._withheld = 0
+        """how many of the tasks so far were not started"""
         self._values = Values()
         self._functions = self._values.functions
         self._after_task: Callable[[], None] = _nothing
@@ -154,6 +158,7 @@ class Processor:
             words[0] = number
             if words[1] < number <= words[2]:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
+                self._withheld += 1
             else:
                 waiting.priority = task.priority
                 waiting.account = task.account
@@ -164,6 +169,19 @@ class Processor:
         words[0] = 0
         self._number = number
         self._uplink.send_results()
+
+    def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
+        """Run some of the tasks at a time. When a limit is reached, this process ends; those that are left go back.
+
+        Not while clients in this process wait for tasks of theirs, which would end with it.
+        """
+        done = 0
+        while done < len(tasks) and not self._is_over:
+            following = done + self._limits.tasks_until_look(self._number - self._withheld)
+            with self._limits.of_memory():
+                self._run_tasks(Batch[RunTask](tasks[done:following]))
+            done = following
+            self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run(self, task: RunTask) -> RunResult:
         status, payload, frames = TaskStatus.SUCCESS, b"", NO_FRAMES

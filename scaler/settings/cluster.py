@@ -93,6 +93,23 @@ class ClusterConfig(Settings):
             "--hard-processor-suspend",
         ),
     )
+    max_tasks_per_processor: int = field(
+        default=0,
+        metadata=entry(
+            "a worker process is replaced by a fresh one after so many tasks; 0: never",
+            "--max-tasks-per-processor",
+        ),
+    )
+    processor_memory_bytes: int = field(
+        default=0,
+        metadata=entry(
+            "when a worker process has so much memory of its own, its task gets MemoryError; one that keeps three "
+            "quarters of that between tasks is replaced by a fresh one; 0: no limit",
+            "--processor-memory-bytes",
+            unit="bytes",
+            most=2**63,
+        ),
+    )
     engine: str = field(
         default="processes",
         metadata=entry(

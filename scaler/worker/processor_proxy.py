@@ -307,7 +307,8 @@ class ProcessorProxy(Actor):
     @_handles_own(ProcessEnded)
     def _ended(self, ended: ProcessEnded) -> None:
         how = why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
-        level = logging.DEBUG if self._is_dismissed and not ended.exit_code else logging.WARNING
+        is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
+        level = logging.DEBUG if is_in_order else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
         self._over(self._progress.executing, f"died: process {self._pid}, {how}")
         if not self._is_ready:

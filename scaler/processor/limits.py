@@ -1,0 +1,89 @@
+"""Limits: how much one process may run and have: after so many tasks, or with so much memory, a fresh one takes over.
+
+Asked by the processor between tasks. While a task runs, the system refuses it more memory than the process may have, so
+that it fails with `MemoryError` and nothing else does. The memory that counts is private and can be written to: what
+objects share does not count, an argument that is mapped for its task does.
+
+Must never: end the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import mmap
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from scaler.process.memory import give_back_memory
+from scaler.settings import ClusterConfig
+
+_STATM = Path("/proc/self/statm")
+_STATUS = Path("/proc/self/status")
+
+
+class ProcessLimits:
+    """The limits of one process.
+
+    Attributes:
+        are_there: whether there is any.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._most_tasks = config.max_tasks_per_processor or sys.maxsize
+        self._most_bytes = config.processor_memory_bytes
+        self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes())
+        """what it may keep between tasks: each task has a quarter at least, and a fresh process is not too large"""
+        self.are_there = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
+
+    def tasks_until_look(self, ran: int) -> int:
+        """Return how many tasks may be run before the next look, after so many."""
+        return 1 if self._most_bytes else max(1, self._most_tasks - ran)
+
+    def are_reached(self, ran: int) -> bool:
+        """Return whether a fresh process should take over, after so many tasks."""
+        if ran >= self._most_tasks:
+            return True
+        if not self._most_bytes or own_bytes() <= self._kept_bytes:
+            return False
+        gc.collect()
+        give_back_memory(0)
+        return own_bytes() > self._kept_bytes
+
+    @contextlib.contextmanager
+    def of_memory(self) -> Iterator[None]:
+        """Refuse more memory than the process may have while tasks run. Only on Linux."""
+        data_bytes = _data_bytes() if self._most_bytes else 0
+        if not data_bytes:
+            yield
+            return
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most_bytes = data_bytes + max(0, self._most_bytes - own_bytes())
+        for limit in (soft, hard):
+            if limit != resource.RLIM_INFINITY:
+                most_bytes = min(most_bytes, limit)
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def own_bytes() -> int:
+    """Return how much memory this process has that it shares with nobody; 0 where the system does not say."""
+    try:
+        _, resident, shared, *_ = _STATM.read_bytes().split()
+    except OSError:
+        return 0
+    return (int(resident) - int(shared)) * mmap.PAGESIZE
+
+
+def _data_bytes() -> int:
+    """Return how much the system counts when it compares with the limit: also what was asked for and not used yet."""
+    with contextlib.suppress(OSError):
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,65 @@
+"""ProcessLimits: when a process is used up, and what memory its tasks get."""
+
+from __future__ import annotations
+
+import mmap
+import resource
+import sys
+
+import pytest
+
+from scaler.processor.limits import ProcessLimits, own_bytes
+from scaler.settings import ClusterConfig
+
+ADDRESS = "tcp://127.0.0.1:1"
+MB = 1_000_000
+
+
+def limits(**settings: int) -> ProcessLimits:
+    return ProcessLimits(ClusterConfig(ADDRESS, 1, **settings))  # type: ignore[arg-type]
+
+
+def private_memory(megabytes: int) -> mmap.mmap:
+    """Not from the allocator of this process, which would behave in another way from then on."""
+    return mmap.mmap(-1, megabytes * MB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def test_without_a_setting_there_are_none() -> None:
+    none = limits()
+    assert not none.are_there
+    assert not none.are_reached(10**9)
+
+
+def test_after_so_many_tasks_a_process_is_used_up() -> None:
+    few = limits(max_tasks_per_processor=3)
+    assert few.are_there
+    assert [few.tasks_until_look(ran) for ran in (0, 1, 2, 3, 4)] == [3, 2, 1, 1, 1]
+    assert [few.are_reached(ran) for ran in (0, 2, 3, 4)] == [False, False, True, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is whose")
+def test_memory_that_is_kept_counts_and_memory_that_was_freed_does_not() -> None:
+    before = own_bytes()
+    assert before > 0
+    some = limits(processor_memory_bytes=(before + 200 * MB) * 4 // 3)
+    assert some.tasks_until_look(0) == 1
+    assert not some.are_reached(1)
+    kept = private_memory(300)
+    kept.write(b"x" * (300 * MB))
+    assert own_bytes() - before > 250 * MB
+    assert some.are_reached(1)
+    kept.close()
+    assert not some.are_reached(2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this limit")
+def test_a_task_gets_no_more_memory_than_its_process_may_have() -> None:
+    usual = resource.getrlimit(resource.RLIMIT_DATA)
+    some = limits(processor_memory_bytes=own_bytes() + 300 * MB)
+    for _ in range(2):
+        with some.of_memory():
+            private_memory(100).close()
+            with pytest.raises(OSError, match="allocate memory"):
+                private_memory(500)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == usual
+    private_memory(500).close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep
@@ -48,6 +48,8 @@ class Cluster(ChildProcess):
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         *,
+        preload: Sequence[str] = (),
+        initializer: str | Callable[[], object] = "",
         max_tasks_per_processor: int = 0,
         processor_memory_bytes: int = 0,
         engine: str = "processes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.cluster import Cluster
@@ -54,6 +54,8 @@ class SchedulerClusterCombo:
             level.
         crash_limit: a task fails when its process or host has died this many times while it ran.
         policy: the order of waiting tasks: fair (clients take turns) or fifo (first come, first served).
+        preload: modules that are imported once for all worker processes, which share their memory.
+        initializer: what each new worker process calls before its first task; in code also a function.
         max_tasks_per_processor: a worker process is replaced by a fresh one after so many tasks; 0: never.
         processor_memory_bytes: when a worker process has so much memory of its own, its task gets MemoryError; one that
             keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
@@ -93,6 +95,8 @@ class SchedulerClusterCombo:
         *,
         crash_limit: int = 3,
         policy: str = "fair",
+        preload: Sequence[str] = (),
+        initializer: str | Callable[[], object] = "",
         max_tasks_per_processor: int = 0,
         processor_memory_bytes: int = 0,
         engine: str = "processes",

@@ -7,7 +7,7 @@ once their processor has ended, and kills it.
 When the agent ends in good order, it says so, and processors have a second for their own end. However the agent goes,
 the fork server sees the end of their connection, kills everything below it, and ends.
 
-Must never: run user code, open a ZeroMQ context, or start a thread.
+Must never: run user code other than the import of what shall be preloaded, open a ZeroMQ context, or start a thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from scaler.process import strays
+from scaler.process.logs import set_up_logging
 from scaler.processor import processor
+from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
@@ -226,6 +228,14 @@ def main(descriptor: int, settings: str) -> None:
         os.dup2(null, 0)
         os.close(null)
     _find_modules_here()
-    ForkServer(socket.socket(fileno=descriptor), ClusterConfig.from_json(settings)).run()
+    config = ClusterConfig.from_json(settings)
+    if config.preload:
+        set_up_logging(config.logging)
+        try:
+            preload(config.preload)
+        except PreloadError as error:
+            logging.getLogger(__name__).critical("%s", error)
+            os._exit(FAILED_EXIT_CODE)
+    ForkServer(socket.socket(fileno=descriptor), config).run()
     # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
     os._exit(0)

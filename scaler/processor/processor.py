@@ -42,6 +42,7 @@ from scaler.processor.forked import end_forked
 from scaler.processor.leaving import LEAVE_SECONDS, leave
 from scaler.processor.limits import ProcessLimits
 from scaler.processor.meter import Meter
+from scaler.processor.preparation import FAILED_EXIT_CODE, initialize
 from scaler.processor.progress_page import Progress
 from scaler.processor.streams import TaskStreams
 from scaler.processor.task_context import Birth, ProcessorTaskContext
@@ -350,5 +351,8 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     continued = processor.waiting.continued if config.hard_processor_suspend else None
     signals.catch_signals(processor.interrupt, processor.keyboard, continued)
     task_context.enter(processor.waiting)
+    if not initialize(config.initializer):
+        os._exit(FAILED_EXIT_CODE)
+    after_task()
     processor.run(after_task)
     leave(connection.fileno(), after_task)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.config import ConfigError, check_address, entry
 from scaler.cores import usable_cores
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
+from scaler.settings.initializer import check_initializer, initializer_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,6 +94,25 @@ class ClusterConfig(Settings):
             "--hard-processor-suspend",
         ),
     )
+    preload: tuple[str, ...] = field(
+        default=(),
+        metadata=entry(
+            "modules that are imported once for all worker processes, which share their memory",
+            "--preload",
+            metavar="A,B",
+            default="none",
+        ),
+    )
+    initializer: str = field(
+        default="",
+        metadata=entry(
+            "what each new worker process calls before its first task; in code also a function",
+            "--initializer",
+            check=check_initializer,
+            metavar="MODULE:FUNCTION",
+            default="none",
+        ),
+    )
     max_tasks_per_processor: int = field(
         default=0,
         metadata=entry(
@@ -128,7 +148,7 @@ class ClusterConfig(Settings):
     def of(cls, values: Mapping[str, Any]) -> Self:
         if values.get("n_workers") is None:
             values = {**values, "n_workers": len(values.get("worker_names", ())) or usable_cores()}
-        return super().of(values)
+        return super().of({**values, "initializer": initializer_text(values.get("initializer"))})
 
     def _check_together(self) -> None:
         names = self.worker_names

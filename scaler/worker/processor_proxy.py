@@ -29,6 +29,7 @@ from scaler.errors import ProtocolError
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.wire.codec import decode, encode
@@ -78,7 +79,8 @@ from scaler.worker.messages import (
 logger = logging.getLogger(__name__)
 
 READY_SECONDS = 60.0
-"""A processor that is not ready after so long is killed, and that counts as a failure."""
+"""A processor that is not ready after so long is killed, and that counts as a failure. What the user wants done before
+the first task takes as long as it takes."""
 
 
 class ProcessorNotStartedError(RuntimeError):
@@ -146,6 +148,7 @@ class ProcessorProxy(Actor):
         self._channel = Channel(ours, remembers_blocks=True)
         self._progress_page = new_progress_page()
         self._progress = Progress(self._progress_page)
+        self._is_prepared_by_user = bool(config.preload or config.initializer)
         self._ready_timer: Timer | None = None
 
     def on_start(self) -> None:
@@ -161,7 +164,8 @@ class ProcessorProxy(Actor):
             )
         )
         self._slot.send(ProcessorComing(self.number, self._is_extra))
-        self._ready_timer = self.schedule(READY_SECONDS, _ReadyDue())
+        if not self._is_prepared_by_user:
+            self._ready_timer = self.schedule(READY_SECONDS, _ReadyDue())
 
     # From the process
 
@@ -310,6 +314,8 @@ class ProcessorProxy(Actor):
         is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
         level = logging.DEBUG if is_in_order else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
+        if ended.exit_code == FAILED_EXIT_CODE and not self._is_ready:
+            how = "its initializer failed; the log of the process says why"
         self._over(self._progress.executing, f"died: process {self._pid}, {how}")
         if not self._is_ready:
             raise ProcessorNotStartedError(

@@ -84,7 +84,9 @@ def test_arguments_are_described_in_the_words_of_the_table(part: Any, kind: Any)
 def other(value: Any) -> Any:
     """Return another value that is as good."""
     if isinstance(value, str):
-        return {"fair": "fifo"}.get(value, "uvloop")
+        return {"fair": "fifo", "": "os:getcwd"}.get(value, "uvloop")
+    if isinstance(value, tuple):
+        return ("another",)
     return not value if isinstance(value, bool) else value + 7
 
 

@@ -1,0 +1,69 @@
+"""Preparation: what the user wants done before the first task: modules imported for all processors, a call in each.
+
+Asked by the fork server before it forks, and by each processor before it is ready. Must never: let a process with
+threads be forked.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import logging
+import pickle
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.settings.initializer import PICKLED
+
+logger = logging.getLogger(__name__)
+
+FAILED_EXIT_CODE = 78
+"""of a process whose preparation failed: EX_CONFIG of sysexits.h"""
+
+
+class PreloadError(RuntimeError):
+    """A module cannot be imported for all processors at once."""
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules in the process that forks all others.
+
+    Raises:
+        PreloadError: if one cannot be imported, or starts threads: those would not be there in forked processes, and
+            what they hold would never be released.
+    """
+    for name in modules:
+        before = set(threading.enumerate())
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            raise PreloadError(f"cannot preload module {name!r}: {type(error).__name__}: {error}") from error
+        threads = [thread.name for thread in threading.enumerate() if thread not in before]
+        if threads:
+            raise PreloadError(
+                f"cannot preload module {name!r}: its import starts threads ({', '.join(threads)}), and a process with "
+                "threads cannot be forked safely; take it out of `preload`, tasks import it themselves"
+            )
+
+
+def initialize(text: str) -> bool:
+    """Call the initializer that a setting says. Returns whether it succeeded; the log says why not."""
+    try:
+        if text:
+            _function(text)()
+    except BaseException:
+        logger.critical("the initializer failed, so this worker process cannot start", exc_info=True)
+        return False
+    return True
+
+
+def _function(text: str) -> Callable[[], Any]:
+    if text.startswith(PICKLED):
+        pickled: Callable[[], Any] = pickle.loads(base64.b64decode(text.removeprefix(PICKLED)))
+        return pickled
+    module, _, name = text.partition(":")
+    named: Any = importlib.import_module(module)
+    for part in name.split("."):
+        named = getattr(named, part)
+    return named  # type: ignore[no-any-return]

@@ -1,0 +1,83 @@
+"""What users want done before the first task is done: once for all worker processes, or in each of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.support.processes import command, free_address
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module that is slow to load and says by whom it is; clusters of this program find it."""
+    (tmp_path / "heavy.py").write_text(
+        "import os, logging\nLOADED_BY = os.getpid()\ndef start():\n    global up\n    up = 7\n"
+    )
+    (tmp_path / "broken.py").write_text("raise RuntimeError('out of order')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
+
+
+def who_loaded(_number: int) -> tuple[int, int, int]:
+    import heavy  # type: ignore[import-not-found]
+
+    return os.getpid(), os.getppid(), heavy.LOADED_BY
+
+
+def test_preloaded_modules_are_imported_once_for_all(folder: Path) -> None:
+    with (
+        SchedulerClusterCombo(2, preload=["heavy", "json"], logging_level="WARNING") as combo,
+        Client(combo.get_address()) as client,
+    ):
+        for pid, parent, loaded_by in client.map(who_loaded, [(number,) for number in range(20)]):
+            assert pid != loaded_by == parent
+
+
+def test_initializer_runs_in_each_new_process(folder: Path) -> None:
+    mark = 3
+
+    def prepare() -> None:
+        sys.prepared = getattr(sys, "prepared", 0) + mark  # type: ignore[attr-defined]
+
+    def prepared(_number: int) -> Any:
+        return os.getpid(), sys.prepared  # type: ignore[attr-defined]
+
+    with (
+        SchedulerClusterCombo(2, initializer=prepare, max_tasks_per_processor=3, logging_level="WARNING") as combo,
+        Client(combo.get_address()) as client,
+    ):
+        results = client.map(prepared, [(number,) for number in range(12)])
+    assert len({pid for pid, _ in results}) >= 4
+    assert {value for _, value in results} == {3}
+
+
+def test_commands_take_them_by_name(folder: Path) -> None:
+    address = free_address()
+    with (
+        command("scheduler", address),
+        command("cluster", address, "-n", "1", "--preload", "heavy", "--initializer", "heavy:start"),
+        Client(address) as client,
+    ):
+        assert client.submit(lambda: sys.modules["heavy"].up).result(60) == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--preload", "broken"), "cannot preload module 'broken': RuntimeError: out of order"),
+        (("--initializer", "broken:start"), "RuntimeError: out of order"),
+    ],
+)
+def test_failure_is_a_failure_of_the_start_with_its_reason(folder: Path, options: tuple[str, str], reason: str) -> None:
+    with command("cluster", free_address(), "-n", "1", *options) as cluster:
+        cluster.wait_for(reason)
+        assert cluster.end() == 70

@@ -1,0 +1,84 @@
+"""Preparation: modules that can be preloaded and those that cannot, and initializers as text."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.processor.preparation import PreloadError, initialize, preload
+from scaler.settings import ClusterConfig
+from scaler.settings.initializer import initializer_text
+
+ADDRESS = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_modules_are_imported(folder: Path) -> None:
+    (folder / "preloaded_one.py").write_text("")
+    (folder / "preloaded_two.py").write_text("")
+    preload(["preloaded_one", "preloaded_two"])
+    assert {"preloaded_one", "preloaded_two"} <= set(sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        (
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True, name='lasting').start()",
+            "lasting",
+        ),
+        ("import no_such_module", "No module named 'no_such_module'"),
+    ],
+)
+def test_module_that_cannot_be_preloaded_is_refused_by_name(folder: Path, source: str, reason: str) -> None:
+    name = f"not_preloaded_{abs(hash(source))}"
+    (folder / f"{name}.py").write_text(source)
+    with pytest.raises(PreloadError, match=f"{name}.*{reason}"):
+        preload([name])
+
+
+def test_initializer_is_called_by_name_and_by_value(folder: Path) -> None:
+    (folder / "of_start.py").write_text("class Start:\n    count = 0\n    def up():\n        Start.count += 1\n")
+    assert initialize("of_start:Start.up")
+    import of_start  # type: ignore[import-not-found]
+
+    assert initialize(initializer_text(of_start.Start.up))
+    assert of_start.Start.count == 2
+    assert initialize("")
+
+
+def test_initializer_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def leave() -> None:
+        sys.exit(3)
+
+    for bad in ("no_such_module:f", "os:no_such_function", initializer_text(leave)):
+        caplog.clear()
+        with caplog.at_level(logging.CRITICAL):
+            assert not initialize(bad)
+        assert "initializer failed" in caplog.text
+
+
+def test_initializer_as_a_setting() -> None:
+    assert ClusterConfig.of({"address": ADDRESS, "initializer": None}).initializer == ""
+    assert ClusterConfig.of({"address": ADDRESS, "initializer": "a.b:c.d"}).initializer == "a.b:c.d"
+    by_value = ClusterConfig.of({"address": ADDRESS, "initializer": print})
+    assert ClusterConfig.from_json(by_value.to_json()) == by_value
+
+
+@pytest.mark.parametrize(
+    "bad", ["function", "a:", ":b", "a:b c", 3, sys, lambda data=bytes(100_000): data, lambda f=sys.stdout: f]
+)
+def test_what_is_no_initializer_is_refused(bad: object) -> None:
+    with pytest.raises(ConfigError, match="initializer"):
+        ClusterConfig.of({"address": ADDRESS, "initializer": bad})

@@ -145,7 +145,8 @@ class Setting:
     def check(self, value: Any) -> Any:
         """Return a value in the type of the setting.
 
-        Raises: ConfigError: if it is bad; the message names the setting.
+        Raises:
+            ConfigError: if it is bad; the message names the setting.
         """
         if value is None and self.may_be_none:
             return None

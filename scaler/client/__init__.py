@@ -1,4 +1,4 @@
-"""The client's side: what runs in the user's process."""
+"""The client's side, in the user's process: futures, calls and the link to the scheduler."""
 
 from scaler.client.calls.options import TaskOptions
 from scaler.client.client import Client

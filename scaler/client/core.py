@@ -1,8 +1,7 @@
-"""Core: what all copies of a client in this process share: its link, its functions, its stored objects; and what it
-does with them.
+"""Core: the link, functions and stored objects that all copies of a client in this process share.
 
-Asked by `Client`, in any thread of the user's; makes calls ready and hands them to the link. Must never: refer to a
-client, which would never be collected then, or send anything before all of it was checked.
+Called by `Client`, in any thread of the user; makes calls ready and hands them to the link. Must never: refer to a
+client, which then could not be collected, or send a part of a call before all of it was checked.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Core:
     """One connection with one serializer. Safe to use from several threads.
 
     Args:
-        seconds: the time-out of the link, and the time between two heartbeats.
-        profiling: whether tasks are measured unless they say otherwise.
-        is_shared: whether clients that travelled here use it, so that none of them may end it.
+        seconds: the link's time-out and the time between two heartbeats.
+        profiling: whether tasks are measured by default.
+        is_shared: whether clients that were unpickled here share it, so that none of them may end it.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Core:
         self.serializer = serializer
         self.profiling = profiling
         self.options = TaskOptions(profiling=profiling)
-        """of tasks that say nothing else"""
+        """of tasks without options of their own"""
         self.is_shared = is_shared
         self.stored_ids: set[ObjectId] = set()
         self.new_id = IdSource()
@@ -54,7 +53,7 @@ class Core:
         self.functions = Functions(serializer, link.address, self._packer)
 
     def terms(self, options: TaskOptions, name: str = "") -> Terms:
-        """Return how tasks with `options` run that are submitted now. A `name` goes before that of the options."""
+        """Return the terms of tasks with `options` that are submitted now. `name` overrides that of the options."""
         here = task_context.current
         priority = here.child_priority
         if options.priority is not None:
@@ -90,7 +89,7 @@ class Core:
     def get(
         self, owner: object, graph: Mapping[str, Any], keys: Iterable[str], block: bool, terms: Terms
     ) -> dict[str, Any]:
-        """Run what the keys need of a graph and return their values, or futures that keep `owner` alive."""
+        """Run the part of a graph that the keys need. Return their values, or futures that keep `owner` alive."""
         self.link.check_open()
         entry, tasks = pack_graph(graph, keys, self.functions, self._packer, terms)
         futures: dict[str, ScalerFuture] = {}
@@ -109,18 +108,18 @@ class Core:
                 return futures
             with task_context.current.wait(self.link, partial(_all_done, futures)):
                 return {key: future.result() for key, future in futures.items()}
-        except (KeyboardInterrupt, SystemExit):  # nobody could ask for the results any more
+        except (KeyboardInterrupt, SystemExit):  # the futures are lost, so their results are too
             for future in futures.values():
                 future.cancel()
             raise
 
     def serialised(self, obj: Any) -> Frames:
-        """Return an object as it is now, as bytes for tasks."""
+        """Return an object as it is now, serialised for tasks."""
         with in_a_task_for(self.link.address):
             return self._freeze(to_frames(self.serializer, obj))
 
     def release(self, object_id: ObjectId) -> None:
-        """Let go of a stored object whose reference is gone."""
+        """Release a stored object whose reference is gone."""
         self.stored_ids.discard(object_id)
         self.link.release(object_id)
 

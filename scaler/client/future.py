@@ -157,9 +157,9 @@ class ScalerFuture(Future[Any]):
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.
 
-        Raises: ValueError: if the task has not ended, or was not measured. Ask for it before, with
-        `Client(profiling=True)` or `submit(..., profiling=True)`. A task that was cancelled or lost its process has no
-        measures.
+        Raises:
+            ValueError: if the task has not ended, or was not measured. Ask for it before, with `Client(profiling=True)`
+                or `submit(..., profiling=True)`. A task that was cancelled or lost its process has no measures.
         """
         if not self.done():
             raise ValueError(f"task {self.name} has not ended, so it has no measures yet")

@@ -1,7 +1,7 @@
-"""Lifetime: what begins with a client and ends with it: its link, and its cluster if it has one of its own.
+"""Lifetime: starts and ends a client's link, and its local cluster if it has one.
 
-Asked by the client. Links that several clients of this process share end with the program. Must never: wait for a
-scheduler at the end of the program for longer than a moment, or end in a forked process what belongs to its parent.
+Called by the client. Shared links end with the program. Must never: wait long for a scheduler at the end of the
+program, or end things of the parent in a forked process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Seconds: TypeAlias = tuple[float, float]
 """The time-out of a client and the time between two heartbeats."""
 
 EXIT_SECONDS = 2.0
-"""How long the end of the program waits for a client that nobody disconnected."""
+"""How long the end of the program waits for a client that was not disconnected."""
 
 
 class LocalCluster(Protocol):
@@ -33,25 +33,26 @@ class LocalCluster(Protocol):
 
 
 start_local_cluster: Callable[[], LocalCluster] | None = None
-"""Starts the cluster of a client without an address. Set by the package: a client knows no scheduler and no worker."""
+"""Starts the cluster of a client without an address. Set by the package, because a client imports neither scheduler nor
+worker."""
 
 start_thread_cluster: Callable[[], LocalCluster] | None = None
-"""Starts the cluster of a client that wants no further processes."""
+"""Starts the cluster of a client with `processes=False`."""
 
 _lock = threading.RLock()
-"""held to share a link and to end it; a garbage collection may end others in the middle of that"""
+"""guards the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""The addresses of schedulers of this process that have ended. A task that goes on all the same finds none."""
+"""The addresses of schedulers of this process that have ended. A task that still runs cannot connect there."""
 _shared_links: dict[tuple[str, Seconds], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
-"""the links of the clients that travelled here, and what ends them with the program; those that differ in the
-serializer only have the same"""
+"""the links of the clients that were unpickled here, and their finalizers; clients that differ only in the serializer
+share one"""
 
 
 def start_cluster(has_processes: bool) -> LocalCluster:
-    """Start the cluster of a client that was given no address.
+    """Start the cluster of a client without an address.
 
     Raises:
-        ConfigError: if it is not known how.
+        ConfigError: if no starter is set.
     """
     start = start_local_cluster if has_processes else start_thread_cluster
     if start is None:
@@ -63,7 +64,7 @@ def new_link(address: str, seconds: Seconds) -> LinkThread:
     """Return a link to the scheduler at `address`.
 
     Raises:
-        ConfigError: if that is no address.
+        ConfigError: if that is not an address.
     """
     return LinkThread(check_address(address), ClientId(random_id()), *seconds)
 
@@ -72,7 +73,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
     """Return the link of this process to the scheduler at `address`.
 
     Raises:
-        DisconnectedError: if that was a scheduler of this process, which has ended.
+        DisconnectedError: if that scheduler ran in this process and has ended.
     """
     with _lock:
         if address in _ended:
@@ -86,7 +87,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
 
 
 def end_shared_links(address: str) -> None:
-    """End the links that are shared here to a scheduler of this process, which ends."""
+    """End the shared links to a scheduler of this process that ends."""
     with _lock:
         _ended.add(address)
         ended = [_shared_links.pop(key) for key in list(_shared_links) if key[0] == address]
@@ -96,7 +97,7 @@ def end_shared_links(address: str) -> None:
 
 
 def ends_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
-    """Have `link` and `cluster` end when `owner` was collected, or the program ends, or what this returns is called."""
+    """End `link` and `cluster` when `owner` is collected, the program ends, or the returned finalizer is called."""
     return weakref.finalize(owner, _end, link, cluster, os.getpid())
 
 

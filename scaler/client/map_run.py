@@ -1,8 +1,8 @@
 """MapRun: one call of `Client.map`, from the first item to the last result.
 
-Runs in the thread that called `map`; the link's thread appends results to a queue and wakes it, seldom: when a good
-part of what is open has arrived, or when something went wrong. There is no future for a mapped task. Only so much is
-open at once that any number of items fits into memory. Must never leave a task running when it raises.
+Runs in the thread that called `map`. The link's thread appends results to a queue and wakes it only when a good part of
+the open tasks has ended or something failed. A mapped task has no future. The number of open tasks is bounded, so any
+number of items fits into memory. Must never leave a task running when it raises.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ WINDOW_TASKS = 16384
 """The most tasks of one map that are open at once."""
 
 WINDOW_BYTES = 256 * 1024 * 1024
-"""The most memory that the arguments of its open tasks take, the last one excepted."""
+"""The most memory that the arguments of its open tasks take, except for the last one."""
 
 COUNTED_BYTES = 4096
-"""Smaller arguments are not counted: the number of tasks bounds them well enough."""
+"""Smaller arguments are not counted: the number of tasks bounds them."""
 
 PREFIX_BYTES = 8
-"""A task's id begins with as many random bytes of its map's own, then comes the number of its item."""
+"""A task's id begins with so many random bytes of its map, followed by the number of its item."""
 
 
 class MapRun:
@@ -80,14 +80,15 @@ class MapRun:
         Raises:
             TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
             TimeoutError: if it took too long.
-            BaseException: what the first task to fail raised.
+            BaseException: the exception of the first task that failed.
         """
         if progress:
             self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr)
         try:
             self._submit_all(items)
             while self._done < len(self._results):
-                # Each time half of the rest: reading goes on while the others run, for a handful of wake-ups.
+                # Wait for half of the rest each time: results are read while other tasks run, for a handful of
+                # wake-ups.
                 self._wait((len(self._results) - self._done) // 2)
                 self._collect()
         except BaseException:
@@ -102,7 +103,7 @@ class MapRun:
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
         results, submit = self._results, self._link.submit
-        prefix: Any = self._id_prefix  # of type Any, since to call `TaskId` for each item takes a while
+        prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
         make, terms = self._function.entry, self._terms
         room = WINDOW_TASKS
         has_watch = self._progress is not None or self._deadline is not None
@@ -128,7 +129,7 @@ class MapRun:
             self._open_bytes_sum += size_bytes
 
     def _make_room(self) -> int:
-        """Wait until a part of what is open has ended. Returns how many more tasks may be open then."""
+        """Wait until a part of the open tasks has ended. Return how many more tasks may be open."""
         self._collect()
         while True:
             n_open = len(self._results) - self._done
@@ -140,7 +141,7 @@ class MapRun:
     # Collecting
 
     def _wait(self, enough: int) -> None:
-        """Wait until no more than `enough` tasks are open, or something went wrong, or it is time to look."""
+        """Wait until no more than `enough` tasks are open, something failed, or a redraw or the deadline is due."""
         self._wake.clear()
         self._enough = enough
         if self._is_ready():
@@ -156,7 +157,7 @@ class MapRun:
         return self._is_urgent or len(self._results) - self._done - n_arrived <= self._enough
 
     def _collect(self) -> None:
-        """Read what has arrived.
+        """Read the results that have arrived.
 
         Raises:
             BaseException: the error of the first task that failed, or of the map.

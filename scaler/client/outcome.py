@@ -1,6 +1,6 @@
-"""What a result from the wire means to the user: a value, or an exception.
+"""Outcome: turns a result from the wire into the user's value or exception.
 
-Asked by futures and maps, always in a thread of the user's: reading runs the user's code. Must never send.
+Called by futures and maps, always in a thread of the user, because unpickling runs user code. Must never send.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXCEPTIONS_ARE_PICKLED_BY = DefaultSerializer()
 
 
 def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseException | None]:
-    """Return the value in `frames` and None, or None and why it cannot be read here."""
+    """Return the value in `frames` and None, or None and the error if it cannot be read here."""
     try:
         return from_frames(serializer, frames), None
     except DeserializeObjectError as error:
@@ -45,7 +45,7 @@ def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseExcepti
 
 
 def read_error(result: TaskResult, name: str) -> BaseException:
-    """Return the exception that a result without a value stands for; those of the system name the task."""
+    """Return the exception of a result without a value. Errors of the system name the task."""
     if result.status == TaskStatus.FAILED:
         return _read_failure(result.payload, name)
     if result.status == TaskStatus.CANCELED:
@@ -80,7 +80,7 @@ def _read_failure(payload: bytes, name: str) -> BaseException:
             reason = str(unreadable)
         else:
             if isinstance(exception, BaseException):
-                # Not by assignment: an exception may refuse that, as frozen data classes do.
+                # Not by assignment, which an exception may refuse, as frozen data classes do.
                 BaseException.__setattr__(exception, "__cause__", RemoteTraceback(failure.traceback))
                 return exception
             reason = f"its pickle holds a {type(exception).__name__}"

@@ -1,4 +1,4 @@
-"""Profiling: what a task took, as users see it. It is measured where the task ran (`processor/meter.py`).
+"""Profiling: the time and memory of a task, for users. `processor/meter.py` measures them where the task runs.
 
 Read by futures. Must never measure anything here.
 """
@@ -13,16 +13,16 @@ from scaler.wire.messages.common import PROFILE
 
 @dataclass(frozen=True)
 class ProfilingInfo:
-    """What the call of a task took. Neither the reading of its arguments nor the way of its result are part of it."""
+    """The time and memory of a task's call, without the reading of its arguments and the transport of its result."""
 
     duration_us: int
     """wall time in microseconds"""
     cpu_time_us: int
-    """processor time of all threads of the process, in microseconds; without that of processes that the task started"""
+    """CPU time of all threads of the process, in microseconds, without processes that the task started"""
     peak_memory: int
-    """how far the memory of the process (its resident set) rose at most above where it was before, in bytes; on Linux
-    as the kernel saw it, elsewhere as seen every few milliseconds; exact to some hundred KiB. Room that Python
-    keeps for small objects of earlier tasks, and that is used again, is not seen"""
+    """the greatest rise of the resident set above its size before the call, in bytes; on Linux measured by the kernel,
+    elsewhere sampled every few milliseconds; exact to a few hundred KiB. Room that Python keeps for small objects of
+    earlier tasks and uses again does not count"""
 
     @property
     def duration_s(self) -> float:

@@ -1,7 +1,7 @@
-"""Progress bar: how far a map has come, drawn for the one who waits for it.
+"""Progress bar: shows the progress of a map on a terminal or in a log.
 
-Told by the map, in the thread that called it. On a terminal one line is drawn again and again; elsewhere, in a log, a
-few lines are printed. Must never draw more often than anybody can read, or raise because a stream is closed.
+Called by the map, in the thread of its caller. On a terminal it redraws one line; in a log it prints a few lines. Must
+never draw more often than a person can read, or raise because a stream is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Progress:
     """Draws the progress of one map.
 
     Args:
-        total: how many tasks there will be, or None if nobody knows.
+        total: the number of tasks, or None if it is unknown.
         stream: where to draw.
     """
 
@@ -47,7 +47,7 @@ class Progress:
 
     def _draw(self, done: int, now: float, end: str) -> None:
         line = self._uplink(done, now - self._started)
-        with contextlib.suppress(OSError, ValueError):  # nobody looks any more
+        with contextlib.suppress(OSError, ValueError):  # the stream is closed
             if self._is_terminal:
                 self._stream.write("\r" + line.ljust(self._width) + end)
                 self._width = len(line)

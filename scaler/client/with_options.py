@@ -1,7 +1,7 @@
-"""ClientWithOptions: a client whose tasks run with options; what `Client.options` returns.
+"""ClientWithOptions: a client whose tasks run with options, as `Client.options` returns it.
 
-Made by the client; uses the client's core. Costs nothing: make one where you need it, or keep it. Must never: take a
-keyword argument that the function might take.
+Made by the client; uses the client's core. It is cheap to make. Must never: take a keyword argument that the function
+might take.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from scaler.client.future import ScalerFuture
 
 
 class ClientWithOptions:
-    """Submits, maps and gets as the client does that it was made of, with its options. Safe to use from several
-    threads; travels into tasks as the client does.
+    """Like its client, with options. Safe to use from several threads; can be pickled, like the client.
 
     Attributes:
         task_options: the options.
@@ -45,14 +44,14 @@ class ClientWithOptions:
         priority: int | None = None,
         profiling: bool | None = None,
     ) -> ClientWithOptions:
-        """Return the same with more options, as `Client.options` does; those that were said before stay."""
+        """Return this client with more options, as `Client.options` does. Earlier options stay."""
         more = TaskOptions(name=name, priority=priority, profiling=profiling)
         if options is not None:
             more = more.over(options)
         return ClientWithOptions(self._client, self._core, more.over(self.task_options))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
-        """As `Client.submit`; every keyword argument is one of `fn`."""
+        """Like `Client.submit`, but all keyword arguments belong to `fn`."""
         core = self._core
         return core.submit(self._client, fn, args, kwargs, core.terms(self.task_options))
 
@@ -63,11 +62,11 @@ class ClientWithOptions:
         progress: bool = False,
         timeout: float | None = None,
     ) -> list[Any]:
-        """As `Client.map`."""
+        """Like `Client.map`."""
         core = self._core
         return core.map(fn, iterable_of_tuples, progress, timeout, core.terms(self.task_options))
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
-        """As `Client.get`; the options are those of all tasks of the graph."""
+        """Like `Client.get`. The options apply to all tasks of the graph."""
         core = self._core
         return core.get(self._client, graph, keys, block, core.terms(self.task_options))

@@ -1,1 +1,1 @@
-"""A call made ready to be sent: its function, its arguments, its graph. Knows neither thread nor loop."""
+"""Makes calls ready to be sent: functions, arguments, graphs. Knows neither threads nor loops."""

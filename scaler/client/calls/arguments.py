@@ -1,7 +1,7 @@
-"""Arguments as the client sends them: one block per call, and the objects that are too large for it.
+"""Arguments as the client sends them: one block per call, and objects for large values.
 
-Asked by the client for each task. Serialises at once, so that changing an argument afterwards changes nothing. Must
-never send.
+Called by the client for each task. Serialises at once, so that later changes of an argument have no effect. Must never
+send.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class PackedArguments(NamedTuple):
     """The arguments of one call.
 
     Attributes:
-        block: all of them, the objects by their ids.
+        block: all arguments; objects by their ids.
         object_ids: the ids of the objects, one after the other.
-        objects: those that were made for this call, to be sent before it.
-        references: those that the user sent before; they live as long as the call.
+        objects: made for this call, to be sent before it.
+        references: to objects that the user sent before; kept alive by the call.
     """
 
     block: bytes
@@ -52,9 +52,9 @@ class ArgumentPacker:
     """Packs arguments for one client. Safe to use from several threads.
 
     Args:
-        serializer: makes bytes of them.
-        address: of the scheduler whose tasks they are for.
-        freeze: keeps what is too large for a message as it is now.
+        serializer: turns arguments into bytes.
+        address: of the scheduler that runs the tasks.
+        freeze: copies large values.
     """
 
     def __init__(self, serializer: Serializer, address: str, freeze: Freeze = frozen) -> None:
@@ -63,7 +63,7 @@ class ArgumentPacker:
         self._freeze = freeze
         self._new_id = IdSource()
         self.plain_block: Callable[[Sequence[Any]], bytes | None] = _no_block
-        """makes the block of values that need no pickler, or says that they do"""
+        """makes the block if no value needs a pickler"""
         if type(serializer) is DefaultSerializer:
             self.plain_block = plain_block
 
@@ -80,13 +80,13 @@ class ArgumentPacker:
         return self.pack_values(arguments, keywords)
 
     def pack_values(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
-        """Return the same for arguments that are not known to be plain."""
+        """Return the same for arguments that may need a pickler."""
         if "" in keywords:
-            raise TypeError("a keyword argument needs a name")  # in a block, no name means positional
+            raise TypeError("a keyword argument needs a name")  # in a block, an empty name means positional
         return self._pack([("", argument) for argument in arguments] + list(keywords.items()))
 
     def pack_shared(self, value: Any) -> PackedArguments:
-        """Return one positional argument that several calls have. None of them may change it.
+        """Return one positional argument that several calls share. None of them may change it.
 
         Raises:
             SerializeObjectError: if it cannot be serialised.
@@ -95,7 +95,7 @@ class ArgumentPacker:
         return packed._replace(block=argument_block(OBJECT, packed.object_ids)) if packed.objects else packed
 
     def as_object(self, packed: PackedArguments) -> PackedArguments:
-        """Return one positional argument whose value is in the block, with an object in its place."""
+        """Move the value of a block with one positional argument to an object. Return the new arguments."""
         data = packed.block[ARGUMENT_HEADER_BYTES:]
         instruction = ObjectInstruction(InstructionKind.CREATE_FOR_TASK, ObjectId(self._new_id()), "", [data])
         object_id = instruction.object_id
@@ -133,7 +133,7 @@ def _in_block(part: ObjectId | list[Buffer], name: str, own: Collection[ObjectId
 
 
 def _too_large(packed: Sequence[ObjectId | list[Buffer]]) -> list[tuple[int, list[Buffer]]]:
-    """Return position and frames of the values that must become objects: those that are large, or one too many."""
+    """Return position and frames of the values that must become objects: large ones, and those that do not fit."""
     values = [(index, part, size_of(part)) for index, part in enumerate(packed) if not isinstance(part, bytes)]
     block_bytes = sum(size_bytes for _, _, size_bytes in values)
     too_large = []

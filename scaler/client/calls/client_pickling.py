@@ -1,9 +1,8 @@
-"""Client pickling: how a client gets from one process into another: as its settings, which become a client of that
-process.
+"""Client pickling: a client is pickled as its settings, and becomes a client of the process that unpickles it.
 
-Asked by the client; says which address to take along, and which one was meant. A scheduler may have one address for its
-users and another for its workers, so a client that travels in a task of its own scheduler takes none, and finds the
-scheduler that runs the task where it arrives. Must never know more of a client than its settings.
+Called by the client; decides which address is pickled and which one it means. A scheduler may have one address for
+users and another for workers. So a client in a task of its own scheduler carries no address, and uses that of the
+scheduler that runs the task. Must never know more of a client than its settings.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from scaler.settings import ClientConfig
 from scaler.settings.sources import said
 
 HERE = ""
-"""The address of the scheduler that runs the task that a client arrives in."""
+"""Stands for the address of the scheduler that runs the task."""
 
 
 class ClientSettings(NamedTuple):
-    """What a client is made of, and what travels of it."""
+    """The settings of a client, as they are pickled."""
 
     address: str
     profiling: bool
     timeout_seconds: float
     heartbeat_interval_seconds: float
     serializer: bytes
-    """pickled; empty for the default one"""
+    """pickled; empty for the default serializer"""
 
     def arrived(self) -> ClientSettings:
-        """Return the settings with the address of the scheduler that they mean where they have arrived.
+        """Return the settings with the address that they mean in this process.
 
         Raises:
-            ConfigError: if they have left it at home, and this is no task.
+            ConfigError: if they carry no address and this is not a task.
         """
         if self.address != HERE:
             return self
@@ -50,7 +49,7 @@ class ClientSettings(NamedTuple):
         """Return the serializer.
 
         Raises:
-            DeserializeObjectError: if it cannot be read here.
+            DeserializeObjectError: if it cannot be unpickled here.
         """
         default = DefaultSerializer()
         if not self.serializer:
@@ -60,26 +59,26 @@ class ClientSettings(NamedTuple):
 
 
 def address_said_outside() -> str | None:
-    """Return the address that the environment or `scaler.toml` has for clients that are not given one.
+    """Return the address from the environment or `scaler.toml`.
 
     Raises:
-        ConfigError: if it is none.
+        ConfigError: if it is not an address.
     """
     return said(ClientConfig, ("address",)).get("address")
 
 
 def pickled(serializer: Serializer) -> bytes:
-    """Return the serializer as `ClientSettings` have it."""
+    """Return the serializer pickled, as in `ClientSettings`."""
     return b"" if type(serializer) is DefaultSerializer else bytes(to_frames(DefaultSerializer(), serializer)[0])
 
 
 _task_address = ContextVar("task_address", default="")
-"""of the scheduler in whose tasks it will be read what is pickled now"""
+"""of the scheduler whose tasks will unpickle values that are pickled now"""
 
 
 @contextmanager
 def in_a_task_for(address: str) -> Iterator[None]:
-    """While this is open, what is pickled in this context will be read in tasks of the scheduler at `address`."""
+    """Context manager: tasks of the scheduler at `address` will unpickle values that are pickled inside."""
     token = _task_address.set(address)
     try:
         yield
@@ -88,5 +87,5 @@ def in_a_task_for(address: str) -> Iterator[None]:
 
 
 def address_to_take(address: str) -> str:
-    """Return the address that a client of the scheduler at `address` travels with."""
+    """Return the address to pickle for a client of the scheduler at `address`."""
     return HERE if _task_address.get() == address else address

@@ -1,7 +1,7 @@
-"""Entry: a call made ready to be sent, and what its result is for.
+"""Entry: a call that is ready to be sent, and the sink of its result.
 
-Made by functions and graphs, for the client's open work, which keeps it until its result has come. A sink is called by
-whoever reads what the scheduler says: the link's thread. Must never: know who sends it, or how.
+Made by functions and graphs; kept by the client's open work until its result arrives. The link's thread calls the
+sinks. Must never: know who sends it, or how.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
 
 MakeError: TypeAlias = Callable[[], BaseException]
-"""Makes the error of one future: an exception that is raised in several threads must not be one object."""
+"""Makes the error of one future. Several threads must not raise one exception object."""
 
 
 class Receiver(Protocol):
-    """Waits for an object that was requested. Called by the link's thread: must not block."""
+    """Receives a requested object. Called by the link's thread: must not block."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
-        """Here they are, or the object is not stored any more (None)."""
+        """Take the frames; None if the object is not stored any more."""
 
     def fail(self, make_error: MakeError) -> None:
-        """They will not come."""
+        """The frames will not arrive."""
 
 
 class Sink(Protocol):
@@ -37,38 +37,37 @@ class Sink(Protocol):
 
     @property
     def deliver(self) -> Callable[[TaskResult], None]:
-        """The result is in the payload."""
+        """Take a result with its value in the payload."""
 
     def refuse(self, result: TaskResult) -> None:
-        """There is no result: the status says why."""
+        """Take a result without a value: the status says why."""
 
     def store(self, result: TaskResult) -> None:
-        """The result is large and stays with the scheduler until it is fetched."""
+        """Take a large result that stays with the scheduler until it is fetched."""
 
     def fail(self, make_error: MakeError) -> None:
-        """There will be no answer."""
+        """There will be no result."""
 
     def notify(self) -> None:
-        """That was all for now: a good time to wake a thread."""
+        """The message was read to its end: a good time to wake a thread."""
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
-"""A task, where its result goes, its function, the objects made for it, and the references that must live as long as
-it.
+"""A task, the sink of its result, its function, its objects, and the references that it keeps alive.
 
-A plain tuple: one is made for each mapped task.
+A plain tuple, because one is made for each mapped task.
 """
 
 
 class GraphEntry:
-    """A graph and where its results go.
+    """A graph and the sinks of its results.
 
     Args:
-        spec: what announces it.
-        nodes: all nodes that are needed, each after those that it depends on.
-        functions: those of its nodes.
-        objects: those made for it.
-        references: those that must live as long as it.
+        spec: announces the graph.
+        nodes: all needed nodes, each after those that it depends on.
+        functions: of its nodes.
+        objects: made for it.
+        references: kept alive by it.
     """
 
     __slots__ = ("functions", "nodes", "objects", "references", "sinks", "spec")
@@ -87,16 +86,16 @@ class GraphEntry:
         self.objects = objects
         self.references = references
         self.sinks: dict[TaskId, Sink] = {}
-        """where the results go that have not come"""
+        """the sinks of the results that have not arrived"""
 
     def fail(self, make_error: MakeError) -> None:
-        """There will be no more results."""
+        """Fail all open sinks."""
         sinks, self.sinks = self.sinks, {}
         for sink in sinks.values():
             sink.fail(make_error)
 
     def nodes_to_say(self) -> list[GraphNode]:
-        """Return the nodes; of those that are wanted, only the ones without a result are still marked so."""
+        """Return the nodes; only those without a result are still marked as wanted."""
         return [node if not node.wanted or node.task_id in self.sinks else _unwanted(node) for node in self.nodes]
 
 

@@ -1,8 +1,8 @@
-"""Functions as the client sends them: serialised, named by their content, with the arguments that they take.
+"""Functions as the client sends them: serialised, with the hash of their content as id, and their signatures.
 
-Asked by the client for each submit and once per map; with arguments, a function makes the entry of a task. A function
-whose pickle cannot change between two submits is serialised once; any other each time, because a closure or a global
-that it reads may have changed. Must never call the function.
+Called by the client for each submit and once per map; with arguments, a function makes the entry of a task. A function
+whose pickle cannot change between two submits is serialised once. Any other is serialised each time, because a closure
+or a global that it reads may have changed. Must never call the function.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int]
-"""How a task runs: its priority, its name (empty: that of its function), its `RunOptions`, on whose account."""
+"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, its account."""
 
 NO_TERMS: Terms = (0, "", b"", 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
 NO_OBJECTS: Sequence[ObjectInstruction] = ()
-"""of an entry whose arguments are plain values, and small"""
+"""of an entry with small and plain arguments"""
 
 
 class Function:
@@ -46,7 +46,7 @@ class Function:
 
     Attributes:
         instruction: creates its object.
-        least: the fewest positional arguments that it takes without any keyword argument.
+        least: the fewest positional arguments without keyword arguments.
         most: the most positional arguments.
     """
 
@@ -108,11 +108,11 @@ class Function:
             raise TypeError(f"{self.instruction.name}: {error}") from None
 
     def take_name(self, keywords: dict[str, Any]) -> str:
-        """Take the name of the task out of the keyword arguments, unless it is, or may be, an argument of the
-        function's own. Returns the name; empty if the task has that of the function.
+        """Remove the task's name from the keyword arguments, unless the function accepts `name`. Return the name; empty
+        if the task has that of the function.
 
         Raises:
-            TypeError: if it is not a text.
+            TypeError: if it is not a `str`.
         """
         if self._may_take("name"):
             return ""
@@ -122,7 +122,7 @@ class Function:
         return "" if name is None or name == self.instruction.name else name
 
     def _may_take(self, keyword: str) -> bool:
-        """Return whether the function takes this keyword argument, or nobody knows."""
+        """Return whether the function takes this keyword argument, or its signature is unknown."""
         signature = _signature(self._function)
         if signature is None:
             return True
@@ -132,13 +132,13 @@ class Function:
         return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
 
     def is_still(self, function: Callable[..., Any]) -> bool:
-        """Return whether this is `function`, and would be pickled the same way again."""
+        """Return whether this is `function` with an unchanged pickle."""
         return self._function is function and self._state == what_pickle_depends_on(function)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        # A decorator's wrapper is what will be called, so its own arguments count and not those of what it wraps.
+        # The wrapper of a decorator will be called, so its arguments count, not those of the wrapped function.
         return inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return None
@@ -180,7 +180,7 @@ class Functions:
         self._serializer = serializer
         self._packer = packer
         self._address = address
-        # Another serializer may change its mind, or itself, from one call to the next.
+        # Another serializer may behave differently from one call to the next.
         self._may_remember = type(serializer) is DefaultSerializer
         self._remembered: dict[int, Function] = {}
 
@@ -188,7 +188,7 @@ class Functions:
         """Return `function`, serialised.
 
         Raises:
-            TypeError: if it cannot be called.
+            TypeError: if it is not callable.
             SerializeObjectError: if it cannot be serialised.
         """
         remembered = self._remembered.get(id(function))
@@ -201,6 +201,6 @@ class Functions:
             made = Function(function, state, self._serializer, self._packer)
         if state is not None:
             if len(self._remembered) >= REMEMBERED_FUNCTIONS:
-                self._remembered = {}  # a program with so many functions makes them as it goes
+                self._remembered = {}  # a program with so many functions makes new ones all the time
             self._remembered[id(function)] = made
         return made

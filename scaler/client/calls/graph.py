@@ -1,7 +1,7 @@
-"""Graphs as the client sends them: one node for each call that is needed, data inside the arguments of those calls.
+"""Graphs as the client sends them: one node for each needed call, with the data inside its arguments.
 
-Asked by the client for each `get`. Everything is serialised at once: changing a value of the graph afterwards changes
-nothing. A large value is an object that all nodes share. Must never send.
+Called by the client for each `get`. Serialises everything at once: later changes of the graph have no effect. A large
+value is an object that all nodes share. Must never send.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
 
 PREFIX_BYTES = 8
-"""A task's id begins with as many random bytes of its graph's own, then comes its position."""
+"""A task's id begins with so many random bytes of its graph, followed by its position."""
 
 COPIES_MOST = 8
-"""A value worth an object that more nodes than these use becomes one."""
+"""A value that is worth an object becomes one if more nodes than these use it."""
 
 _POSITION = struct.Struct("<I")
 
@@ -39,10 +39,10 @@ def pack_graph(
     packer: ArgumentPacker,
     terms: Terms = NO_TERMS,
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
-    """Return what the keys need, serialised, and the task of each key in their order; None for data.
+    """Return the serialised part of a graph that the keys need, and the task of each key in their order; None for data.
 
     Raises:
-        KeyError: if a key that is asked for or an argument is not in the graph, or a key is asked for twice.
+        KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
         TypeError: if the graph is malformed, or a function does not take the arguments of its node.
         graphlib.CycleError: if nodes depend on each other in a circle.
         MissingObjects: if a reference is of an object that is not stored any more.
@@ -51,13 +51,13 @@ def pack_graph(
     description = read(graph, keys)
     numbered = list(zip(description.numbers, description.calls, strict=True))
     calls = [numbered[number] for number in order(description)]
-    # A stored object is not here: a call fetches it. After all others, which take it for data.
+    # The value of a stored object is not here: a call fetches it. This comes last, since calls take it for data.
     calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
     return _GraphPacker(graph, functions, packer, terms).pack(calls, description.asked)
 
 
 class _GraphPacker:
-    """One graph on its way to the wire."""
+    """Packs one graph."""
 
     def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker, terms: Terms) -> None:
         self._graph = graph
@@ -116,7 +116,7 @@ class _GraphPacker:
         return block, object_ids, needed
 
     def _lighter(self, call: Call) -> tuple[bytes, bytes]:
-        """Return the same block and ids, with all values that are worth it as objects."""
+        """Return the same block and ids, with large values as objects."""
         block = object_ids = b""
         for argument in islice(call, 1, None):
             position = self._positions.get(argument) if isinstance(argument, str) else None
@@ -129,7 +129,7 @@ class _GraphPacker:
         return block, object_ids
 
     def _value(self, argument: Any) -> PackedArguments:
-        """Return an argument that is no result: data of the graph, which is packed once, or a literal."""
+        """Return an argument that is not a result: data of the graph, which is packed once, or a literal."""
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}))
         packed = self._data.get(argument)

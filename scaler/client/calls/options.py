@@ -1,7 +1,7 @@
-"""TaskOptions: how tasks are to run, as a value that is checked when it is made, and used any number of times.
+"""TaskOptions: how tasks run, as a value that is checked when it is made and can be used any number of times.
 
-Made by the user and by the client; read when a call is made ready. A new option of a task is a field here and one of
-`RunOptions`, which travels. Must never: hold what belongs to one call.
+Made by the user and by the client; read when a call is made ready. A new option is a field here and a field of
+`RunOptions`, which travels. Must never: hold data of a single call.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from scaler.wire.structs import RunOptions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskOptions:
-    """How tasks are to run. What is None is as the client has it.
+    """How tasks run. None means the setting of the client.
 
     Args:
-        name: what the tasks are called in messages, logs and the `repr` of their futures; without one they have the
-            name of their function.
-        priority: which of your tasks that wait go first: the greater, from -32,768 to 32,767. 0 is that of a task
-            without one; a negative one waits for all others. Tasks that a task submits go before those of less depth
-            whatever their priority, and have that of their parent if they have none.
-        profiling: whether to measure what the tasks take, for `ScalerFuture.profiling_info`.
+        name: of the tasks, in messages, logs and the `repr` of their futures. The default is the name of the function.
+        priority: of your waiting tasks, those with a greater priority go first; from -32,768 to 32,767, 0 by default.
+            Nested tasks go before all tasks of less depth, and have the priority of their parent by default.
+        profiling: whether to measure time and memory of the tasks, for `ScalerFuture.profiling_info`.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -34,7 +32,7 @@ class TaskOptions:
     priority: int | None = None
     profiling: bool | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """what of it travels as `RunOptions`"""
+    """the options that travel, as `RunOptions`"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -45,7 +43,7 @@ class TaskOptions:
         object.__setattr__(self, "run_options", RunOptions(profiling=bool(self.profiling)).encode())
 
     def over(self, others: TaskOptions) -> TaskOptions:
-        """Return these options, and those of `others` where there are none."""
+        """Return these options, completed with those of `others`."""
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return replace(others, **{name: value for name, value in said.items() if value is not None})
 

@@ -1,8 +1,8 @@
 """Snapshot: large values are copied when they are submitted; later changes by the caller have no effect.
 
-Asked by the client for each large value. When the scheduler is on this machine, its workers most likely are too: then
-the copy is made in memory that they can share, and the bytes are never sent. Must never fail because there is no room
-for that.
+Called by the client for each large value. When the scheduler is on this host, its workers probably are too: then the
+copy is made in memory that they can share, and the bytes are never sent. Must never fail because there is no shared
+memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def frozen(frames: Frames) -> Sequence[Any]:
 
 
 def shared(frames: Frames) -> Sequence[Any]:
-    """Return `frames` as they are now: copied to shared memory if they are large and there is room for it."""
+    """Return `frames` as they are now: copied to shared memory if they are large and there is room."""
     if size_of(frames) >= SHARE_LEAST_BYTES:
         try:
             return SharedFrames(frames)
@@ -34,5 +34,5 @@ def shared(frames: Frames) -> Sequence[Any]:
 
 
 def freeze_for(address: str) -> Freeze:
-    """Return how a client of the scheduler at `address` freezes."""
+    """Return the function with which a client of the scheduler at `address` copies values."""
     return shared if address.startswith(_NEAR) and can_share() else frozen

@@ -1,1 +1,1 @@
-"""The way to the scheduler: the thread with the connection, and what is open on it."""
+"""The link to the scheduler: a thread, its connection, and the work that is open on it."""

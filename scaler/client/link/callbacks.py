@@ -1,7 +1,7 @@
-"""Callbacks: those of futures that end in the link's thread, in a thread of their own.
+"""Callbacks: runs the callbacks of futures in a thread of their own.
 
-Put in by futures, in the link's thread; ended by the link. A callback is the user's code: one that computes for a
-minute, or waits for another task, must not silence the client. Must never let a callback that raises stop the others.
+Filled by futures, in the link's thread; ended by the link. A callback is user code: it may compute for a minute or wait
+for another task, and must not silence the client. Must never let a callback that raises stop the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Callbacks:
         self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
 
     def put(self, callback: Callable[[], Any]) -> None:
-        """Have `callback` called soon."""
+        """Queue a callback."""
         with self._lock:
             if self._queue is None:
                 self._queue = SimpleQueue()
@@ -33,7 +33,7 @@ class Callbacks:
             self._queue.put(callback)
 
     def close(self) -> None:
-        """End the thread after what is queued."""
+        """End the thread after the queued callbacks."""
         with self._lock:
             queue, self._queue = self._queue, None
         if queue is not None:
@@ -49,4 +49,4 @@ def _run_callbacks(queue: SimpleQueue[Callable[[], Any] | None]) -> None:
             callback()
         except Exception:  # as in the standard library: logged, and the next callback runs
             LOGGER.exception("a callback of a future raised")
-        del callback  # the future in it must not live until the next one comes
+        del callback  # its future must not live until the next callback

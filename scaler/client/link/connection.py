@@ -1,7 +1,7 @@
-"""Connection: the socket that a client has at a time, or none; items in, batches out.
+"""Connection: the current socket of a client, if any; items in, batches out.
 
-Used by the link, by one thread at a time. A connection that is lost is never mended: the next one is a new socket. Must
-never: know what the items mean, or wait for anything but its descriptors.
+Used by the link, by one thread at a time. A lost connection is replaced by a new socket. Must never: know what the
+items mean, or wait for anything but its descriptors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Connection:
         self._context = open_context(address)
         self._socket: DealerSocket | None = None
         self._is_gone = False
-        """whether the other end was found closed"""
+        """whether the other end is known to be closed"""
         self._poller = self._new_poller()
 
     @property
@@ -52,7 +52,7 @@ class Connection:
         """Start to connect.
 
         Raises:
-            OSError: if nobody can connect to that address.
+            OSError: if it is impossible to connect to that address.
         """
         try:
             self._socket = DealerSocket(self._context, self.address)
@@ -62,7 +62,7 @@ class Connection:
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close it, if it is open; what was sent has `linger_seconds` to leave."""
+        """Close the socket, if it is open. Messages have `linger_seconds` to leave."""
         socket, self._socket = self._socket, None
         self._poller = self._new_poller()
         if socket is not None:
@@ -74,15 +74,15 @@ class Connection:
         close_context(self._context)
 
     def wait(self, seconds: float) -> set[int]:
-        """Wait until there may be something to do. Returns the descriptors that said so."""
+        """Wait until a descriptor is ready. Return the ready descriptors."""
         return {fd for fd, _ in self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000))}
 
     def has_arrived(self, ready: set[int]) -> bool:
-        """Return whether, by what `wait` returned, there may be a message."""
+        """Return whether there may be a message, given the result of `wait`."""
         return self._socket is not None and self._socket.descriptor in ready
 
     def was_cut(self, ready: set[int]) -> bool:
-        """Return whether, by what `wait` returned, the connection is lost."""
+        """Return whether the connection is lost, given the result of `wait`."""
         if self._socket is None:
             return False
         return self._is_gone or (self._socket.monitor_descriptor in ready and self._socket.was_cut())
@@ -95,7 +95,7 @@ class Connection:
         """Return the next message, or None if there is none.
 
         Raises:
-            ProtocolError: if what has arrived is no message.
+            ProtocolError: if it is not a message of the protocol.
         """
         message = None if self._socket is None else self._socket.receive()
         return None if message is None else decode(SCHEDULER_TO_CLIENT, *message)

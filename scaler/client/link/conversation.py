@@ -1,13 +1,13 @@
-"""Conversation: what a client and a scheduler say to each other, on one connection after the other.
+"""Conversation: the client's side of the protocol, on one connection after the other.
 
-    Link --"say what is open", the time--> Conversation --hello, items, heartbeats--> scheduler
-    OpenWork <------------answers---------  Conversation <--------replies------------  scheduler
+Link --open work, the time--> Conversation --hello, items, heartbeats--> scheduler OpenWork <-----answers------
+Conversation <--------replies------------ scheduler
 
-Driven by the link, by one thread at a time: there are no threads and no locks in here. A connection that was cut, that
-the scheduler does not know, on which it stays silent or says what cannot be read is replaced by a new one; then
-everything that is open is said again, because nobody knows what was lost on the way.
+Driven by the link, by one thread at a time, without threads or locks of its own. A connection is replaced when it is
+cut, unknown to the scheduler, silent, or carries bytes that cannot be read. Then all open work is sent again, because
+any of it may have been lost.
 
-Must never: run the user's code, or block on anything but the descriptors that it waits for.
+Must never: run user code, or block on anything but the descriptors that it waits for.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest,
 LOGGER = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
-"""How long the last words to a scheduler that is there may take."""
+"""How long the goodbye to a connected scheduler may take."""
 
 
 class Conversation:
-    """Everything that one client and the schedulers at its address say to each other.
+    """The protocol between one client and the schedulers at its address.
 
     Args:
-        hello: what each connection begins with.
-        connection: to the scheduler, or to the next one.
-        timers: says when what is due.
-        work: what is open; its `out` is what is to be said.
+        hello: the first item of each connection.
+        connection: to the current scheduler.
+        timers: says when something is due.
+        work: the open work; its `out` is to be sent.
     """
 
     def __init__(self, hello: ClientHello, connection: Connection, timers: Timers, work: OpenWork) -> None:
@@ -60,13 +60,13 @@ class Conversation:
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
         self.ended_because = ""
-        """why there will be no other connection; empty while there may be one"""
+        """the reason why there will be no further connection; empty while there may be one"""
         self.bad_message_count = 0
         self._scheduler_id = SchedulerId(NO_ID)
         self._heard = 0
-        """how many items the scheduler has said on this connection"""
+        """the number of items received on this connection"""
         self._wait = 0
-        """the number of the wait, while the task that this client is in does nothing else; 0: it does"""
+        """the number of the current wait, if this client's task only waits; else 0"""
         self._is_wait_over: Callable[[], bool] = bool
         self._is_rest_said = False
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -93,7 +93,7 @@ class Conversation:
         self._connection.send([self._hello])
 
     def lose(self, reason: str) -> None:
-        """Give a connection up, if there is one. The next is opened at once the first time, else after a pause."""
+        """Close the connection, if there is one. The next one is opened at once the first time, later after a pause."""
         if not self._connection.is_open:
             return
         LOGGER.debug("lost the connection to %s: %s", self._connection.address, reason)
@@ -102,7 +102,7 @@ class Conversation:
         self._patience.lost(time.monotonic())
 
     def say_goodbye(self) -> None:
-        """Say what is still to be said, and that the client leaves."""
+        """Send the remaining items and a goodbye."""
         if self.is_welcome:
             self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
             self.send()
@@ -112,10 +112,10 @@ class Conversation:
         self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
         self.is_welcome = False
 
-    # Saying
+    # Sending
 
     def send(self) -> None:
-        """Say what is to be said, or keep of it what the next connection needs."""
+        """Send the queued items. Without a connection, keep those that the next one needs."""
         work = self._work
         if not work.out:
             return
@@ -127,33 +127,33 @@ class Conversation:
         self._is_rest_said = False
 
     def send_at_once(self) -> bool:
-        """Say what has just been asked for, while nothing else is open. Returns whether there is an answer already."""
+        """Send a request while nothing else is open. Return whether there is an answer already."""
         self._patience.set_waiting(True, time.monotonic())
         self.send()
         return self._connection.has_message()
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """From now on say that the process only waits, as `task_context.Voice` has it."""
+        """Tell the scheduler from now on that the process only waits, see `task_context.Voice`."""
         self._wait, self._is_wait_over = wait, is_over
         self._is_rest_said = False
 
     def say_rest(self) -> None:
-        """When everything is said, and what was heard has not ended the wait: it takes more of the scheduler's words,
-        and it is told so, once.
+        """Tell the scheduler once that the process only waits, after everything is sent and if no received item has
+        ended the wait.
         """
         if self._wait and not self._is_rest_said and self.is_welcome and not self._is_wait_over():
             self._connection.send([ClientResting(self._wait, self._heard)])
             self._is_rest_said = True
 
-    # Listening
+    # Receiving
 
     def wait(self, seconds: float) -> set[int]:
-        """Wait until there may be something to do. Returns the descriptors that said so, for `hear`."""
+        """Wait until a descriptor is ready. Return the ready descriptors, for `hear`."""
         return self._connection.wait(seconds)
 
     def hear(self, ready: set[int]) -> None:
-        """Handle what has arrived, and the end of the connection, by what `wait` returned."""
-        # Asked first and acted upon last: what arrived before the cut still counts.
+        """Handle arrived messages and the end of the connection, given the result of `wait`."""
+        # Checked first but acted upon last: messages that arrived before the cut still count.
         was_cut = self._connection.was_cut(ready)
         if was_cut or self._connection.has_arrived(ready):
             self.receive()
@@ -161,7 +161,7 @@ class Conversation:
             self.lose("it was cut")
 
     def receive(self) -> bool:
-        """Handle what has arrived. Returns whether there was anything."""
+        """Handle arrived messages. Return whether there were any."""
         has_received = False
         try:
             while (batches := self._connection.receive()) is not None:
@@ -173,9 +173,7 @@ class Conversation:
                 self._is_rest_said = False
         except ProtocolError as error:
             self.bad_message_count += 1
-            self.lose(
-                f"received bytes that are not a message of a scheduler: {error}"
-            )  # nobody knows which answers were in it
+            self.lose(f"received bytes that are not a message of a scheduler: {error}")  # it may have held any answer
             self._work.on_unreadable(partial(self._unreadable, str(error)))
             return True
         return has_received
@@ -225,11 +223,11 @@ class Conversation:
     # The clock
 
     def seconds_to_next(self, now: float) -> float:
-        """Return how long there is nothing to do unless something arrives."""
+        """Return the seconds until something is due."""
         return self._patience.seconds_to_next(now)
 
     def look_at_the_clock(self, now: float) -> None:
-        """Do what is due: give up, look for the scheduler on a new connection, send a heartbeat."""
+        """Do what is due: give up, open a new connection, send a heartbeat."""
         timers = self._patience
         timers.set_waiting(self._work.is_waiting(), now)
         if now >= timers.gives_up_at():
@@ -259,4 +257,4 @@ class Conversation:
 
 
 def _ignore(_batch: Batch[Any]) -> None:
-    """Hearing it was all."""
+    """Do nothing: its arrival was counted."""

@@ -1,8 +1,7 @@
-"""Inbox: how other threads reach the link's thread; a queue that wakes it, once for a burst.
+"""Inbox: a queue from all threads to the link's thread that wakes it once for a burst.
 
-Put into by any thread, also by a garbage collection in the middle of anything: so there is no lock, and its
-correctness rests on the order in which flags and queue are written and read. Taken from by one thread. Must never
-keep an item after the end.
+Any thread may put, also a garbage collection at any point. So there is no lock, and correctness rests on the order in
+which flags and queue are written and read. One thread takes. Must never keep an item after the end.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Inbox(Generic[T]):
     """The queue of one thread.
 
     Args:
-        refuse: what becomes of items that come after the end; called by the thread that put them.
+        refuse: handles items that come after the end; called by the thread that put them.
     """
 
     def __init__(self, refuse: Callable[[T], None]) -> None:
@@ -33,7 +32,7 @@ class Inbox(Generic[T]):
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
         self.descriptor = self._receiver.fileno()
-        """readable when the thread is to wake up"""
+        """readable when the thread must wake up"""
 
     # For every thread
 
@@ -45,11 +44,12 @@ class Inbox(Generic[T]):
     def rouse(self) -> None:
         """Wake the thread up."""
         self.is_asleep = False
-        if self._has_ended:  # asked after the assignment, so that it stays asleep for ever
+        # Checked after the store: `end` may have run in between, and then nothing will wake the thread again.
+        if self._has_ended:
             self.is_asleep = True
             self._refuse_all()
             return
-        # BlockingIOError: it has reasons enough to wake up. Else: it has ended just now, after a look at the queue.
+        # BlockingIOError: it was woken already. Other errors: it has just ended, after a check of the queue.
         with contextlib.suppress(OSError):
             self._sender.send(b"\0")
 
@@ -68,18 +68,19 @@ class Inbox(Generic[T]):
         return self._queue.popleft() if self._queue else None
 
     def fall_asleep(self) -> bool:
-        """Say that the thread is going to sleep. Returns false if it may not, because there is an item."""
+        """Mark the thread as asleep. Return False if there is an item, so that it must not sleep."""
         self.is_asleep = True
-        return not self._queue  # asked after the assignment: who puts an item now sees it and wakes the thread
+        # Checked after the store: a thread that puts an item now sees the flag and wakes this one.
+        return not self._queue
 
     def wake_up(self, was_roused: bool) -> None:
-        """Say that the thread is awake; `was_roused` if the descriptor was readable."""
+        """Mark the thread as awake; `was_roused` if the descriptor was readable."""
         self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)
 
     def end(self) -> None:
-        """Refuse what is there, and what ever comes."""
+        """Refuse all items, now and later."""
         self._has_ended = True
         self.is_asleep = True
         self._refuse_all()
@@ -87,6 +88,6 @@ class Inbox(Generic[T]):
         self._receiver.close()
 
     def leave_to_parent(self) -> None:
-        """This is the copy in a forked process: wake nobody, refuse everything."""
+        """In a forked process: wake no thread and refuse everything, because the original belongs to the parent."""
         self._queue.clear()
         self._has_ended = self.is_asleep = True

@@ -1,6 +1,6 @@
-"""OpenGraphs: the graphs of a client that have not all their results.
+"""OpenGraphs: the graphs of a client with open results.
 
-Written to by `OpenWork` only, for which it keeps what must be said again on a new connection. Must never send.
+Used by `OpenWork` only; keeps the graphs that must be sent again on a new connection. Must never send.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OpenGraphs:
         return (function for graph in self for function in graph.functions)
 
     def pop_sink(self, task_id: TaskId) -> Sink | None:
-        """Return where the result of a task goes, which has come; None if nobody waits for it."""
+        """Return the sink of a result that has arrived; None if there is none."""
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
@@ -44,12 +44,12 @@ class OpenGraphs:
         return sink
 
     def remove(self, task_id: TaskId) -> GraphEntry | None:
-        """Remove the graph of a task that has no result. Returns it; None if there is none."""
+        """Remove and return the graph of an open task; None if there is none."""
         graph = self._by_task.get(task_id)
         return None if graph is None else self.remove_graph(graph.spec.graph_id)
 
     def remove_graph(self, graph_id: GraphId) -> GraphEntry | None:
-        """Remove a graph. Returns it; None if there is none."""
+        """Remove and return a graph; None if it is unknown."""
         graph = self._graphs.pop(graph_id, None)
         if graph is not None:
             for wanted in graph.sinks:

@@ -1,8 +1,7 @@
-"""OpenWork: what a client has asked for and not got yet, and what it has stored; no socket, no thread, no clock.
+"""OpenWork: the open tasks, requests and stored objects of a client; no socket, no thread, no clock.
 
-Written to by the link's thread only, which takes `out` away and sends it. Whatever would be lost with a connection is
-kept here so that it can be said again on the next one. Each table forgets an entry when its answer has come. Must
-never block.
+Used by the link's thread only, which takes `out` and sends it. Everything that a lost connection may lose is kept here,
+to be sent again on the next one. Each table drops an entry when its answer arrives. Must never block.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from scaler.wire.messages.client import (
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
 
 TRIES_MOST = 5
-"""How often answers that nobody can read may come while something is open, before it fails."""
+"""Open work fails after this many unreadable answers."""
 
 
 class ShutdownReply(Protocol):
-    """Waits for the answer to a shutdown."""
+    """Receives the answer to a shutdown."""
 
     def set_result(self, result: None) -> None: ...
 
@@ -46,7 +45,7 @@ class OpenWork:
 
     def __init__(self) -> None:
         self.out: list[Any] = []
-        """what is to be said next"""
+        """the items to be sent next"""
         self._tasks: dict[TaskId, Entry] = {}
         self._graphs = OpenGraphs()
         self._requests: dict[ObjectId, Receiver] = {}
@@ -54,9 +53,9 @@ class OpenWork:
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self._results: set[ObjectId] = set()
-        """large results that stayed with the scheduler"""
+        """large results that are at the scheduler"""
         self._tries: dict[bytes, int] = {}
-        """what was open when an answer could not be read, and how often that was so"""
+        """how many unreadable answers each open item has seen"""
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
@@ -74,7 +73,7 @@ class OpenWork:
         self.out.append(task)
 
     def add_graph(self, graph: GraphEntry) -> None:
-        """Send a graph; its sinks hear of the results."""
+        """Send a graph; its sinks receive the results."""
         self._graphs.add(graph)
         for function in graph.functions:
             if function.object_id not in self._functions:
@@ -93,13 +92,13 @@ class OpenWork:
         self.out.append(function)
 
     def _forget_functions(self) -> None:
-        """Let go of functions that no open task runs."""
+        """Drop functions that no open task uses."""
         used = {entry[0].function_id for entry in self._tasks.values()}
         used.update(function.object_id for function in self._graphs.functions())
         self._delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel a task, or its whole graph, unless its result has come. Sinks hear that they were cancelled."""
+        """Cancel a task, or its whole graph, unless its result has arrived. The sinks fail with a cancel."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.out.append(TaskCancel(task_id))
@@ -111,7 +110,7 @@ class OpenWork:
             graph.fail(_cancelled)
 
     def abandon(self, sink: object) -> None:
-        """Cancel all tasks of `sink`, which is not interested any more."""
+        """Cancel all tasks of `sink`."""
         task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] is sink]
         for task_id in task_ids:
             del self._tasks[task_id]
@@ -136,7 +135,7 @@ class OpenWork:
             self._delete([object_id])
 
     def forget_result(self, object_id: ObjectId) -> None:
-        """Delete a large result that nobody can ask for any more."""
+        """Delete a large result whose future is gone."""
         if object_id in self._results and object_id not in self._requests:
             self._results.discard(object_id)
             self._delete([object_id])
@@ -187,10 +186,10 @@ class OpenWork:
             touched.notify()
 
     def _on_late(self, result: TaskResult) -> None:
-        """Nobody waits for it any more."""
+        """Handle a result that is not wanted any more."""
         object_id = ObjectId(result.task_id)
         if result.size and object_id not in self._results:
-            self._delete([object_id])  # or it would stay there for as long as this client lives
+            self._delete([object_id])  # else the scheduler would keep it as long as this client lives
 
     def on_object(self, response: ObjectResponse) -> None:
         receiver = self._requests.pop(response.object_id, None)
@@ -202,18 +201,18 @@ class OpenWork:
         receiver.receive_frames(response.object_id, response.frames if response.found else None)
 
     def on_object_request(self, request: ObjectRequest) -> None:
-        """Send the bytes of an object of which only the location was said."""
+        """Send the bytes of an object of which only the location was sent."""
         instruction = self._held.get(request.object_id) or self._made_for_a_task(request.object_id)
         if instruction is None:
-            self._delete([request.object_id])  # its task has ended just now
+            self._delete([request.object_id])  # its task has just ended
         else:
             self.out.append(instruction)
 
     def on_unreadable(self, make_error: MakeError) -> None:
-        """Fail what was open too often when an answer came that nobody can read.
+        """Fail work that was open during too many unreadable answers.
 
-        It may have been about anything that is open, and what it was about is asked for again on the next connection.
-        If that is answered in the same way each time, it would be so for ever.
+        An unreadable answer may belong to any open work, and all open work is sent again on the next connection.
+        Without a limit, the same answer could come back for ever.
         """
         known = self._tries
         open_ids: Iterable[bytes] = chain(self._tasks, self._requests, (graph.spec.graph_id for graph in self._graphs))
@@ -255,9 +254,9 @@ class OpenWork:
     # When a connection is new, and when there is none
 
     def say_again(self) -> None:
-        """Say everything that matters once more, for a scheduler that may have heard all of it, a part or nothing.
+        """Send all open work again, to a scheduler that may know all, a part or none of it.
 
-        What it knows it ignores. Cancels and deletes come first: they are about things that are no more.
+        The scheduler ignores what it knows. Cancels and deletes go first: they concern earlier work.
         """
         self.drop_unsaid()
         self.out.extend(map(_said, self._held.values()))
@@ -276,16 +275,16 @@ class OpenWork:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
     def drop_unsaid(self) -> None:
-        """Nothing can be said at present: keep of `out` only what `say_again` does not make of the tables."""
+        """Without a connection: keep only those items of `out` that `say_again` cannot make from the tables."""
         self.out = [item for item in self.out if isinstance(item, (TaskCancel, GraphTaskCancel)) or _is_delete(item)]
 
     def give_up(self, make_error: MakeError, make_request_error: MakeError, tell: bool) -> None:
-        """Fail everything that waits.
+        """Fail all open work.
 
         Args:
             make_error: makes the error of each task.
             make_request_error: makes the error of each request and shutdown.
-            tell: whether the scheduler, should it come back, is told that nobody waits for these tasks.
+            tell: whether to cancel these tasks if the scheduler comes back.
         """
         self.drop_unsaid()
         if tell:
@@ -299,7 +298,7 @@ class OpenWork:
             reply.set_exception(make_request_error())
 
     def forget_everything(self) -> None:
-        """Let go of what was kept for the next connection: there is none, and it may be much."""
+        """Drop everything that was kept for the next connection: there will be none, and it may be large."""
         self.out = []
         self._functions, self._held, self._results = KeptFunctions(), {}, set()
 
@@ -318,7 +317,7 @@ class OpenWork:
 
 
 def _said(instruction: ObjectInstruction) -> ObjectInstruction:
-    """Return the instruction as it is said unasked: with the location of memory that can be shared, not the bytes."""
+    """Return the instruction with the location of its shared memory instead of its bytes, if it has one."""
     frames = instruction.frames
     if type(frames) is not SharedFrames:
         return instruction

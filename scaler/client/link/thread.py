@@ -1,14 +1,13 @@
-"""LinkThread: the thread that looks after a client's conversation with the scheduler, and how all other threads reach
-it.
+"""LinkThread: the thread that holds a client's conversation with the scheduler.
 
     user's threads --queue, one wake-up--> link thread --Conversation--> scheduler
     futures, maps <-----------------------  link thread <-Conversation--  scheduler
 
-Written to by the client, futures, maps and references (any thread, by appending to a queue); hands answers to the
-futures and maps. One thread at a time touches the conversation: its own, or, while that sleeps and nothing is open, one
+Written to by the client, futures, maps and references (any thread, by appending to a queue); hands answers to futures
+and maps. One thread at a time touches the conversation: its own, or, while that sleeps and nothing is open, a thread
 that submits.
 
-Must never: run the user's code, block on anything but its own descriptors, or leave a future without an end.
+Must never: run user code, block on anything but its own descriptors, or leave a future without an end.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class LinkThread:
     Args:
         address: where the scheduler listens.
         client_id: the same on each connection.
-        timeout_seconds: how long work waits for a scheduler that stays away.
+        timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
         silence_seconds: how long a scheduler may be silent before a new connection is tried.
     """
@@ -69,9 +68,9 @@ class LinkThread:
         self._ending: MakeError | None = None
         self._is_foreign = False
         self._turn = threading.Lock()
-        """whoever has it may touch the socket and the tables: the thread while it is awake, or a lone submit"""
+        """its holder may touch the socket and the tables: the thread while it is awake, or a lone submit"""
         self._is_doubtful = False
-        """whether a lone submit was interrupted, so that nobody knows what it has said"""
+        """whether a lone submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         self._work = OpenWork()
@@ -85,7 +84,7 @@ class LinkThread:
         if self.is_nested:
             task_context.current.keep_while(self._work.is_waiting)
         _links.add(self)
-        # Before the thread starts: a thread that is made by the first submit would be part of its cost.
+        # Start the thread here so that the first submit does not pay for it.
         self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
         self._thread.start()
 
@@ -113,18 +112,18 @@ class LinkThread:
         self._inbox.put(_Request(partial(self._work.add_graph, graph), graph))
 
     def _is_idle(self) -> bool:
-        """Return whether the thread sleeps with nothing open: to wake it up would cost more than to do its work."""
+        """Return whether the thread sleeps with nothing open: waking it would cost more than doing its work."""
         return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting()
 
     def _send_at_once(self, entry: Entry) -> None:
-        """Do what the thread would do. It saves a switch of threads, the twentieth part of a lone round trip.
+        """Do the thread's work here. This saves a thread switch, a twentieth of a lone round trip.
 
-        After an interrupt nobody knows what was said: then the connection is given up, and everything is said again.
+        After an interrupt it is unknown what was sent: then the connection is replaced and all open work is sent again.
         """
         try:
             self._work.add(entry)
             if self._conversation.send_at_once():
-                self._inbox.rouse()  # sending has looked at the socket: its descriptor does not tell it again
+                self._inbox.rouse()  # sending has read the socket's state, so its descriptor will not fire again
         except BaseException:
             self._is_doubtful = True
             self._inbox.rouse()
@@ -141,9 +140,7 @@ class LinkThread:
         return bool(self._closed_because)
 
     def check_process(self) -> None:
-        """Raise `DisconnectedError` in a process that was forked from the client's: no thread would ever end its
-        futures.
-        """
+        """Raise `DisconnectedError` in a forked process: it has no thread that would end its futures."""
         if self._is_foreign:
             raise DisconnectedError(self._closed_because)
 
@@ -167,11 +164,11 @@ class LinkThread:
         self._inbox.put(partial(self._work.forget_result, object_id))
 
     def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
-        """Ask for a large result. The receiver hears of it, or of the reason why not."""
+        """Ask for a large result. The receiver gets its frames or an error."""
         self._inbox.put(_Request(partial(self._work.request, object_id, receiver), receiver))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Say that the process only waits, as `task_context.Voice` has it."""
+        """Tell the scheduler that the process only waits, see `task_context.Voice`."""
         if self.is_nested:
             self._inbox.put(partial(self._conversation.set_wait, wait, is_over))
 
@@ -197,7 +194,7 @@ class LinkThread:
         """Leave: cancel what is open, say goodbye, end the thread. May be called any number of times.
 
         Args:
-            wait_seconds: how long to wait for the end; 0 = not at all, None = as long as it takes.
+            wait_seconds: how long to wait for the end; 0: not at all, None: as long as it takes.
         """
         if self._is_foreign:
             return
@@ -208,13 +205,13 @@ class LinkThread:
             self._thread.join(wait_seconds)
 
     def fail(self, make_error: MakeError) -> None:
-        """End all that is open with an error, now and for good: what it waits for will never come."""
+        """Fail all open work for good, because its results will never come."""
         self._closed_because = self._closed_because or str(make_error())
         self._ending = self._ending or make_error
         self._inbox.rouse()
 
     def _refuse(self, item: Entry | Command) -> None:
-        """Fail what came after the end."""
+        """Fail an item that came after the end."""
         if isinstance(item, tuple):
             item[1].fail(self._ending or self._disconnected)
         elif isinstance(item, _Request):
@@ -224,7 +221,7 @@ class LinkThread:
         return DisconnectedError(self._closed_because)
 
     def leave_to_parent(self) -> None:
-        """This is the copy in a forked process, where the thread does not exist: never touch what both share."""
+        """In a forked process, where the thread does not exist: never touch the parent's socket."""
         self._closed_because = "this client belongs to the process that this one was forked from; make a new one here"
         self._is_foreign = True
         self._inbox.leave_to_parent()
@@ -252,7 +249,7 @@ class LinkThread:
             self._closed_because = self._conversation.ended_because or bug
         try:
             self._obey()
-        finally:  # whatever that raises, no future is left without an end
+        finally:  # even if this raises, each future must end
             self._work.give_up(self._ending or self._disconnected, self._disconnected, tell=False)
             self._work.forget_everything()
             self._inbox.end()
@@ -260,9 +257,9 @@ class LinkThread:
             self._conversation.end()
 
     def _listen(self) -> None:
-        """Handle what the scheduler has said; if that is nothing, wait until there is something to do."""
+        """Handle arrived messages; if there are none, wait until there is something to do."""
         conversation = self._conversation
-        if conversation.receive():  # a look that finds nothing arms ZeroMQ's descriptor: it tells each thing only once
+        if conversation.receive():  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
             return
         may_sleep = self._inbox.fall_asleep() and self._ending is None
         seconds = conversation.seconds_to_next(time.monotonic()) if may_sleep else 0.0
@@ -276,7 +273,7 @@ class LinkThread:
             conversation.lose("a submit was interrupted")
 
     def _obey(self) -> None:
-        """Do what other threads have queued."""
+        """Run the commands that other threads have queued."""
         take, add = self._inbox.take, self._work.add
         while (item := take()) is not None:
             if isinstance(item, tuple):
@@ -286,7 +283,7 @@ class LinkThread:
 
 
 class _Request:
-    """A command that somebody waits for."""
+    """A command with a reply."""
 
     __slots__ = ("command", "receiver")
 
@@ -299,7 +296,7 @@ class _Request:
 
 
 class _Reply(Future[None]):
-    """The answer that somebody waits for, or that it was too late to ask."""
+    """The reply to a command, or the error that it came too late."""
 
     def fail(self, make_error: MakeError) -> None:
         self.set_exception(make_error())
@@ -314,7 +311,7 @@ _links: weakref.WeakSet[LinkThread] = weakref.WeakSet()
 
 
 def fail_links(address: str, make_error: MakeError) -> None:
-    """End all that is open at the scheduler at `address`, for the clients of this process."""
+    """Fail all open work at the scheduler at `address`, for the clients of this process."""
     for link in list(_links):
         if link.address == address:
             link.fail(make_error)

@@ -1,6 +1,6 @@
-"""Timers: when a link sends its next heartbeat, looks for the scheduler on a new connection, and gives up.
+"""Timers: when a link sends its next heartbeat, replaces its connection, and gives up.
 
-Told by the link what happened and when; asked what is due. It has no clock of its own, so tests need none either. All
+The link tells it what happened and when, and asks what is due. It has no clock of its own, so tests need none. All
 times are seconds of one monotonic clock; infinity means never.
 """
 
@@ -10,10 +10,10 @@ import math
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""A scheduler that answers nothing for so long, or for some heartbeats if that is more, is looked for elsewhere."""
+"""A scheduler that is silent for this time, or for some heartbeats if that is longer, is sought on a new connection."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
-"""The pause before a connection is opened again, from the second time in a row on."""
+"""The pause before the next connection, from the second failure in a row on."""
 
 
 class Timers:
@@ -21,7 +21,7 @@ class Timers:
 
     Args:
         now: the present.
-        timeout_seconds: how long work waits for a scheduler that stays away.
+        timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
         silence_seconds: how long a scheduler may be silent on one connection.
     """
@@ -35,18 +35,18 @@ class Timers:
         self._opened_at = now
         self._pause_seconds = 0.0
         self._unanswered_since = now
-        """since when the scheduler owes a sign of life: silence only counts after a question"""
+        """since when the scheduler owes an answer: silence only counts after a question"""
         self._waiting_since = math.inf
-        """since when work waits for it"""
+        """since when open work waits for the scheduler"""
         self.opens_at = math.inf
         """when the next connection is opened, while there is none"""
         self.heartbeat_at = math.inf
-        """when the next heartbeat is sent, on a connection that was welcomed"""
+        """when the next heartbeat is sent, on a welcomed connection"""
 
     # What happened
 
     def opened(self, now: float) -> None:
-        """A new connection; a hello was sent."""
+        """A connection was opened and a hello sent."""
         self._opened_at = now
         self.opens_at = math.inf
         self._unanswered_since = min(self._unanswered_since, now)
@@ -57,11 +57,11 @@ class Timers:
         self.heard()
 
     def proved(self) -> None:
-        """The connection works: the next one, should it be lost, is opened without a pause."""
+        """The connection works: if it is lost, the next one is opened without a pause."""
         self._pause_seconds = 0.0
 
     def heard(self) -> None:
-        """A sign of life."""
+        """Something arrived."""
         self._unanswered_since = math.inf
 
     def heartbeat_sent(self, now: float) -> None:
@@ -69,31 +69,31 @@ class Timers:
         self._unanswered_since = min(self._unanswered_since, now)
 
     def lost(self, now: float) -> None:
-        """The connection was given up."""
+        """The connection was lost or closed."""
         self.heartbeat_at = math.inf
         self.opens_at = now + self._pause_seconds
         self._unanswered_since = min(self._unanswered_since, now)
         self._pause_seconds = min(max(2 * self._pause_seconds, PAUSE_LEAST_SECONDS), PAUSE_MOST_SECONDS)
 
     def set_waiting(self, is_waiting: bool, now: float) -> None:
-        """Say whether any work waits for the scheduler."""
+        """Set whether any work waits for the scheduler."""
         self._waiting_since = min(self._waiting_since, now) if is_waiting else math.inf
 
     # What is due
 
     def gives_up_at(self) -> float:
-        """Return when everything that waits fails."""
+        """Return when all open work fails."""
         if math.inf in (self._waiting_since, self._unanswered_since):
             return math.inf
         return max(self._unanswered_since, self._waiting_since) + self.timeout_seconds
 
     def silent_at(self) -> float:
-        """Return when this connection is given up."""
+        """Return when this connection is replaced because of silence."""
         if self._unanswered_since == math.inf or self.opens_at < math.inf:
             return math.inf
         return max(self._unanswered_since, self._opened_at) + self._silence_seconds
 
     def seconds_to_next(self, now: float) -> float:
-        """Return how long there is nothing to do."""
+        """Return the seconds until something is due."""
         next_at = min(self.heartbeat_at, self.opens_at, self.gives_up_at(), self.silent_at())
         return max(0.0, next_at - now)

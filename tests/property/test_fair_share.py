@@ -16,6 +16,7 @@ from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.placement import ORDERS
 from scaler.settings.scheduler import POLICIES
 from scaler.wire.priority import STEP
+from tests.support.examples import examples
 from tests.support.ready import Task, task
 
 accounts = st.integers(0, 4)
@@ -60,6 +61,7 @@ class Ring:
         return task
 
 
+@examples(50)
 @given(steps)
 def test_turns_are_taken_one_task_each_and_nothing_is_lost(story: list[tuple[str, Any]]) -> None:
     queue: FairShare[Task] = FairShare()
@@ -84,6 +86,7 @@ def test_turns_are_taken_one_task_each_and_nothing_is_lost(story: list[tuple[str
         assert (len(queue), bool(queue)) == (len(left), bool(left))
 
 
+@examples(50)
 @given(st.lists(st.tuples(accounts, st.integers(1, 30)), min_size=1, max_size=12), st.integers(1, 7))
 def test_no_client_with_a_task_waits_for_more_than_one_of_each_other(
     arrivals: list[tuple[int, int]], at_a_time: int
@@ -103,6 +106,7 @@ def test_no_client_with_a_task_waits_for_more_than_one_of_each_other(
             assert all(len(others) == len(set(others)) for others in since.values())
 
 
+@examples(50)
 @given(
     st.lists(st.lists(tasks, max_size=12), min_size=1, max_size=8),
     st.integers(1, 4),
@@ -149,6 +153,7 @@ def test_each_policy_that_can_be_set_has_an_order() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@examples(50)
 @given(
     st.lists(st.lists(st.tuples(accounts, st.integers(0, 1), st.booleans()), max_size=6), max_size=8),
     st.integers(0, 6),

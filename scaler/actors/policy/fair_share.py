@@ -47,6 +47,8 @@ class FairShare(Generic[T]):
             queue = self._ring.get(account)
             if queue is None:
                 queue = self._ring[account] = self._spare.pop() if self._spare else InOrder()
+            elif not queue:
+                self._ring.move_to_end(account)
             queue.put(row)
 
     def remove(self, task: Hashable, priority: int, account: int) -> bool:

@@ -53,6 +53,13 @@ def test_one_that_had_nothing_left_and_comes_back_is_the_last() -> None:
     assert taken(queue) == ["b0", "again", "b1"]
 
 
+def test_one_that_was_alone_and_had_nothing_left_is_the_last_too() -> None:
+    queue = queue_of(*tasks_of(1, 1))
+    assert taken(queue, 1) == ["b0"]
+    queue.put([*tasks_of(0, 1), task("again", 1)])
+    assert taken(queue) == ["a0", "again"]
+
+
 def test_within_a_client_the_deepest_go_first_and_those_that_are_tried_again() -> None:
     queue = queue_of(
         *tasks_of(0, 2),

@@ -28,7 +28,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 Mail out, to the link:
 
 - `RunResult`: exactly one result for each run that was handed here, unless it was given back. A function that raises,
-  or whose arguments or result cannot be read or written, is a result with `FAILED`.
+  or whose arguments or result cannot be read or written, is a result with `FAILED`. What it returned is copied before
+  the next task begins, which may change it.
 - `RecallResponse`: these runs were given back and are nobody's.
 - `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and they are not here. Optional: a run that the
   link still takes for open is then answered with `NOT_FOUND`, so that the scheduler does not wait for it.

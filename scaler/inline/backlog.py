@@ -47,13 +47,21 @@ class Backlog:
                 rank = last = max(last, rank)
             heappush(self._heap, (rank, self._next(), task))
 
-    def take(self, is_complete: Callable[[RunTask], bool]) -> RunTask | None:
-        """Remove and return the first task that has all it needs; put those before it aside."""
+    def take(self, is_complete: Callable[[RunTask], bool], holds_up: Callable[[RunTask], bool]) -> RunTask | None:
+        """Remove and return the first task that has all it needs; put those before it aside.
+
+        Args:
+            is_complete: whether a task has all it needs.
+            holds_up: whether those behind a task that has not wait for it, and do not overtake it.
+        """
         while self._heap:
-            entry = heappop(self._heap)
-            if is_complete(entry[2]):
-                return entry[2]
-            self._aside.append(entry)
+            task = self._heap[0][2]
+            if is_complete(task):
+                heappop(self._heap)
+                return task
+            if holds_up(task):
+                return None
+            self._aside.append(heappop(self._heap))
         return None
 
     def bring_back(self) -> None:

@@ -14,6 +14,9 @@ from scaler.inline.backlog import RunKey, run_of
 from scaler.processor.values import Values
 from scaler.wire.messages.worker import RunTask
 
+AWAITED_OBJECTS = 4
+"""How many objects are asked for before tasks that lack some are waited for."""
+
 
 class Objects:
     """What one worker has.
@@ -42,6 +45,12 @@ class Objects:
         if not missing:
             self._used.update(needs)
         return not missing
+
+    def holds_up(self, task: RunTask) -> bool:
+        """Return whether those behind a task that cannot begin wait for it: a function comes at once, and objects that
+        are long on their way take memory when they are here.
+        """
+        return task.function_id not in self._has or len(self._awaited) > AWAITED_OBJECTS
 
     def found(self, stored: StoredObject) -> None:
         """An object is here."""

@@ -184,7 +184,7 @@ class InlineWorker(Actor):
                 self._unblock(run)
                 run.thread.permit(run.number)
                 continue
-            task = self._backlog.take(self._objects.has_all)
+            task = self._backlog.take(self._objects.has_all, self._objects.holds_up)
             if task is None:
                 return
             thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)

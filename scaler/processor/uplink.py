@@ -61,6 +61,9 @@ class Uplink:
         """Send a result soon. `is_last`: the processor sends it itself, when it has put it."""
         unsent = self._unsent
         unsent.append(result)
+        if result.frames:  # perhaps memory that the task has kept, and that the next task changes
+            self.send_results()
+            return
         now_ns = perf_counter_ns()
         if len(unsent) == 1:
             self._first_unsent_ns = now_ns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -128,6 +130,21 @@ def test_a_task_is_not_overtaken_by_deeper_ones_of_another_client(bench: Executo
     assert gate.noted() == ["first", "early1", "early0", "other", "late2", "late3"]
 
 
+def test_a_task_whose_function_is_not_here_yet_is_not_overtaken(bench: ExecutorBench, gate: Any) -> None:
+    def note_it_too(log: str) -> None:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write("new\n")
+
+    known = bench.function(noting())
+    first = bench.task(known, gate.log, "first")
+    bench.run(first)
+    bench.results(first)
+    tasks = [bench.task(note_it_too, gate.log), bench.task(known, gate.log, "behind")]
+    bench.run(*tasks)
+    bench.results(*tasks)
+    assert gate.noted() == ["first", "new", "behind"]
+
+
 def test_a_large_result_comes_back(bench: ExecutorBench) -> None:
     task = bench.task(bytes, 3_000_000)
     bench.run(task)
@@ -135,10 +152,19 @@ def test_a_large_result_comes_back(bench: ExecutorBench) -> None:
 
 
 def test_a_large_result_is_what_it_was_when_the_function_returned(bench: ExecutorBench) -> None:
-    def make_and_keep() -> bytearray:
+    class Array:
+        """Like those of numpy, its memory is not copied into the pickle."""
+
+        def __init__(self, memory: bytearray) -> None:
+            self.memory = memory
+
+        def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+            return bytes, (pickle.PickleBuffer(self.memory),)
+
+    def make_and_keep() -> Array:
         kept = task_context.__dict__.setdefault("_kept_by_a_test", bytearray(1_000_000))
         kept[:] = bytes([kept[0] + 1]) * len(kept)
-        return kept
+        return Array(kept)
 
     function = bench.function(make_and_keep)
     tasks = [bench.task(function) for _ in range(3)]
@@ -347,7 +373,9 @@ def test_a_forgotten_object_is_asked_for_when_its_id_comes_again(bench: Executor
     assert value_of(*bench.results(second)) == 5
 
 
-def test_collections_take_nothing_from_a_task(bench: ExecutorBench, gate: Any) -> None:
+def test_what_is_forgotten_or_collected_is_not_taken_from_a_task_that_has_begun(
+    bench: ExecutorBench, gate: Any
+) -> None:
     def wait_and_count(path: str, log: str, values: list[int]) -> int:
         with Path(log).open("a", encoding="utf-8") as file:
             file.write("begun\n")
@@ -355,12 +383,14 @@ def test_collections_take_nothing_from_a_task(bench: ExecutorBench, gate: Any) -
             time.sleep(0.005)
         return len(values)
 
-    first = bench.task(wait_and_count, gate.path, gate.log, bench.value([1] * 10_000))
+    numbers = bench.value([1] * 10_000)
+    first = bench.task(wait_and_count, gate.path, gate.log, numbers)
     behind = bench.task(len, bench.value([2] * 20_000))
     bench.run(first, behind)
     bench.until(gate.noted)
     for _ in range(3):
         bench.workers[0].send(CollectionDue())
+    bench.workers[0].send(ForgetObjects([first.function_id, numbers.object_id, behind.function_id]))
     gate.open()
     assert [value_of(result) for result in bench.results(first, behind)] == [10_000, 20_000]
 
@@ -454,6 +484,27 @@ def test_a_task_finds_its_priority_and_account_the_scheduler_and_the_token_of_it
     task = bench.task(look_around, priority=4, account=7)
     bench.run(task)
     assert value_of(*bench.results(task)) == (ADDRESS, AGENT_TOKEN, of_child(4), 7, True)
+
+
+# The agent's thread
+
+
+def test_it_runs_no_task_and_goes_on_while_one_computes(bench: ExecutorBench, gate: Any) -> None:
+    def compute(path: str, log: str) -> tuple[int, int]:
+        Path(log).write_text("begun\n", encoding="utf-8")
+        while not Path(path).exists():
+            sum(range(10_000))
+        return os.getpid(), threading.get_ident()
+
+    task, behind = bench.task(compute, gate.path, gate.log), bench.task(abs, -1)
+    bench.run(task, behind)
+    bench.until(gate.noted)
+    bench.settle(0.05)
+    bench.cancel(behind)
+    assert bench.statuses(behind) == [TaskStatus.CANCELED]
+    assert not bench.has_result(task)
+    gate.open()
+    assert value_of(*bench.results(task)) != (os.getpid(), threading.get_ident())
 
 
 # The end

@@ -31,6 +31,7 @@ def test_a_task_that_ends_its_process_fails_and_the_worker_goes_on(bench: Execut
     [result] = bench.results(bad)
     assert result.status == TaskStatus.PROCESSOR_DIED
     assert result.payload
+    assert bench.gone  # the scheduler forgets the clients in it
     assert value_of(*bench.results(good)) == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.actors.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, load_executor, worker_child
-from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
+from scaler.agent.messages import ExecutorProcessGone, NeedObject, ObjectFound, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
 from scaler.process.shell import Shell
 from scaler.serialization import OBJECT, VALUE, DefaultSerializer, argument_block, function_to_frames, to_frames
@@ -69,6 +69,8 @@ class ExecutorBench:
         self.waits: list[tuple[str, TaskId]] = []
         """what was said of runs: `blocked` and `unblocked`, in order"""
         self.given_back: list[tuple[TaskId, int]] = []
+        self.gone: list[int] = []
+        """the processes that are said to be gone"""
         self._condition: Callable[[], Any] = lambda: True
         self._deadline = 0.0
         self._new_id = IdSource()
@@ -97,6 +99,8 @@ class ExecutorBench:
                 self._results.setdefault((result.task_id, result.attempt), []).append(result)
         elif kind is Batch[RecallResponse]:
             self.given_back += [(item.task_id, item.attempt) for item in message]
+        elif kind is ExecutorProcessGone:
+            self.gone.append(message.number)
         elif kind in {Batch[RunBlocked], Batch[RunUnblocked]}:
             self.waits += [("blocked" if kind is Batch[RunBlocked] else "unblocked", run.task_id) for run in message]
 

@@ -11,9 +11,14 @@ def task(name: str, priority: int = 0) -> RunTask:
     return RunTask(TaskId(name.encode().ljust(16)), 0, 1, ObjectId(b"f" * 16), b"", b"", priority)
 
 
-def taken(backlog: Backlog, lacking: frozenset[bytes] = frozenset()) -> list[str]:
+def taken(
+    backlog: Backlog, lacking: frozenset[bytes] = frozenset(), waiting: frozenset[bytes] = frozenset()
+) -> list[str]:
+    def waited_for(each: RunTask) -> bool:
+        return each.task_id.strip() in waiting
+
     names = []
-    while (one := backlog.take(lambda each: each.task_id.strip() not in lacking)) is not None:
+    while (one := backlog.take(lambda each: each.task_id.strip() not in lacking, waited_for)) is not None:
         names.append(one.task_id.decode().strip())
     return names
 
@@ -32,6 +37,14 @@ def test_a_task_that_lacks_something_steps_aside_and_keeps_its_place_in_the_orde
     backlog.add([task("d")])
     backlog.bring_back()
     assert taken(backlog) == ["c", "a", "d"]
+
+
+def test_a_task_that_is_waited_for_holds_up_those_behind_it() -> None:
+    backlog = Backlog()
+    backlog.add([task("a"), task("b"), task("c")])
+    lacking = frozenset({b"a", b"b"})
+    assert taken(backlog, lacking, frozenset({b"b"})) == []
+    assert taken(backlog, frozenset({b"a"})) == ["b", "c"]
 
 
 def test_tasks_are_taken_out_wherever_they_wait() -> None:

@@ -45,6 +45,16 @@ def test_what_a_task_lacks_is_asked_for_once(objects: Objects, asked: list[Objec
     assert len(asked) == 2
 
 
+def test_a_task_is_waited_for_if_it_lacks_its_function_or_much_is_on_its_way(objects: Objects) -> None:
+    assert not objects.has_all(task())
+    assert objects.holds_up(task())
+    objects.found(stored(FUNCTION))
+    assert not objects.holds_up(task())
+    for number in range(4):
+        assert not objects.has_all(RunTask(TaskId(b"b" * 16), 0, 1, FUNCTION, b"", bytes([number]) * 16))
+    assert objects.holds_up(task())
+
+
 def test_an_object_in_shared_memory_is_read_from_there(objects: Objects) -> None:
     value = [b"x" * 100_000]
     objects.found(StoredObject(ONE, (), SharedBlock.of(to_frames(DEFAULT, value))))

@@ -57,6 +57,15 @@ def result(number: int) -> RunResult:
     return RunResult(TaskId(number.to_bytes(16, "big")), 0, 1, TaskStatus.SUCCESS, b"", 0, ())
 
 
+def test_a_large_result_leaves_before_the_next_task_can_change_it(agent: Agent) -> None:
+    memory = bytearray(b"first")
+    large = RunResult(TaskId(b"2" * 16), 0, 1, TaskStatus.SUCCESS, b"", 0, (memory,))
+    agent.uplink.put(result(1), is_last=False)
+    agent.uplink.put(large, is_last=False)
+    memory[:] = b"other"
+    assert [bytes(frame) for item in agent.hear() for frame in item.frames] == [b"first"]
+
+
 def test_results_leave_together(agent: Agent) -> None:
     agent.uplink.put(result(1), is_last=False)
     agent.uplink.put(result(2), is_last=True)

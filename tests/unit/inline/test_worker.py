@@ -200,6 +200,17 @@ def test_news_of_a_task_that_has_ended_means_nothing(bench: Bench) -> None:
     assert bench.runs(second)
 
 
+def test_threads_that_waits_have_made_end_but_for_two(bench: Bench) -> None:
+    tasks = []
+    for _ in range(5):
+        tasks.append(bench.task())
+        bench.say(TaskWaits, tasks[-1])
+    for task in tasks:
+        bench.say(TaskGoesOn, task)
+        bench.finish(task)
+    assert [thread.done for thread in bench.threads] == [[], [], ["ended"], ["ended"], ["ended"]]
+
+
 def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
     waits, runs = bench.task(), bench.task()
     bench.say(TaskWaits, waits)

@@ -45,7 +45,7 @@ def test_a_command_ends_cleanly_on_a_signal(module: str, number: signal.Signals)
         ("cluster", ["nowhere"], "looks like"),
         ("cluster", ["tcp://127.0.0.1:1234", "-n", "0"], "n_workers"),
         ("cluster", ["tcp://127.0.0.1:1234", "-wn", "a,a"], "different"),
-        ("cluster", ["tcp://127.0.0.1:1234", "-n", "3", "-wn", "a,b"], "as many names"),
+        ("cluster", ["tcp://127.0.0.1:1234", "-n", "3", "-wn", "a,b"], "as many worker_names"),
         ("cluster", ["tcp://127.0.0.1:1234", "-hi", "0"], "heartbeat"),
     ],
 )

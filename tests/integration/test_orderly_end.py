@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from multiprocessing import shared_memory
@@ -77,6 +80,35 @@ def test_running_tasks_are_interrupted(tmp_path: Path) -> None:
     assert "finally" in names
     assert "started" not in names
     assert set(processes) & set(descendants()) == set()
+
+
+def note_the_end(folder: str) -> None:
+    try:
+        Path(folder, "began").touch()
+        time.sleep(60)
+    except BaseException as error:
+        Path(folder, type(error).__name__).touch()
+        raise
+
+
+def test_interrupt_in_the_terminal_is_for_the_agent(tmp_path: Path) -> None:
+    """Ctrl-C goes to all processes of the terminal's group. Tasks end with their cluster, by no KeyboardInterrupt."""
+    terminal, stream = os.openpty()
+    with scheduler() as (address, _), Client(address) as client:
+        cluster = subprocess.Popen(
+            [sys.executable, "-m", "scaler.cli.cluster", address, "-n", "1"],
+            stdin=stream,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - it takes no lock
+        )
+        client.submit(note_the_end, str(tmp_path))
+        wait_until((tmp_path / "began").exists, "the task runs")
+        os.write(terminal, b"\x03")
+        assert cluster.wait(20) == 0
+    os.close(terminal)
+    os.close(stream)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["TaskInterrupt", "began"]
 
 
 def test_end_after_the_agent_was_killed_is_at_once(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ Must never: answer a task twice, or wait for a thread that runs a task.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost
+from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, RunsNotHere
 from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
 from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
@@ -86,10 +86,12 @@ class InlineWorker(Actor):
     @handles(Batch[RunCancel])
     def _cancel(self, cancels: Batch[RunCancel]) -> None:
         wanted = set(map(run_of, cancels))
-        self._end(self._backlog.take_out(wanted), TaskStatus.CANCELED)
+        taken = self._backlog.take_out(wanted)
+        self._end(taken, TaskStatus.CANCELED)
         for run in list(self._runs.values()):
             if run_of(run.task) in wanted and run.state is not _State.ABANDONED:
                 self._abandon(run)
+        self._say_not_here(cancels, taken)
         self._go_on()
 
     def _abandon(self, run: _Run) -> None:
@@ -106,6 +108,14 @@ class InlineWorker(Actor):
             self._link.send(
                 Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in taken)
             )
+        self._say_not_here(requests, taken)
+
+    def _say_not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
+        """Tell the link which of the runs that were named were not in the backlog and are in no thread."""
+        here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
+        others = [run for run in named if run_of(run) not in here]
+        if others:
+            self._link.send(RunsNotHere(others))
 
     # From the object cache
 

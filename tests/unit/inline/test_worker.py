@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
-from scaler.agent.messages import NeedObject, ObjectFound, StoredObject
+from scaler.agent.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
 from scaler.inline.worker import InlineWorker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -170,6 +170,20 @@ def test_a_cancelled_task_is_answered_once_and_the_next_one_runs(bench: Bench) -
     bench.finish(unwanted)
     bench.finish(behind)
     assert bench.said() == [("SUCCESS", behind.task_id)]
+
+
+def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
+    runs, started, ended = bench.task(), bench.task(), bench.task(7)
+    bench.cancel(runs)
+    bench.finish(runs)
+    bench.finish(ended)
+    bench.link.messages.clear()
+    for task in (ended, started):
+        bench.tell(Batch[RecallRequest]([RecallRequest(task.task_id, task.worker, task.attempt)]))
+        bench.cancel(task)
+    news = bench.link.take(RunsNotHere)
+    assert [[run.task_id for run in each.runs] for each in news] == [[ended.task_id]] * 2
+    assert bench.said() == [("CANCELED", started.task_id)]
 
 
 def test_a_cancelled_task_needs_no_place_to_go_on_and_end(bench: Bench) -> None:

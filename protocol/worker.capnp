@@ -21,6 +21,7 @@ struct AgentToScheduler {
       recallResponse @7 :RecallResponse;
       runBlocked @8 :RunBlocked;
       runUnblocked @9 :RunUnblocked;
+      drainRequest @10 :DrainRequest;
     }
   }
 }
@@ -165,6 +166,12 @@ struct ProcessorNews {
   processor @1 :Data;            # UInt32 column: the number of the processor
   wait @2 :Data;                 # UInt32 column: as in ClientResting
   hasNews @3 :Data;              # byte column: 0 = nothing is on the way in either direction; 1 = something was said to it
+}
+
+struct DrainRequest {
+  # The agent will leave: its workers get no new tasks. It gives back those that wait, and says goodbye after the others.
+  count @0 :UInt32;        # number of items
+  reason @1 :List(Text);   # for the log
 }
 
 struct DisconnectRequest {

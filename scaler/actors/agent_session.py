@@ -17,6 +17,7 @@ from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
 from scaler.actors.messages.peers import (
     ConnectionLost,
+    DrainWorker,
     EndNested,
     NestedArrived,
     Resumed,
@@ -34,6 +35,7 @@ from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
+    DrainRequest,
     ProcessorGone,
     ProcessorNews,
     RecallResponse,
@@ -136,6 +138,12 @@ class AgentSession(Session):
         logger.info("workers %s leave: %s", ", ".join(self._worker_names), batch[0].reason)
         self._outbox.put(self._connection, DisconnectResponse("goodbye"))
         self._depart(LEFT, batch[0].reason)
+
+    @handles(Batch[DrainRequest])
+    def _drains(self, batch: Batch[DrainRequest]) -> None:
+        logger.info("workers %s take no new tasks: %s", ", ".join(self._worker_names), batch[0].reason)
+        for worker in self._workers:
+            worker.send(DrainWorker())
 
     # The clients inside its processors
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages.peers import ConnectionLost, Resumed, SayStatistics, StopWorker
+from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
 from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
@@ -59,6 +59,15 @@ class Membership(Enum):
     """an assignment from before may be on its way"""
 
 
+class Outlook(Enum):
+    """What the worker is there for."""
+
+    WORK = "work"
+    DRAIN = "drain"
+    """to finish what it has; its agent leaves then"""
+    END = "end"
+
+
 class RunRecord:
     """One attempt of a task at this worker."""
 
@@ -102,7 +111,7 @@ class WorkerProxy(Actor):
         self._balancer = balancer
         self._queue_size = queue_size
         self._runs: dict[TaskId, RunRecord] = {}
-        self._is_over = False
+        self._outlook = Outlook.WORK
         self._membership = Membership.OUT
 
     def on_start(self) -> None:
@@ -258,7 +267,7 @@ class WorkerProxy(Actor):
             mine = self._runs.get(TaskId(task_id))
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
-        if self._membership is Membership.OUT:
+        if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
             self._join()
 
     @handles(ConnectionLost)
@@ -281,10 +290,17 @@ class WorkerProxy(Actor):
     def _keep_result(self, keep: KeepResult) -> None:
         self._outbox.put(self._connection, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
 
+    @handles(DrainWorker)
+    def _drain(self, _drain: DrainWorker) -> None:
+        """Take nothing new. What it has it finishes or gives back."""
+        if self._outlook is Outlook.WORK:
+            self._outlook = Outlook.DRAIN
+            self._leave_balancer()
+
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:
         """Give everything back, and go when nothing more can come."""
-        self._is_over = True
+        self._outlook = Outlook.END
         self._leave_balancer()
         self._give_back(stop.was_lost)
         if self._membership is Membership.OUT:
@@ -293,9 +309,9 @@ class WorkerProxy(Actor):
     @handles(WorkerForgotten)
     def _forgotten(self, _forgotten: WorkerForgotten) -> None:
         self._membership = Membership.OUT
-        if self._is_over:
+        if self._outlook is Outlook.END:
             self.stop_now()
-        elif self._connection != NO_CONNECTION:
+        elif self._outlook is Outlook.WORK and self._connection != NO_CONNECTION:
             self._join()  # it was cut off, and is back
 
     def on_failure(self, *_error: object) -> None:

@@ -64,7 +64,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)
     tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor)
     root = shell.dispatcher.spawn(tree)
-    _obey_signals(shell, edge, tree.children[LINK], is_child=lifeline is not None)
+    _obey_signals(shell, edge, tree.children[LINK], config.drain_seconds, is_child=lifeline is not None)
     if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
         _adopt_strays(shell)
     if lifeline is not None:
@@ -125,7 +125,7 @@ def _default_names(n_workers: int) -> tuple[str, ...]:
     return tuple(f"{host}-{os.getpid()}-{index}" for index in range(n_workers))
 
 
-def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, is_child: bool) -> None:
+def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, drain_seconds: float, is_child: bool) -> None:
     if threading.current_thread() is not threading.main_thread():
         return  # signals belong to the main thread
     is_leaving = False
@@ -136,7 +136,7 @@ def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, is_child: bool) -> N
             shell.stop()
         is_leaving = True
         logger.info("%s: the cluster ends", name)
-        link.send(Leave(name))
+        link.send(Leave(name, drain_seconds if name == "SIGTERM" else 0.0))
 
     shell.on_signals(on_signal, signal.SIGTERM)
     shell.on_signals(lambda _name: _say_what_it_does(shell, edge, link), signal.SIGUSR1)

@@ -113,6 +113,20 @@ class Ledger:
                 of_open.setdefault(task.worker, []).append(item)
         return of_open, of_others
 
+    def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
+        """Return wishes to have all tasks back that do not wait for others, by worker: these have started."""
+        by_worker: dict[int, Batch[RecallRequest]] = {}
+        for task in self._open.values():
+            if task.task_id not in self._waiting:
+                wish = RecallRequest(task.task_id, task.worker, task.attempt)
+                by_worker.setdefault(task.worker, Batch[RecallRequest]()).append(wish)
+        return by_worker
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether any task is open."""
+        return bool(self._open)
+
     def give_back(self, response: RecallResponse) -> None:
         """An open task has not begun, and goes back to the scheduler."""
         del self._open[response.task_id]

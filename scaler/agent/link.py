@@ -4,7 +4,7 @@ The edge writes to it what arrives (batches, `LinkCut`), workers their results, 
 tasks and cancels to the workers, objects to the cache, and everything for the scheduler to the edge.
 
     GREETING --welcome--> UP --cut, silence, "say hello"--> AWAY --back-off--> GREETING
-                           +--leave--> LEAVING --response, time-out--> end
+                           +--leave (after the tasks, if it drains)--> LEAVING --response, time-out--> end
 
 Nothing but the hello is said before the welcome. Results are kept until they are acknowledged, and said first on a new
 connection. While the scheduler is away the tasks go on.
@@ -57,6 +57,7 @@ from scaler.wire.messages.common import (
 from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
+    DrainRequest,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -81,6 +82,7 @@ PROCESSORS_REMEMBERED = 1024
 BACK_OFF_SECONDS = 0.05
 BACK_OFF_MOST_SECONDS = 2.0
 GOODBYE_SECONDS = 1.0
+DRAIN_LOOK_SECONDS = 0.1
 
 
 class Door(Protocol):
@@ -116,6 +118,12 @@ class _ConnectDue:
 @message
 class _AbsenceDue:
     absence: Absence
+
+
+@message
+class _DrainLook:
+    reason: str
+    ends_at: float
 
 
 @message
@@ -156,6 +164,7 @@ class Link(Actor):
         self._heard_at = 0.0
         self._connects = 0
         self._absence: Absence | None = None
+        self._drain: DrainRequest | None = None
         self._fetched: dict[ObjectId, bool] = {}
         """objects that were asked for, and whether their location was no use"""
         self.ignored = 0
@@ -258,6 +267,8 @@ class Link(Actor):
         self._door.say(self._ledger.results())
         self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
         self._door.say([*self._gone, *self._ledger.waiting()])
+        if self._drain is not None:
+            self._door.say([self._drain])
 
     @handles(_HeartbeatDue)
     def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
@@ -303,9 +314,29 @@ class Link(Actor):
     def _leave(self, leave: Leave) -> None:
         if self._state is not _State.UP:
             self._end(0)
-            return
+        elif leave.drain_seconds:
+            self._drain = DrainRequest(leave.reason)
+            self._door.say([self._drain])
+            self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
+        else:
+            self._say_goodbye(leave.reason)
+
+    @handles(_DrainLook)
+    def _look_at_drain(self, look: _DrainLook) -> None:
+        """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
+        left_seconds = look.ends_at - self.now()
+        if self._state is _State.UP and (left_seconds <= 0 or not self._ledger.has_tasks):
+            self._say_goodbye(look.reason)
+        elif left_seconds <= 0:
+            self._end(0)
+        else:
+            for worker, wishes in self._ledger.not_blocked().items():
+                self._workers[worker].send(wishes)
+            self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)
+
+    def _say_goodbye(self, reason: str) -> None:
         self._state = _State.LEAVING
-        self._door.say([DisconnectRequest(leave.reason)])
+        self._door.say([DisconnectRequest(reason)])
         self.schedule(GOODBYE_SECONDS, _GoodbyeDue())
 
     @handles(_GoodbyeDue)

@@ -39,6 +39,8 @@ class Leave:
     """The agent shall end: say goodbye."""
 
     reason: str
+    drain_seconds: float = 0.0
+    """so long the tasks that run have for their end; those that wait are given back at once"""
 
 
 @message

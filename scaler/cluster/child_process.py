@@ -56,6 +56,7 @@ class Running:
         self.lock = threading.RLock()
         """a garbage collection may end this in the middle of anything, also of what its own thread does here"""
         self.is_ending = False
+        self.stop_seconds = STOP_SECONDS
         self.is_kept = False
         self.is_over = threading.Event()
         """set by the keeper when there will be no further process"""
@@ -98,7 +99,7 @@ class Running:
         """End it: in good order, or after some seconds by force. Any number of times."""
         self.terminate()
         try:
-            self.process.wait(STOP_SECONDS)
+            self.process.wait(self.stop_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

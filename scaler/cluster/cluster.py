@@ -51,6 +51,7 @@ class Cluster(ChildProcess):
         preload: Sequence[str] = (),
         initializer: str | Callable[[], object] = "",
         max_tasks_per_processor: int = 0,
+        drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
         engine: str = "processes",
     ) -> None:
@@ -78,4 +79,5 @@ class Cluster(ChildProcess):
 
     def _keep(self) -> None:
         assert self._running is not None
+        self._running.stop_seconds += self._config.drain_seconds
         keep(self._running, self._config)

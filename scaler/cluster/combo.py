@@ -57,6 +57,8 @@ class SchedulerClusterCombo:
         preload: modules that are imported once for all worker processes, which share their memory.
         initializer: what each new worker process calls before its first task; in code also a function.
         max_tasks_per_processor: a worker process is replaced by a fresh one after so many tasks; 0: never.
+        drain_seconds: on SIGTERM: take no new tasks, and leave when those that run have ended, or after so long; 0:
+            at once.
         processor_memory_bytes: when a worker process has so much memory of its own, its task gets MemoryError; one that
             keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
@@ -98,6 +100,7 @@ class SchedulerClusterCombo:
         preload: Sequence[str] = (),
         initializer: str | Callable[[], object] = "",
         max_tasks_per_processor: int = 0,
+        drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
         engine: str = "processes",
     ) -> None:

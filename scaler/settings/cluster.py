@@ -66,6 +66,14 @@ class ClusterConfig(Settings):
             least=0.1,
         ),
     )
+    drain_seconds: float = field(
+        default=0,
+        metadata=entry(
+            "on SIGTERM: take no new tasks, and leave when those that run have ended, or after so long; 0: at once",
+            "--drain",
+            unit="s",
+        ),
+    )
     garbage_collect_interval_seconds: float = field(
         default=30,
         metadata=entry(

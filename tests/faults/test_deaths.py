@@ -310,6 +310,46 @@ def test_a_client_that_was_away_for_too_long_gets_its_task_run_again_while_the_o
             program.wait()
 
 
+def sleep_and_note(folder: str, name: str, seconds: float) -> str:
+    """Leave a file when it begins, and another one when it has ended."""
+    Path(folder, f"{name}-began").touch()
+    time.sleep(seconds)
+    Path(folder, f"{name}-ended").touch()
+    return name
+
+
+def test_a_cluster_that_drains_finishes_what_runs_and_gives_back_what_waits(tmp_path: Path) -> None:
+    with scheduler() as (address, running_scheduler), Client(address) as client:
+        with command("cluster", address, "-wn", "first", "--drain", "60") as first:
+            first.wait_for("link to")
+            running = client.submit(sleep_and_note, str(tmp_path), "running", 2.5)
+            wait_until((tmp_path / "running-began").exists, "the first task runs")
+            waiting = [client.submit(sleep_and_note, str(tmp_path), f"waiting-{i}", 0.0) for i in range(5)]
+            first.signal(signal.SIGTERM)
+            with command("cluster", address, "-wn", "second"):
+                assert [future.result(30) for future in waiting] == [f"waiting-{i}" for i in range(5)]
+                assert not running.done()  # they ran elsewhere, though the first one has not ended
+                late = client.submit(sleep_and_note, str(tmp_path), "late", 0.0)
+                assert late.result(30) == "late"
+                assert running.result(30) == "running"
+                assert first.end() == 0
+        assert "take no new tasks" in running_scheduler.output
+        assert len(list(tmp_path.glob("running-*"))) == 2
+
+
+def test_a_drain_that_takes_too_long_ends_and_the_task_runs_elsewhere(tmp_path: Path) -> None:
+    with scheduler() as (address, _), Client(address) as client:
+        with command("cluster", address, "-n", "1", "--drain", "0.5") as first:
+            future = client.submit(touch_and_wait, str(tmp_path), 2.0)
+            wait_until(lambda: list(tmp_path.iterdir()), "the task runs")
+            first.signal(signal.SIGTERM)
+            assert first.end() == 0
+            assert not future.done()
+        with command("cluster", address, "-n", "1"):
+            future.result(60)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 MEMORY = Path("/sys/fs/cgroup/memory")
 
 

@@ -96,6 +96,11 @@ class ShutdownAsked:
 
 
 @message
+class DrainWorker:
+    """agent session -> worker proxy: your agent will leave, and takes no new tasks."""
+
+
+@message
 class StopWorker:
     """agent session -> worker proxy: your agent is gone. `was_lost`: by nobody's will, so what ran is suspect."""
 

@@ -48,6 +48,7 @@ from scaler.wire.messages.processor import (
 from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
+    DrainRequest,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -128,6 +129,7 @@ AGENT_TO_SCHEDULER = Direction(
         RecallResponse,
         RunBlocked,
         RunUnblocked,
+        DrainRequest,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(

@@ -167,6 +167,13 @@ class ProcessorNews:
 
 
 @message
+class DrainRequest:
+    """The agent will leave: give it no new tasks. It gives back those that wait, and leaves after the others."""
+
+    reason: Text
+
+
+@message
 class DisconnectRequest:
     """The agent leaves: take back what it has not finished."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.kit import ActorRef
-from scaler.actors.messages.peers import Resumed, StopWorker
+from scaler.actors.messages.peers import DrainWorker, Resumed, StopWorker
 from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
@@ -417,3 +417,20 @@ def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:
     scene.tell(StopWorker(True))
     lost = [mail for task in scene.tasks for mail in task.take() if type(mail) is RunLost]
     assert [mail.was_running for mail in lost] == [True, True, False]
+
+
+def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    scene.tell(DrainWorker())
+    assert scene.balancer.take() == [WorkerLeft(scene.proxy)]
+    scene.tell(WorkerForgotten())
+    scene.assign(2)
+    assert scene.outbox.said_to(LINK) == []
+    assert RunLost(1, "alpha", was_running=False) in scene.tasks[2].take()
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert scene.tasks[1].take() == [RunRecalled(1)]
+    scene.finish(0)
+    assert len(scene.tasks[0].take()) == 1
+    scene.tell(Resumed(NEW_LINK, b""))
+    assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]

@@ -38,6 +38,7 @@ from scaler.wire.messages.worker import (
     HELD_RUN,
     DisconnectRequest,
     DisconnectResponse,
+    DrainRequest,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -469,6 +470,41 @@ def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
     assert bench.ends == []
     bench.tell(Batch[DisconnectResponse]([DisconnectResponse("go")]))
     assert bench.ends == [0]
+
+
+def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench) -> None:
+    bench.up()
+    running, waiting = bench.task(), bench.task()
+    bench.tell(Batch[RunTask]([running, waiting]))
+    bench.door.take()
+    bench.tell(Leave("SIGTERM", drain_seconds=60))
+    assert bench.door.take() == [DrainRequest("SIGTERM")]
+    [wishes] = bench.workers[0].take(Batch[RecallRequest])
+    assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
+    bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
+    bench.wait(1)
+    assert DisconnectRequest("SIGTERM") not in bench.door.said
+    bench.finish(running)
+    bench.wait(1)
+    assert bench.door.said.count(DisconnectRequest("SIGTERM")) == 1
+
+
+def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RunTask]([bench.task()]))
+    bench.tell(Leave("SIGTERM", drain_seconds=60))
+    bench.reconnect()
+    assert DrainRequest("SIGTERM") in bench.door.said
+
+
+def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RunTask]([bench.task()]))
+    bench.tell(Leave("SIGTERM", drain_seconds=3))
+    bench.wait(2)
+    assert DisconnectRequest("SIGTERM") not in bench.door.said
+    bench.wait(1.5)
+    assert DisconnectRequest("SIGTERM") in bench.door.said
 
 
 def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:

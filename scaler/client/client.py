@@ -150,8 +150,8 @@ class Client:
 
         Arguments are serialised before this returns. An argument that is an `ObjectReference` arrives as its object.
 
-        The task has the name of the function, in messages and logs. `name="…"` gives it another name. But if the
-        function accepts `name` (explicitly, via **kwargs, or its signature is unknown), it is passed on as an argument.
+        The task has the name of the function, in messages and logs. `name="…"` gives it another name. If the
+        function accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), it is passed on instead.
         `options(name="…")` always names the task.
 
         Args:

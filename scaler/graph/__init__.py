@@ -1,1 +1,1 @@
-"""Graphs as plain data: reading what a user wrote, the order of the nodes, and which of them can run."""
+"""Graphs as plain data: reading a user's graph, the order of its nodes, and their readiness."""

@@ -1,12 +1,12 @@
 """The same order as in `plain`, as operations on a sparse matrix with python-graphblas: a whole wave of nodes at once.
 
-The matrix says how often each node needs each other one. A wave is the vector of the nodes that are ready; wave times
-matrix counts for all others how many of their dependencies have just finished. So the cost is by waves, and not by
-nodes: a wide graph has few, a chain of a million nodes has a million. Where waves are narrow, this gives up and has
-`plain` do it.
+The matrix says how often each node needs each other node. A wave is the vector of the ready nodes; wave times matrix
+counts for all other nodes how many of their dependencies have just finished. So the cost grows with waves, not with
+nodes: a wide graph has few waves, a chain of a million nodes has a million. When waves are narrow, this gives up and
+`plain` takes over.
 
-Imported only when it is used: python-graphblas is an extra and takes a second to import. When that pays is in
-`tests/benchmarks/results/graph.md`.
+Imported only when it is used: python-graphblas is an extra and takes a second to import.
+`tests/benchmarks/results/graph.md` says when that pays.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from scaler.graph import plain
 
 TRIAL_WAVES = 64
 WAVE_NODES = 1000
-"""After so many waves with fewer nodes than these each, the operations cost more than they save."""
+"""After so many waves with fewer nodes each, the operations cost more than they save."""
 
 
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
-    """Return the nodes that are needed for the wanted ones, each after those that it depends on.
+    """Return the nodes that the wanted ones need, each after its dependencies.
 
-    Arguments and errors are those of `plain.order`; the order may be another one.
+    Arguments and errors are those of `plain.order`; the order may differ.
     """
     if not dependencies:
         return plain.order(counts, dependencies, wanted)
@@ -49,7 +49,9 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _waves(consumers: Any, missing: Any) -> list[Any] | None:
-    """Return the nodes wave by wave, and leave in `missing` what the others wait for; None if waves are too narrow."""
+    """Return the nodes wave by wave, and count in `missing` the open dependencies of the others; None if waves are
+    narrow.
+    """
     size, found = missing.size, 0
     waves: list[Any] = []
     wave = missing.select("==", 0).new()
@@ -67,7 +69,7 @@ def _waves(consumers: Any, missing: Any) -> list[Any] | None:
 
 
 def _needed(consumers: Any, wanted: list[int]) -> Any:
-    """Return for each node whether a wanted one depends on it, or it is wanted itself."""
+    """Return for each node whether it is wanted or a wanted node depends on it."""
     reached = Vector.from_coo(np.unique(np.array(wanted, dtype=np.int64)), True, size=consumers.nrows, dtype=bool)
     dependencies, news = consumers.T.new(), reached
     while news.nvals:

@@ -1,9 +1,9 @@
-"""What a user wrote as a graph, read and checked: which keys are calls, and whose results each call needs.
+"""Description: reads and checks a user's graph: which keys are calls, and which results each call needs.
 
     {"a": 1, "b": (inc, "a"), "c": (add, "b", "b")}  -->  calls b, c;  b needs nothing, c needs b
                  data          calls
 
-Everything that can be wrong with it is found here, before anything is sent. Must never call anything of the user's.
+All mistakes in a graph are found here, before anything is sent. Must never call user code.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Call = tuple[Any, ...]
 
 
 class Description(NamedTuple):
-    """A graph, its calls known by numbers from 0 on.
+    """A graph with its calls numbered from 0.
 
     Attributes:
         calls: function and arguments of each.
         numbers: key -> number of the call, in the order of the numbers.
-        counts: how many of its arguments are results of other calls.
-        dependencies: whose, by number, call after call; one that is used twice is there twice.
-        asked: the keys that are asked for, in their order.
+        counts: for each call, how many of its arguments are results of other calls.
+        dependencies: the numbers of those calls, call after call; with repetitions.
+        asked: the wanted keys, in their order.
     """
 
     calls: list[Call]
@@ -35,7 +35,7 @@ class Description(NamedTuple):
 
 
 def is_call(value: Any) -> bool:
-    """Return whether a value of a graph is a call: a tuple that begins with something to call."""
+    """Return whether a value of a graph is a call: a tuple that begins with a callable."""
     return type(value) is tuple and len(value) > 0 and callable(value[0])
 
 
@@ -43,8 +43,8 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
     """Return what is in `graph`.
 
     Raises:
-        KeyError: if a key that is asked for or an argument is not in the graph, or a key is asked for twice.
-        TypeError: if it is no mapping, a key is no string, or a call has a call among its arguments.
+        KeyError: if a wanted key or an argument is not in the graph, or a key is wanted twice. TypeError: if it is not
+            a mapping, a key is not a `str`, or a call has a call among its arguments.
     """
     if not isinstance(graph, Mapping):
         raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")

@@ -1,4 +1,4 @@
-"""The function of a node that is asked for and is no call: a stored object, whose value the client does not have."""
+"""Identity: the function of a wanted node that is a stored object, whose value the client does not have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The order in which the calls of a graph are sent: which of them are needed, each after those that it depends on.
+"""Order: the needed calls of a graph, each after its dependencies, as they are sent.
 
-Two back-ends give the same answers: plain Python, and operations on a sparse matrix (the extra `graphblas`). Which one
-pays is measured in `tests/benchmarks/results/graph.md`.
+Two back-ends give equivalent answers: plain Python, and operations on a sparse matrix (the extra `graphblas`).
+`tests/benchmarks/results/graph.md` measures which one pays.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
 """The environment variable that chooses: `auto`, `python` or `graphblas`."""
 
 IMPORT_PAYS_NODES = 3_000_000
-"""With `auto`, graphs of so many calls are ordered with python-graphblas, if it is installed: from here on it saves
+"""With `auto`, graphs of so many calls are ordered with python-graphblas, if it is installed. From here on it saves
 more than the second that its import takes."""
 
 USE_PAYS_NODES = 20_000
-"""The same where the program has imported it anyway."""
+"""The same in a program that has imported it anyway."""
 
 
 def order(description: Description) -> list[int]:
-    """Return the calls that the asked keys need, by number, each after those that it depends on.
+    """Return the numbers of the calls that the wanted keys need, each after its dependencies.
 
     Raises:
         graphlib.CycleError: if calls depend on each other in a circle, needed or not.
-        ConfigError: if the environment asks for a back-end that is not there.
+        ConfigError: if the environment asks for a missing back-end.
     """
     numbers = description.numbers
     wanted = [numbers[key] for key in description.asked if key in numbers]
@@ -49,10 +49,10 @@ def order(description: Description) -> list[int]:
 
 
 def back_end(n_nodes: int) -> Order:
-    """Return what orders a graph of so many calls, as the environment says.
+    """Return the back-end for a graph of so many calls, as the environment says.
 
     Raises:
-        ConfigError: if the environment says nonsense, or asks for what is not installed.
+        ConfigError: if the environment names an unknown back-end, or one that is not installed.
     """
     choice = os.environ.get(BACK_END_VARIABLE) or "auto"
     if choice not in ("auto", "python", "graphblas"):

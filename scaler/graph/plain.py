@@ -1,7 +1,7 @@
-"""The order of a graph's nodes, in plain Python: time and memory by the number of nodes and edges, no recursion.
+"""The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Who needs whom lies in lists of numbers, not in a list for each node: a million small lists keep the garbage collector
-busy, and that took three times as long.
+Edges lie in a few long lists of numbers, not in a list for each node: a million small lists keep the garbage collector
+busy, which took three times as long.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from itertools import accumulate
 
 
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
-    """Return the nodes that are needed for the wanted ones, each after those that it depends on.
+    """Return the nodes that the wanted ones need, each after its dependencies.
 
     Args:
         counts: how many dependencies each node has.
-        dependencies: those of all nodes, node after node; one may be there twice.
+        dependencies: of all nodes, node after node; with repetitions.
         wanted: nodes whose results are wanted.
 
     Raises:
@@ -37,7 +37,7 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _as_they_get_ready(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
-    """Return the nodes in the order in which they can run, and leave in `missing` what the others wait for."""
+    """Return the nodes in the order in which they can run, and count in `missing` what the others wait for."""
     firsts, ends, consumers = _turned_round(counts, dependencies)
     ordered = [node for node, count in enumerate(counts) if not count]
     for node in ordered:
@@ -54,7 +54,7 @@ def _turned_round(counts: list[int], dependencies: list[int]) -> tuple[list[int]
     for dependency in dependencies:
         uses[dependency] += 1
     ends = list(accumulate(uses))
-    firsts = ends[:]  # each goes down with every consumer that is put in
+    firsts = ends[:]  # each falls with every consumer that is stored
     consumers = [0] * len(dependencies)
     edge = len(dependencies)
     for node in range(len(counts) - 1, -1, -1):
@@ -68,11 +68,11 @@ def _turned_round(counts: list[int], dependencies: list[int]) -> tuple[list[int]
 
 
 def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) -> graphlib.CycleError:
-    """Return the error that names one circle, as numbers: each node is needed by the next, the last is the first.
+    """Return the error that names one circle, as numbers: each node is needed by the next, and the last is the first.
 
     Args:
         starts: where the dependencies of each node begin.
-        missing: not 0 for the nodes that never get ready: in a circle, or behind one.
+        missing: not 0 for nodes that never become ready: those in a circle, or behind one.
     """
     node = next(node for node, left in enumerate(missing) if left)
     seen: dict[int, int] = {}

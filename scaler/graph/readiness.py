@@ -1,7 +1,7 @@
-"""Readiness: which nodes of a graph can run, now that others have ended.
+"""Readiness: which nodes of a graph can run.
 
-Kept by the scheduler for each graph. Nodes come one by one, each after those that it depends on, and are known by their
-positions; a node that depends on one that has failed fails with it. No recursion: a chain may have a million nodes.
+Kept by the scheduler for each graph. Nodes are added one by one, each after its dependencies, and are known by their
+positions. A node fails with any of its dependencies. No recursion: a chain may have a million nodes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ WAITING, READY, FINISHED, FAILED = range(4)
 
 
 class Readiness:
-    """The nodes of one graph, and what each waits for. Adding and finishing take time by the number of edges."""
+    """The nodes of one graph and their open dependencies. Adding and finishing take time in proportion to the edges."""
 
     def __init__(self) -> None:
         self._states = bytearray()
@@ -30,10 +30,10 @@ class Readiness:
         """Add the next node. Returns its state.
 
         Args:
-            dependencies: positions of nodes that were added before, each once.
+            dependencies: positions of earlier nodes, each once.
 
         Raises:
-            ValueError: if one of them was not.
+                    ValueError: if one of them was not added before.
         """
         states, consumers, position = self._states, self._consumers, len(self._states)
         missing, state = 0, READY
@@ -60,7 +60,7 @@ class Readiness:
         return state
 
     def finish(self, position: int) -> list[int]:
-        """A node that was ready has ended well. Returns those that are ready now."""
+        """Finish a ready node. Return the nodes that are ready now."""
         states, missing = self._states, self._missing
         states[position] = FINISHED
         consumers = self._consumers[position]
@@ -76,7 +76,7 @@ class Readiness:
         return ready
 
     def fail(self, position: int) -> list[int]:
-        """A node has failed. Returns those that fail with it, the nearest first; it is not among them."""
+        """Fail a node. Return the other nodes that fail with it, the nearest first."""
         states, consumers = self._states, self._consumers
         states[position] = FAILED
         failed: list[int] = []

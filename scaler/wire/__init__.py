@@ -1,1 +1,1 @@
-"""What travels between processes: message classes, their Cap'n Proto codec, and the sockets that carry them."""
+"""The wire between processes: message classes, their Cap'n Proto codec, and sockets."""

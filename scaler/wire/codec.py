@@ -1,11 +1,11 @@
 """The codec: items to bytes and back, for every message alike.
 
-The annotations of a message class say how each of its fields is written as a column (see `_COLUMNS`); nothing here
-knows any message by name. Everything that arrives is untrusted: whatever is wrong with it becomes a `ProtocolError`,
-and what is read takes no more memory than a small multiple of the message itself.
+The annotations of a message class say how each field becomes a column (see `_COLUMNS`); the codec knows no message by
+name. All input is untrusted: any fault in it becomes a `ProtocolError`, and the items take no more memory than a small
+multiple of the message.
 
 Fields are read through the schema's own field objects (`_get_by_field`) and lists are written by `_set`: by attribute,
-pycapnp looks the name up in a slower way, which made up half of the cost of reading a small message.
+pycapnp looks the name up in a slower way, which was half of the cost of reading a small message.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
 
 
 def _number_column(code: str) -> _Column:
-    """A column of numbers, of the size that `code` has in the `struct` module, one after the other."""
+    """A column of numbers in the format `code` of the `struct` module, one after the other."""
     size = struct.calcsize(f"<{code}")
 
     def write(values: list[int]) -> bytes:
@@ -131,7 +131,7 @@ def union_name(item: type) -> str:
 
 
 def column_kinds(item: type) -> dict[str, tuple[str, type[IntEnum] | None]]:
-    """Return field name -> column kind of a message class, and the enumeration that its values are of, if any."""
+    """Return field name -> column kind and enumeration (or None) of a message class."""
     hints = typing.get_type_hints(item, include_extras=True)
     return {
         name: (hint.__metadata__[0], hint.__metadata__[1] if len(hint.__metadata__) > 1 else None)
@@ -230,7 +230,7 @@ def encode(
     """Write items as messages, in their order; runs of one type become one batch of columns.
 
     Args:
-        counts: how many items of each class were written, raised by those of this call (`Traffic.items`).
+        counts: items written so far by class; this call adds its own (`Traffic.items`).
 
     Returns:
         the header frame and the payload frames of each message: one, unless there are very many items.
@@ -270,7 +270,7 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
 
     Args:
         header: the header frame.
-        frames: the payload frames, handed on to the items that they belong to.
+        frames: the payload frames, which become parts of the items.
 
     Raises:
         ProtocolError: if this is not a message of that direction.

@@ -1,14 +1,14 @@
-"""Priority: how deep a task is nested, and within that what its user wishes, as one number; the greater goes first.
+"""Priority: the depth of a task, and within a depth the user's wish, as one number; the greater goes first.
 
-A task comes before all that are less deep, whatever users wish: they wait for it, or will. The number is
-`depth * STEP + wish`, so that both are 0 in most tasks, and a child has the wish of its parent unless it has its own.
+A task goes before all tasks of less depth, whatever users wish, because those may wait for it. The number is `depth *
+STEP + wish`, so it is 0 for most tasks. A child has the wish of its parent by default.
 """
 
 from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""Of a user's wish; negative: later than others of the same depth."""
+"""The range of a user's wish. A negative wish means later than others of the same depth."""
 
 DEEPEST = STEP // 2 - 1
 """Children of such a task count as no deeper."""
@@ -20,7 +20,7 @@ def depth_of(priority: int) -> int:
 
 
 def of_child(priority: int) -> int:
-    """Return the priority of what a task of this priority submits."""
+    """Return the default priority of the children of a task with this priority."""
     return priority + STEP if depth_of(priority) < DEEPEST else priority
 
 

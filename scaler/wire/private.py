@@ -1,4 +1,4 @@
-"""A private place to listen at: a socket file in a folder that only its user can enter.
+"""Private addresses: a socket file in a folder that only its user can enter.
 
 Used by the router. Loopback ports are open to every user of the machine, and to web pages in a browser; this is not.
 """

@@ -1,6 +1,6 @@
-"""Schemas: the schema files of the protocol, loaded once, and how a message is opened by one.
+"""Schemas: loads the schema files of the protocol once and opens messages with them.
 
-Asked by the codec and by the structs inside columns. Must never: look at any part of a message more than twice.
+Used by the codec and by the structs inside columns. Must never: read any part of a message more than twice.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ def schema_directory() -> Path:
 
 
 def read(schema: Any, data: bytes) -> Any:
-    """Open a message. No part of it may be looked at more than twice, as a malicious one could ask for."""
+    """Open a message. No part of it may be read more than twice, because a malicious message could demand endless
+    reads.
+    """
     return schema.from_segments(_segments(data), traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
 
 
 def first_line(error: Exception) -> str:
-    """Return what went wrong, without the stack that the library appends."""
+    """Return the message of the error, without the stack that the library appends."""
     return str(error).partition("\n")[0]
 
 
 def utf8(text: str) -> bytes:
-    """Return `text` as bytes, whatever is in it: file names and texts of exceptions may hold halves of characters."""
+    """Return any `str` as bytes: file names and exceptions may hold lone surrogates."""
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -3,9 +3,9 @@
 A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
 frames are received without one. A socket belongs to one thread. Nothing here decodes anything.
 
-Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never connects again, and tells
-nobody that the other end was closed. So what arrives is copied here, as if it had come from another process, and a
-closed end is noticed by who says something to it.
+Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never reconnects, and does not
+report that the other end was closed. So received frames are copied here, as if they came from another process, and a
+closed end is noticed by the next send.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from scaler.wire.private import ANYWHERE, new_private_address, remove_private_pl
 Message: TypeAlias = tuple[bytes, list[memoryview]]
 """The header frame and the payload frames."""
 
-# As plain numbers: pyzmq's own are enumerations, and to combine those costs more than the calls they are for.
+# Plain numbers: combining pyzmq's enumerations costs more than the calls that use them.
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 _RCVMORE, _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.RCVMORE), int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 HEARTBEAT_MS = 5_000
 HEARTBEAT_TIMEOUT_MS = 20_000
 HANDSHAKE_MS = 10_000
-"""A connection that has not finished its handshake after so long is closed."""
+"""A connection that has not finished its handshake after this time is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 2_000
 
 
 FRAMES_MOST = 1 << 16
-"""A message of more frames is read as one without any, which no codec accepts."""
+"""A message with more frames is read as one without frames, which no codec accepts."""
 INPROC = "inproc://"
-"""What the address of a thread in the same process begins with."""
+"""The prefix of addresses between threads of one process."""
 
 
 class AddressInUseError(OSError):
@@ -51,7 +51,7 @@ class AddressInUseError(OSError):
 
 
 class PeerGoneError(ConnectionError):
-    """The connection that a message is for does not exist any more."""
+    """The connection of a message does not exist any more."""
 
 
 class _SharedContext:
@@ -85,7 +85,7 @@ _shared = _SharedContext()
 
 
 def _forget_shared() -> None:
-    """In a forked process: the threads that it is shared with are not here."""
+    """In a forked process: the other threads that share it do not exist here."""
     global _shared  # noqa: PLW0603 - there is one process
     _shared = _SharedContext()
 
@@ -95,12 +95,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def open_context(address: str, io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
-    """Return what sockets for `address` are made with: a context of their own, but for `inproc://`."""
+    """Return a context for sockets of `address`: a new one, except for `inproc://`, where all share one."""
     return _shared.enter() if address.startswith(INPROC) else zmq.Context(io_threads)
 
 
 def close_context(context: zmq.Context[zmq.Socket[bytes]]) -> None:
-    """Say that what `open_context` returned is not needed any more; its sockets are closed."""
+    """Release a context of `open_context`, after its sockets are closed."""
     if not _shared.leave(context):
         context.term()
 
@@ -108,7 +108,7 @@ def close_context(context: zmq.Context[zmq.Socket[bytes]]) -> None:
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str) -> zmq.Socket[bytes]:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
-    # Unbounded here, because credits bound what is on the way: the places of a worker, the window of a map.
+    # Unbounded, because credits bound the messages on their way: the queue of a worker, the window of a map.
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
@@ -120,13 +120,13 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str
 
 
 class _CutMonitor:
-    """Hears of connections that stood and were lost."""
+    """Reports the loss of established connections."""
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._watched = socket
         self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self.descriptor: int = _integer(self._monitor, zmq.FD)
-        self.was_cut()  # the descriptor is signalled only after a look that found nothing
+        self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
     def was_cut(self) -> bool:
         """Return whether a connection was lost since the last call."""
@@ -141,7 +141,7 @@ class _CutMonitor:
         self._monitor.close()
 
 
-_send_part = zmq.backend.Socket.send  # without the options of other socket types, looked at for each part
+_send_part = zmq.backend.Socket.send  # without the checks for other socket types, which cost time for each part
 
 
 def _integer(socket: zmq.Socket[bytes], option: int) -> int:
@@ -170,27 +170,27 @@ def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _skip_rest(socket: zmq.Socket[bytes]) -> list[memoryview]:
-    """Read the rest of a message that no peer of ours sends, and keep nothing of it."""
+    """Read and drop the rest of a message that no Scaler peer would send."""
     while _integer(socket, _RCVMORE):
         socket.recv(_NOBLOCK)
     return []
 
 
 def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
-    """Receive what may still be somebody else's in this process."""
+    """Receive frames that another thread of this process may still own."""
     return [memoryview(bytearray(frame)) for frame in _receive_payload(socket)]
 
 
 class RouterSocket:
-    """The scheduler's end: many peers, each known by the connection it has.
+    """The scheduler's end: many peers, each known by its connection.
 
     Args:
-        silence_seconds: a connection on which nothing came for so long, not even a sign of life of ZeroMQ's own, is
-            closed a little later.
+        silence_seconds: a connection that is silent for this time, even without ZeroMQ's own heartbeats, is closed a
+            little later.
 
     Raises:
-        AddressInUseError: if somebody else listens there.
-        OSError: if the address cannot be listened at for another reason.
+                AddressInUseError: if another socket listens there.
+                OSError: if the address cannot be bound for another reason.
     """
 
     def __init__(
@@ -205,7 +205,8 @@ class RouterSocket:
         _check_ipc_file(address)
         self._socket = _new_socket(context, zmq.ROUTER, address)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        # With a domain, libzmq refuses peers of ZMTP 1 and 2: it takes what a web browser sends for one of those.
+        # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
+        # those.
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
@@ -228,7 +229,7 @@ class RouterSocket:
         if not _integer(socket, _EVENTS) & _POLLIN:
             return None
         connection = Connection(socket.recv(_NOBLOCK))
-        header = socket.recv(_NOBLOCK)  # behind the connection there is always a frame, though it may be empty
+        header = socket.recv(_NOBLOCK)  # the connection is always followed by a frame, which may be empty
         return connection, header, _receive_payload(socket)
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -247,7 +248,7 @@ class RouterSocket:
         return self._monitor.was_cut()
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close; what was sent has `linger_seconds` to leave. May be called again."""
+        """Close. Messages have `linger_seconds` to leave. May be called again."""
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
@@ -269,7 +270,7 @@ class DealerSocket:
         try:
             self._socket.connect(address)
         except zmq.ZMQError:
-            self.close()  # or its context could never end
+            self.close()  # otherwise its context could never end
             raise
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self.monitor_descriptor = self._monitor.descriptor
@@ -289,7 +290,7 @@ class DealerSocket:
         """Send a message; it waits in the socket until there is a connection.
 
         Raises:
-            PeerGoneError: if the other end, in this process, was closed; all others are heard of by `was_cut`.
+            PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
         """
         try:
             _send(self._socket, [header, *_as_parts(frames)])
@@ -301,14 +302,14 @@ class DealerSocket:
         return self._monitor.was_cut()
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close; what was sent has `linger_seconds` to leave. May be called again."""
+        """Close. Messages have `linger_seconds` to leave. May be called again."""
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
 
 
 def _check_ipc_file(address: str) -> None:
-    """Raise if there is anything but a dead socket at an ipc address: ZeroMQ would remove it without a word."""
+    """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
     path = address.removeprefix("ipc://")
     if path == address or not Path(path).exists():
         return

@@ -1,13 +1,13 @@
-"""Stencils: the short cut for small messages, most of which differ from the one before in a few bytes only.
+"""Stencils: a short cut for small messages, most of which differ from the previous one in a few bytes only.
 
 With one task at a time each message holds an item or two, and to write or read it through the schema costs more than
-all that is done with it. Two messages of one **shape** (the same kinds of items, the same lengths, zeros in the same
-fields) have the same bytes but for the values. So when some messages of a shape have gone by, a stencil of it is cut:
-where each value lies is found by writing messages that differ in that value only. To write is then to fill the holes;
-to read is to compare what is around them, and to take out what is in them.
+all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same fields)
+have the same bytes except for the values. So after some messages of a shape, a stencil of it is cut: writing messages
+that differ in one value shows where that value lies. To write is then to fill the holes. To read is to compare the
+bytes around the holes and to take the values out.
 
-Whatever fits no stencil goes the long way, and both ways give the same bytes and the same items: no other peer needs
-to know of this. Must never: accept a message that the codec would refuse, or grow with what peers send.
+A message that fits no stencil goes the long way. Both ways give the same bytes and the same items, so no peer needs to
+know of stencils. Must never: accept a message that the codec would refuse, or grow with the input of peers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 ITEMS_MOST = 2
-"""The most items of a message that may have a stencil, each of another kind."""
+"""The most items of a message with a stencil, each of a different kind."""
 MESSAGE_BYTES_MOST = 2048
 SEEN_BEFORE_CUT = 8
-"""To cut a stencil costs as much as some ten messages on the long way: only for shapes that come again."""
+"""Cutting a stencil costs as much as about ten messages on the long way, so only repeated shapes get one."""
 SHAPES_MOST = 1024
 """The shapes that are remembered for one direction; when there are more, all are forgotten."""
 CANDIDATES_MOST = 16
-"""The stencils for messages of one size: each that does not fit costs a comparison."""
+"""The most stencils for messages of one size: each stencil that does not fit costs a comparison."""
 
 Shape: TypeAlias = tuple[Any, ...]
 Write: TypeAlias = Callable[[Sequence[Any]], bytes]
@@ -41,7 +41,7 @@ class ColumnKind(NamedTuple):
     kind: str
     default: Any
     most: int | None
-    """the largest number of its enumeration, if it is of one"""
+    """the largest number of its enumeration, if it has one"""
 
 
 class ItemKind:
@@ -52,12 +52,12 @@ class ItemKind:
         self.batch = batch
         self.columns = columns
         self.firm = [index for index, column in enumerate(columns) if column.kind not in _LOOSE]
-        """columns that a stencil has holes for; the others have to be empty"""
+        """columns that a stencil has holes for; the others must be empty"""
         self.values = _tuple_getter(attrgetter, [columns[index].name for index in self.firm])
         self.loose = _tuple_getter(attrgetter, [column.name for column in columns if column.kind in _LOOSE])
 
     def shape(self, item: Any) -> tuple[tuple[Any, ...], Shape] | None:
-        """Return the values of `item` and their shape, or None if it has something that no stencil can hold."""
+        """Return the values of `item` and their shape, or None if no stencil can hold it."""
         if any(self.loose(item)):
             return None
         values = self.values(item)
@@ -65,7 +65,7 @@ class ItemKind:
 
 
 def _tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what `make(*keys)` does, with a tuple as its result for any number of keys."""
+    """Return `make(*keys)`, with a tuple as its result for any number of keys."""
     if len(keys) > 1:
         return make(*keys)
     if not keys:
@@ -145,7 +145,7 @@ class Stencils:
         self._kinds = {kind.item: kind for kind in kinds}
         self._write = write
         self._by_shape: dict[Shape, _Stencil | int] = {}
-        """the stencil; or how often the shape was seen, below zero if no stencil can be cut"""
+        """the stencil, or how often the shape was seen; negative if no stencil can be cut"""
         self._by_size: dict[int, list[_Stencil]] = {}
 
     def write(self, items: Sequence[Any]) -> bytes | None:
@@ -160,7 +160,7 @@ class Stencils:
         try:
             return stencil.write(shaped[0])
         except struct.error:
-            return None  # a number that does not fit: the long way says what is wrong
+            return None  # a number that does not fit: the long way reports the error
 
     def read(self, header: bytes) -> list[Any] | None:
         """Return the batches in `header`, or None if no stencil fits."""
@@ -171,7 +171,7 @@ class Stencils:
         return None
 
     def learn(self, batches: Sequence[Sequence[Any]]) -> None:
-        """A message was read the long way: perhaps others of its shape will come."""
+        """Learn from a message that was read the long way: others of its shape may follow."""
         if not 0 < len(batches) <= ITEMS_MOST or any(len(batch) > 1 for batch in batches):
             return
         items = [batch[0] for batch in batches]

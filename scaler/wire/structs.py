@@ -1,7 +1,7 @@
-"""Structs: what travels inside a column as a Cap'n Proto message of its own: how a task failed, and what one asks for.
+"""Structs: Cap'n Proto messages inside a column: the failure of a task and the options of a task.
 
-A field that is not written has its default, and one that the reader does not know is ignored: so a field can be added
-without a change of the protocol's version. The scheduler and the agents hand these bytes on as they are.
+A missing field has its default, and an unknown field is ignored, so fields can be added without a new protocol version.
+The scheduler and the agents pass these bytes on unread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scaler.errors import ProtocolError
 from scaler.wire.schemas import SCHEMAS, first_line, read, utf8
 
 _KEPT = 512
-"""How many options are remembered, written and read: most tasks of a program have the same few."""
+"""The size of the caches of encoded and decoded options: most tasks of a program share a few."""
 
 
 class TaskFailure(NamedTuple):
@@ -46,20 +46,20 @@ class TaskFailure(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """What a task asks for beside its function, arguments, name and priority: the `options` of a task."""
+    """The `options` of a task: everything except function, arguments, name and priority."""
 
     profiling: bool = False
-    """measure what it takes, for the profile in its result"""
+    """measure time and memory, for the profile in its result"""
     at_most_once: bool = False
-    """never start it a second time, also if it was lost with its worker"""
+    """never start it a second time, even if it was lost with its worker"""
     retries: int = 0
     """how often to run it again when it has raised"""
     timeout_ms: int = 0
-    """end it after so long; 0: when its worker says"""
+    """end it after this time; 0: the limit of its worker"""
     memory_bytes: int = 0
     """how much memory it will need; 0: not known"""
     capabilities: tuple[tuple[str, int], ...] = ()
-    """what its worker must have, and how much of it the task takes"""
+    """the resources that its worker must have, and how much of each the task takes"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -70,7 +70,7 @@ class RunOptions(NamedTuple):
         """Return the options that a column holds.
 
         Raises:
-            ProtocolError: if that are none.
+            ProtocolError: if the column holds no options.
         """
         return _read(data) if data else _DEFAULTS
 

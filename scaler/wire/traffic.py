@@ -1,7 +1,7 @@
-"""Traffic: what went one way through a socket: items by the name of their message, messages, and bytes.
+"""Traffic: counts items by message name, messages and bytes in one direction of a socket.
 
-Counted by the edges of scheduler and agent, for whoever asks what they do: once for each message and each batch in it,
-and not for each item. Must never: be looked at by what decides anything.
+Counted by the edges of scheduler and agent, for reports: once for each message and each batch, not for each item. Must
+never: influence a decision.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scaler.wire.messages.columns import Batch
 
 
 class Traffic:
-    """What went one way since the start of the process."""
+    """The counts of one direction since the start of the process."""
 
     __slots__ = ("items", "n_bytes", "n_messages")
 
     def __init__(self) -> None:
         self.items: defaultdict[type, int] = defaultdict(int)
-        """by the class of the item; `encode` counts here what it writes"""
+        """by class of the item; `encode` counts the items that it writes"""
         self.n_messages = 0
         self.n_bytes = 0
 
@@ -37,6 +37,6 @@ class Traffic:
             items[batch.item] += len(batch)
 
     def by_name(self) -> dict[str, int]:
-        """Return how many items of each name went, the most frequent first; of two, in the order of the alphabet."""
+        """Return the number of items by name, the most frequent first, then in alphabetical order."""
         named = sorted((-count, item.__name__) for item, count in self.items.items())
         return {name: -count for count, name in named}

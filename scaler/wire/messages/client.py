@@ -27,7 +27,7 @@ class GoodbyeKind(IntEnum):
     """Why a client leaves."""
 
     DISCONNECT = 0
-    """it has finished; what it left open is cancelled"""
+    """it has finished; its open work is cancelled"""
     SHUTDOWN = 1
     """the scheduler and all workers shall end too"""
 
@@ -45,9 +45,10 @@ class ClientHello:
     python_version: Text
     cloudpickle_version: Text
     client_id: Id
-    """random, known to the client and the scheduler only: with it a client takes up its session on a new connection"""
+    """random, known only to the client and the scheduler: a client resumes its session with it on a new connection"""
     agent_token: Id = NO_ID
-    """of a client inside a task: that of the agent's hello, as a proof of where it is; it ends with its processor"""
+    """of a client inside a task: the token of the agent's hello, which proves where it is; it ends with its processor
+    """
     processor: U32 = 0
     """of a client inside a task: its processor's number, never used again by the agent"""
 
@@ -63,13 +64,13 @@ class Task:
     object_ids: Bytes
     """the ids of the objects among the arguments, one after the other"""
     priority: I32 = 0
-    """how deep the task is nested, and what its user wishes: see `scaler.wire.priority`; the greater goes first"""
+    """depth and user's wish, see `scaler.wire.priority`; the greater goes first"""
     name: Text = ""
-    """what the user calls it; empty: it has the name of its function"""
+    """given by the user; empty: the name of its function"""
     options: Bytes = b""
     """`RunOptions`; empty: all have their defaults"""
     account: U32 = 0
-    """of a client inside a task: that task's, as its `RunTask` says; else 0, and the scheduler knows better"""
+    """of a client inside a task: the account in that task's `RunTask`; else 0, and the scheduler adds it"""
 
 
 @message
@@ -94,7 +95,7 @@ class TaskResult:
 
 @message
 class GraphTask:
-    """A graph: so many nodes of it follow. Said again, it means that they follow once more, from the first."""
+    """A graph: so many nodes of it follow. When it is sent again, all nodes follow again."""
 
     graph_id: GraphIdColumn
     node_count: U32
@@ -127,14 +128,14 @@ class GraphNode:
 
 @message
 class GraphTaskCancel:
-    """Never run what is left of the graph, and stop what runs."""
+    """Never run the remaining nodes of the graph, and stop the running ones."""
 
     graph_id: GraphIdColumn
 
 
 @message
 class ClientHeartbeat:
-    """I am here."""
+    """The client is alive."""
 
     sent_ns: U64
     """the sender's own clock, echoed"""
@@ -142,19 +143,19 @@ class ClientHeartbeat:
 
 @message
 class ClientHeartbeatEcho:
-    """So am I."""
+    """The scheduler is alive."""
 
     sent_ns: U64
 
 
 @message
 class ClientResting:
-    """The task that this client is in does nothing but wait, and all that the client had to say it has said before."""
+    """The task of this client only waits, and the client has sent everything before this."""
 
     wait: U32
     """the number of the wait, which its agent knows too"""
     heard: U64
-    """how many items it has had on this connection"""
+    """how many items it has received on this connection"""
 
 
 @message

@@ -1,4 +1,4 @@
-"""Said by several: hellos and their replies, objects, and how tasks end. As `protocol/common.capnp`."""
+"""Messages of several parties: hellos and replies, objects, and the status of tasks. As `protocol/common.capnp`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROTOCOL_VERSION = 1
 """Raised by every change that an older peer cannot read."""
 
 PROFILE = struct.Struct("<QQQ")
-"""What a task took: its wall time and its processor time in microseconds, and its peak memory in bytes."""
+"""The profile of a task: wall time and CPU time in microseconds, peak memory in bytes."""
 
 
 class TaskStatus(IntEnum):
@@ -24,21 +24,21 @@ class TaskStatus(IntEnum):
     FAILED = 1
     """it raised; the payload is a `TaskFailure`"""
     CANCELED = 2
-    """somebody asked for that"""
+    """it was cancelled"""
     PROCESSOR_DIED = 3
     """the process that ran it ended; the payload says how"""
     WORKER_DIED = 4
     """the worker that ran it was lost too often; the payload says which"""
     NO_WORKER = 5
-    """refused: nobody has a place for it"""
+    """refused: no worker has room for it"""
     NOT_FOUND = 6
-    """the receiver knows no such task"""
+    """the receiver does not know the task"""
     MISSING_OBJECTS = 7
     """an object that it needs is not stored any more; the payload says which"""
     INTERNAL_ERROR = 8
-    """the scheduler failed at it; the payload says how"""
+    """the scheduler failed to handle it; the payload says how"""
     TIMED_OUT = 9
-    """it took longer than its worker allows; the first line of the payload says so, the others where it was"""
+    """it took longer than its worker allows; the first line of the payload says so, the others are its traceback"""
 
 
 class InstructionKind(IntEnum):
@@ -51,7 +51,7 @@ class InstructionKind(IntEnum):
     DELETE = 2
     """forget it"""
     CREATE_FUNCTION = 3
-    """as `CREATE`; its id is the hash of its content, so that it may be sent again, by anybody"""
+    """as `CREATE`; its id is the hash of its content, so any client may send it again"""
     KEEP_RESULT = 4
     """only to agents: keep the large result of the task with this id, if you still have it; other tasks need it"""
 
@@ -67,7 +67,7 @@ class HelloReply:
 
     accepted: U8
     reason: Text
-    """why not, as a sentence that names both sides; empty when accepted"""
+    """the reason of a refusal, as a sentence that names both sides; empty when accepted"""
     scheduler_id: Id
     protocol_version: U16
     package_version: Text
@@ -75,7 +75,7 @@ class HelloReply:
 
 @message
 class HelloRequest:
-    """The scheduler does not know this connection: say hello on a new one."""
+    """The scheduler does not know this connection: send a hello on a new one."""
 
     reason: Text
 
@@ -86,18 +86,18 @@ class ObjectRequest:
 
     object_id: ObjectIdColumn
     by_value: U8 = 0
-    """1: its bytes, not where they are; that was no use"""
+    """1: its bytes, because its location could not be opened"""
 
 
 @message
 class ObjectResponse:
-    """Here it is, or it is not stored."""
+    """The object, or the news that it is not stored."""
 
     object_id: ObjectIdColumn
     found: U8
     frames: FrameColumn
     location: Bytes = b""
-    """where its memory is, instead of the frames: a `SharedBlock` of its client"""
+    """the location of its memory, instead of the frames: a `SharedBlock` of its client"""
 
 
 @message
@@ -109,7 +109,7 @@ class ObjectInstruction:
     name: Text
     frames: FrameColumn
     location: Bytes = b""
-    """where its memory is, instead of the frames: the client sends those only when it is asked"""
+    """the location of its memory, instead of the frames, which the client sends on request"""
 
 
 @message

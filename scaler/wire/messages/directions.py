@@ -1,6 +1,6 @@
-"""Which messages may travel which way: this page is the protocol.
+"""Directions: which messages may travel which way.
 
-Each direction is a union of the schemas that has its name.
+Each direction is a union of the same name in the schemas.
 
 client --> scheduler --> client         CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 agent --> scheduler --> agent           AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
@@ -72,13 +72,13 @@ class Direction:
     name: str
     schema: str
     number: int
-    """written into every message, so that a message is never read as one of another direction"""
+    """written into every message, so that it is never read as one of another direction"""
     items: Sequence[type]
     """in the order of the union"""
 
     @property
     def batches(self) -> list[type[Batch[Any]]]:
-        """How they arrive."""
+        """The classes in which they arrive."""
         return [Batch.__class_getitem__(item) for item in self.items]
 
 

@@ -8,7 +8,7 @@ from scaler.wire.messages.columns import U8, U32, U64, Text
 
 @message
 class CollectGarbage:
-    """Between two tasks: collect what refers to itself only, and give back to the system what is not used."""
+    """Between two tasks: collect garbage and return unused memory to the system."""
 
     trim_above_bytes: U64
     """a processor with no more memory than this keeps it"""
@@ -28,36 +28,36 @@ class TaskBlocked:
     number: U32
     """of the task, counted from 1 in the order in which they were handed to this processor"""
     is_stuck: U8
-    """1: it does not go on before it is told to; 0: some other thread of it waits, and it may go on as it likes"""
+    """1: it continues only when it is told to; 0: another thread of it waits, and it may continue at any time"""
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0
-    """after so long the wait ends in any case; 0: it does not"""
+    """the wait ends after this time in any case; 0: no limit"""
 
 
 @message
 class ResumeRequest:
-    """What the task waited for is there: it asks to go on, and waits for `ResumeTask`."""
+    """The wait is over: the task asks to continue, and waits for `ResumeTask`."""
 
     number: U32
 
 
 @message
 class TaskUnblocked:
-    """No thread of the task waits any more; it did not ask."""
+    """No thread of the task waits any more; it continues without asking."""
 
     number: U32
 
 
 @message
 class ResumeTask:
-    """The task may go on."""
+    """The task may continue."""
 
     number: U32
 
 
 @message
 class EndProcessor:
-    """The processor is not needed any more and ends; unless clients in it have open tasks, then it is ready again."""
+    """The processor is not needed and ends, unless clients in it have open tasks; then it reports ready again."""
 
     reason: Text

@@ -34,13 +34,14 @@ class WorkerHello:
     python_version: Text
     cloudpickle_version: Text
     agent_id: Id
-    """random, known to the agent and the scheduler only: with it an agent takes up its workers on a new connection"""
+    """random, known only to the agent and the scheduler: an agent resumes its workers with it on a new connection"""
     worker_names: Text
     """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
     held: Bytes
-    """the tasks that the agent still has, unacknowledged results included: `HELD_RUN` records, one after the other"""
+    """the runs that the agent still has, including unacknowledged results: `HELD_RUN` records, one after the other"""
     agent_token: Id = NO_ID
-    """random, known to the agent, its processors and the scheduler: the clients inside its tasks show it"""
+    """random, known to the agent, its processors and the scheduler; clients inside its tasks prove with it where they
+    are"""
 
 
 @message
@@ -61,13 +62,13 @@ class RunTask:
     options: Bytes = b""
     """as in `Task`"""
     account: U32 = 0
-    """on whose share it runs: a number that the scheduler gives each client that is not inside a task. Tasks that this
-    one submits are on the same"""
+    """the account that it counts for: a number that the scheduler gives each root client. Its nested tasks have the
+    same"""
 
 
 @message
 class RunCancel:
-    """Drop the task from the worker's queue, or stop it; its result says what became of it."""
+    """Drop the task from the worker's queue, or stop it. Its result says what happened."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -76,7 +77,7 @@ class RunCancel:
 
 @message
 class RecallRequest:
-    """Others are idle: give the task back, unless its processor has it. Whatever is not given back stays."""
+    """Give the task back, because others are idle. A task that its processor has stays."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -85,7 +86,7 @@ class RecallRequest:
 
 @message
 class RecallResponse:
-    """The task did not start here, and is the scheduler's again."""
+    """The task did not start here and belongs to the scheduler again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -94,7 +95,7 @@ class RecallResponse:
 
 @message
 class RunResult:
-    """How one run of a task ended. The agent keeps it until the scheduler says that it was received."""
+    """How one run of a task ended. The agent keeps it until the scheduler acknowledges it."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -111,7 +112,7 @@ class RunResult:
 
 @message
 class RunBlocked:
-    """The task waits for others and gives up its place. Said again on a new connection, while it waits."""
+    """The task waits for other tasks and gives up its slot. Sent again on a new connection, while it waits."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -120,7 +121,7 @@ class RunBlocked:
 
 @message
 class RunUnblocked:
-    """The task does not wait any more and takes its place again."""
+    """The task does not wait any more and occupies its slot again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -129,41 +130,41 @@ class RunUnblocked:
 
 @message
 class ResultsReceived:
-    """The scheduler has so many results of this connection; the agent may forget them."""
+    """The scheduler has received so many results on this connection; the agent may drop them."""
 
     total: U64
 
 
 @message
 class WorkerHeartbeat:
-    """I am here."""
+    """The agent is alive."""
 
     sent_ns: U64
 
 
 @message
 class WorkerHeartbeatEcho:
-    """So am I."""
+    """The scheduler is alive."""
 
     sent_ns: U64
 
 
 @message
 class ProcessorGone:
-    """A processor has ended, and the clients in it with it. Said again on each new connection, for the latest ones."""
+    """A processor has ended, and with it the clients inside. Sent again on each new connection, for the latest ones."""
 
     processor: U32
 
 
 @message
 class ProcessorNews:
-    """Whether there is anything on the way to a client inside a processor that only waits."""
+    """Whether any message is on its way to a client inside a processor that only waits."""
 
     processor: U32
     wait: U32
     """as in `ClientResting`"""
     has_news: U8
-    """1: something was said to it; 0: nothing, and all that it has said has arrived: it may be stopped"""
+    """1: a message was sent to it; 0: none, and all its messages have arrived: it may be stopped"""
 
 
 @message
@@ -175,13 +176,13 @@ class DrainRequest:
 
 @message
 class DisconnectRequest:
-    """The agent leaves: take back what it has not finished."""
+    """The agent leaves: take back its unfinished runs."""
 
     reason: Text
 
 
 @message
 class DisconnectResponse:
-    """The agent is free to go; or, unasked, is told to."""
+    """The agent may leave; or, unasked, must leave."""
 
     reason: Text

@@ -43,9 +43,10 @@ class TaskNotFoundError(ScalerError):
 
 
 class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
-    """An object that the task needs is not stored any more.
+    """An object that the task needs, or a large result, is not stored any more.
 
-    Its client left, cleared its objects, or the scheduler was restarted. Send it again with `Client.send_object`.
+    Its client left, was silent for too long, or cleared its objects. Send it again with `Client.send_object`. For a
+    large result: submit the task again.
     """
 
 

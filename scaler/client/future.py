@@ -48,7 +48,29 @@ class FutureLink(Protocol):
 
 
 class Arrival(Future[Frames]):
-    """A large result on its way."""
+    """A large result on its way. If it was lost, its task runs again, and may end in another way.
+
+    Attributes:
+        refusal: the result of that run if it has no value.
+    """
+
+    def __init__(self, link: FutureLink) -> None:
+        super().__init__()
+        self.refusal: TaskResult | None = None
+        self._link = link
+
+    def deliver(self, result: TaskResult) -> None:
+        self.set_result([result.payload])
+
+    def refuse(self, result: TaskResult) -> None:
+        self.refusal = result
+        self.set_result(())
+
+    def store(self, result: TaskResult) -> None:
+        self._link.fetch(ObjectId(result.task_id), self)
+
+    def notify(self) -> None:
+        """The threads that wait were woken one by one."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
         if frames is None:
@@ -87,7 +109,8 @@ _UNREAD = _UnreadError()
 class ScalerFuture(Future[Any]):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
-    A large result (more than 16 KiB) stays with the scheduler until it is asked for.
+    A large result (more than 16 KiB) stays with the scheduler until it is asked for. If the scheduler dies before, the
+    task runs again when the result is asked for.
 
     Attributes:
         task_id: the id of the task, 16 bytes.
@@ -224,13 +247,13 @@ class ScalerFuture(Future[Any]):
         self._raw = result
         self._profile = result.profile
         object_id = ObjectId(self.task_id)
+        self._release = weakref.finalize(self, self._link.forget_result, object_id)
+        self._release.atexit = False
         if self._is_wanted and not self.done():  # a callback will ask for the result: end when it is here
-            arrival = self._arrival = Arrival()
+            arrival = self._arrival = Arrival(self._link)
             arrival.add_done_callback(self._end_stored)
             self._link.fetch(object_id, arrival)
             return
-        self._release = weakref.finalize(self, self._link.forget_result, object_id)
-        self._release.atexit = False
         self._end_stored()
 
     def _end_stored(self, arrival: Future[Frames] | None = None) -> None:
@@ -238,6 +261,9 @@ class ScalerFuture(Future[Any]):
         if error is not None:
             self._raw = None
             self._set_exception_unless_cancelled(error)
+            return
+        if self._arrival is not None and self._arrival.refusal is not None:
+            self.refuse(self._arrival.refusal)
             return
         try:
             self.set_result(None)
@@ -304,7 +330,7 @@ class ScalerFuture(Future[Any]):
             if arrival is None:
                 if self._outcome is not None:
                     return None
-                arrival = self._arrival = Arrival()
+                arrival = self._arrival = Arrival(self._link)
                 self._link.fetch(ObjectId(self.task_id), arrival)
         try:
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -315,6 +341,10 @@ class ScalerFuture(Future[Any]):
                 self._arrival = None  # the next caller may succeed
         if self._release is not None:
             self._release.detach()
+        if arrival.refusal is not None:
+            with self._condition:
+                if self._outcome is None:
+                    self._raw = arrival.refusal
         return frames
 
 

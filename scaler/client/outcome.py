@@ -63,7 +63,16 @@ def read_error(result: TaskResult, name: str) -> BaseException:
 def missing_result() -> BaseException:
     """Return the error of a large result that the scheduler does not have any more."""
     return MissingObjects(
-        "the result is not stored any more: the scheduler that had it was restarted or forgot this client"
+        "the result is not stored any more: `clear` deleted it, or the scheduler deleted it because this client was "
+        "silent or disconnected for too long; submit the task again"
+    )
+
+
+def lost_result(times: int) -> BaseException:
+    """Return the error of a large result that was lost too often."""
+    return MissingObjects(
+        f"the result was lost {times} times because its scheduler ended before it was read; the task does not run once "
+        "more; look into the logs of the schedulers for the reason"
     )
 
 

@@ -20,8 +20,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 30.0
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Return what `condition` returns as soon as it is true.
+def wait_until(
+    condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.01
+) -> Any:
+    """Return what `condition` returns as soon as it is true; it is asked again after each pause.
 
     Raises:
         AssertionError: if it is not within `seconds`; the text shows what it returned last.
@@ -33,7 +35,7 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENC
             return seen
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds:g} s: {what}; last seen: {seen!r}")
-        time.sleep(0.01)
+        time.sleep(pause_seconds)
 
 
 def free_address() -> str:

@@ -19,16 +19,6 @@ MakeError: TypeAlias = Callable[[], BaseException]
 """Makes the error of one future. Several threads must not raise one exception object."""
 
 
-class Receiver(Protocol):
-    """Receives a requested object. Called by the link's thread: must not block."""
-
-    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
-        """Take the frames; None if the object is not stored any more."""
-
-    def fail(self, make_error: MakeError) -> None:
-        """The frames will not arrive."""
-
-
 class Sink(Protocol):
     """Where the results of tasks go: a future or a map. Called by the link's thread: must not block.
 
@@ -50,6 +40,16 @@ class Sink(Protocol):
 
     def notify(self) -> None:
         """The message was read to its end: a good time to wake a thread."""
+
+
+class Receiver(Sink, Protocol):
+    """Receives a requested large result. Called by the link's thread: must not block.
+
+    If the result was lost with its scheduler, the task runs again, and this is its sink: it may end in another way.
+    """
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
+        """Take the frames; None if the result is not stored any more."""
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]

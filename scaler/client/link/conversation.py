@@ -195,6 +195,7 @@ class Conversation:
                 LOGGER.info(
                     "another scheduler answers at %s: all open work is submitted again", self._connection.address
                 )
+                self._work.on_other_scheduler()
             self._scheduler_id = SchedulerId(reply.scheduler_id)
             self.is_welcome = True
             self._patience.welcomed(time.monotonic())

@@ -33,15 +33,18 @@ class OpenGraphs:
         """Go through the functions of all graphs."""
         return (function for graph in self for function in graph.functions)
 
-    def pop_sink(self, task_id: TaskId) -> Sink | None:
-        """Return the sink of a result that has arrived; None if there is none."""
+    def __contains__(self, call: object) -> bool:
+        return isinstance(call, GraphEntry) and call.spec.graph_id in self._graphs
+
+    def pop(self, task_id: TaskId) -> tuple[GraphEntry, Sink] | None:
+        """Return the graph and the sink of a result that has arrived; None if there is none."""
         graph = self._by_task.pop(task_id, None)
         if graph is None:
             return None
         sink = graph.sinks.pop(task_id)
         if not graph.sinks:
             del self._graphs[graph.spec.graph_id]
-        return sink
+        return graph, sink
 
     def remove(self, task_id: TaskId) -> GraphEntry | None:
         """Remove and return the graph of an open task; None if there is none."""

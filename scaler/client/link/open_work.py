@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.kept_functions import KeptFunctions
 from scaler.client.link.open_graphs import OpenGraphs
-from scaler.client.outcome import missing_result
+from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
+from scaler.client.outcome import lost_result, missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.shared_memory import SharedFrames
@@ -29,7 +31,7 @@ from scaler.wire.messages.client import (
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
 
 TRIES_MOST = 5
-"""Open work fails after this many unreadable answers."""
+"""Open work fails after this many unreadable answers, and a large result after it was lost as often."""
 
 
 class ShutdownReply(Protocol):
@@ -52,8 +54,8 @@ class OpenWork:
         self._shutdowns: list[ShutdownReply] = []
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
-        self._results: set[ObjectId] = set()
-        """large results that are at the scheduler"""
+        self._unread = UnreadResults()
+        """large results that are at the scheduler, or were lost with another one"""
         self._tries: dict[bytes, int] = {}
         """how many unreadable answers each open item has seen"""
 
@@ -101,6 +103,7 @@ class OpenWork:
         """Cancel a task, or its whole graph, unless its result has arrived. The sinks fail with a cancel."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
+            self._unread.pop(ObjectId(task_id), None)
             self.out.append(TaskCancel(task_id))
             entry[1].fail(_cancelled)
             return
@@ -111,18 +114,43 @@ class OpenWork:
 
     def abandon(self, sink: object) -> None:
         """Cancel all tasks of `sink`."""
-        task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] is sink]
+        sinks = {sink, *self._unread.drop_asked_by(sink)}
+        task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] in sinks]
         for task_id in task_ids:
             del self._tasks[task_id]
         self.out.extend(map(TaskCancel, task_ids))
         for object_id in [object_id for object_id, receiver in self._requests.items() if receiver is sink]:
             del self._requests[object_id]
+            self._unread.pop(object_id, None)
             self._delete([object_id])
 
     def request(self, object_id: ObjectId, receiver: Receiver) -> None:
-        """Ask for a large result."""
-        self._requests[object_id] = receiver
-        self.out.append(ObjectRequest(object_id))
+        """Ask for a large result. If it was lost with its scheduler, its task is submitted again."""
+        unread = self._unread.get(object_id)
+        if unread is None or unread.state is State.THERE:
+            self._requests[object_id] = receiver
+            self.out.append(ObjectRequest(object_id))
+        else:
+            unread.ask(receiver)
+            if unread.state is State.LOST:
+                self._make_again(self._unread.in_state(State.LOST))  # all, so that they run in parallel
+
+    def _make_again(self, lost: Iterable[UnreadResult]) -> None:
+        graphs: dict[GraphId, GraphEntry] = {}
+        for unread in lost:
+            call = unread.call
+            if unread.times_lost >= TRIES_MOST:
+                del self._unread[unread.object_id]
+                unread.fail(partial(lost_result, unread.times_lost))
+                continue
+            unread.state = State.AGAIN
+            if isinstance(call, GraphEntry):
+                call.sinks[TaskId(unread.object_id)] = unread
+                graphs[call.spec.graph_id] = call
+            else:
+                self.add((call[0], unread, *call[1:]))
+        for graph in graphs.values():
+            self.add_graph(graph)
 
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object until `release` or `clear`."""
@@ -136,15 +164,28 @@ class OpenWork:
 
     def forget_result(self, object_id: ObjectId) -> None:
         """Delete a large result whose future is gone."""
-        if object_id in self._results and object_id not in self._requests:
-            self._results.discard(object_id)
+        if object_id in self._requests:
+            return
+        unread = self._unread.pop(object_id, None)
+        if unread is None:
+            return
+        if unread.state is State.THERE:
             self._delete([object_id])
+        elif self._tasks.pop(TaskId(object_id), None) is not None:
+            self.out.append(TaskCancel(TaskId(object_id)))
+        else:
+            self._forget_node(TaskId(object_id))
+
+    def _forget_node(self, task_id: TaskId) -> None:
+        found = self._graphs.pop(task_id)
+        if found is not None and found[0] not in self._graphs:  # this was its last wanted node
+            self.out.append(GraphTaskCancel(found[0].spec.graph_id))
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
         self._say_cancels()
-        self._delete([*self._held, *self._functions, *self._results])
-        self._held, self._functions, self._results = {}, KeptFunctions(), set()
+        self._delete([*self._held, *self._functions, *(each.object_id for each in self._unread.in_state(State.THERE))])
+        self._held, self._functions, self._unread = {}, KeptFunctions(), UnreadResults()
         self._fail_tasks(make_error)
         self._fail_requests(missing_result)
 
@@ -166,11 +207,11 @@ class OpenWork:
         pop = self._tasks.pop
         touched: Sink | None = None
         for result in results:
-            entry = pop(result.task_id, None)
-            sink = entry[1] if entry is not None else self._graphs.pop_sink(result.task_id)
-            if sink is None:
+            call = pop(result.task_id, None) or self._graphs.pop(result.task_id)
+            if call is None:
                 self._on_late(result)
                 continue
+            sink = call[1]
             if sink is not touched:
                 if touched is not None:
                     touched.notify()
@@ -180,7 +221,7 @@ class OpenWork:
             elif result.status:
                 sink.refuse(result)
             else:
-                self._results.add(ObjectId(result.task_id))
+                self._unread.keep(result.task_id, call)
                 sink.store(result)
         if touched is not None:
             touched.notify()
@@ -188,14 +229,14 @@ class OpenWork:
     def _on_late(self, result: TaskResult) -> None:
         """Handle a result that is not wanted any more."""
         object_id = ObjectId(result.task_id)
-        if result.size and object_id not in self._results:
+        if result.size and not self._unread.is_there(object_id):
             self._delete([object_id])  # else the scheduler would keep it as long as this client lives
 
     def on_object(self, response: ObjectResponse) -> None:
         receiver = self._requests.pop(response.object_id, None)
         if receiver is None:
             return
-        self._results.discard(response.object_id)
+        self._unread.pop(response.object_id, None)
         if response.found:
             self._delete([response.object_id])
         receiver.receive_frames(response.object_id, response.frames if response.found else None)
@@ -229,7 +270,7 @@ class OpenWork:
             entry[1].fail(make_error)
         receiver = self._requests.pop(ObjectId(open_id), None)
         if receiver is not None:
-            self._results.discard(ObjectId(open_id))
+            self._unread.pop(ObjectId(open_id), None)
             self._delete([ObjectId(open_id)])
             receiver.fail(make_error)
         graph = self._graphs.remove_graph(GraphId(open_id))
@@ -252,6 +293,18 @@ class OpenWork:
                 reply.set_exception(ClientShutdownException(response.reason or "the scheduler refused to shut down"))
 
     # When a connection is new, and when there is none
+
+    def on_other_scheduler(self) -> None:
+        """Submit again what made the lost large results, if one of them is requested now.
+
+        An open graph is sent again anyway, with all its lost results wanted.
+        """
+        self._unread.lose()
+        asked = [object_id for object_id in self._requests if object_id in self._unread]
+        for object_id in asked:
+            self._unread[object_id].ask(self._requests.pop(object_id))
+        lost = self._unread.in_state(State.LOST)
+        self._make_again(lost if asked else [each for each in lost if each.call in self._graphs])
 
     def say_again(self) -> None:
         """Send all open work again, to a scheduler that may know all, a part or none of it.
@@ -300,7 +353,7 @@ class OpenWork:
     def forget_everything(self) -> None:
         """Drop everything that was kept for the next connection: there will be none, and it may be large."""
         self.out = []
-        self._functions, self._held, self._results = KeptFunctions(), {}, set()
+        self._functions, self._held, self._unread = KeptFunctions(), {}, UnreadResults()
 
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}

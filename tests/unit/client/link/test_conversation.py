@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import concurrent.futures
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from queue import SimpleQueue
 
 import pytest
 
 from scaler import task_context
 from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
 from scaler.client.link.open_work import TRIES_MOST
-from scaler.errors import DisconnectedError, ProtocolError
+from scaler.errors import DisconnectedError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import (
@@ -23,7 +28,14 @@ from scaler.wire.messages.client import (
     TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest
+from scaler.wire.messages.common import (
+    HelloReply,
+    HelloRequest,
+    InstructionKind,
+    ObjectInstruction,
+    ObjectRequest,
+    TaskStatus,
+)
 from tests.support.fake_scheduler import FakeScheduler
 
 NOBODY = "tcp://127.0.0.1:1"
@@ -142,6 +154,142 @@ class TestReconnect:
 
         assert client.map(abs, items()) == list(range(100))
         second[0].close()
+
+
+class TestLostResults:
+    """Large results that a scheduler took along; the next one at its address runs their tasks again."""
+
+    LARGE = 100_000
+
+    @pytest.fixture
+    def first(self) -> Iterator[FakeScheduler]:
+        with FakeScheduler() as scheduler:
+            yield scheduler
+
+    def done(self, client: Client, count: int = 1) -> list[ScalerFuture]:
+        futures = [client.submit(bytes, self.LARGE + number) for number in range(count)]
+        assert not wait(futures, 10).not_done
+        return futures
+
+    def test_futures_that_are_done_stay_so_and_have_their_values(
+        self, first: FakeScheduler, new_client: Callable[..., Client]
+    ) -> None:
+        client = new_client(first.address)
+        futures = self.done(client, 3)
+        first.close()
+        with FakeScheduler(first.address) as second:
+            assert all(future.done() for future in futures)
+            assert [len(future.result(10)) for future in futures] == [self.LARGE + number for number in range(3)]
+            assert len(second.of(Task)) == 3
+
+    def test_a_nested_client_gets_its_own_too(
+        self, first: FakeScheduler, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        nest = TaskContext()
+        nest.address = first.address
+        monkeypatch.setattr(task_context, "current", nest)
+        client = new_client(None, heartbeat_interval_seconds=0.03)  # shared by clients with these settings
+        futures = self.done(client, 2)
+        first.close()
+        with FakeScheduler(first.address):
+            assert [len(future.result(10)) for future in futures] == [self.LARGE, self.LARGE + 1]
+        client._core.link.close()
+
+    def test_a_thread_that_waits_for_the_value_gets_the_new_one(
+        self, first: FakeScheduler, new_client: Callable[..., Client]
+    ) -> None:
+        first.answers_requests = False
+        (future,) = self.done(new_client(first.address))
+        with pytest.raises(concurrent.futures.TimeoutError):
+            future.result(0.01)
+        first.wait_for(ObjectRequest)
+        first.close()
+        with FakeScheduler(first.address):
+            assert len(future.result(10)) == self.LARGE
+
+    @pytest.mark.parametrize("size", [10, 100_000])
+    def test_a_callback_finds_the_new_value_there(
+        self, first: FakeScheduler, new_client: Callable[..., Client], size: int
+    ) -> None:
+        first.answers_requests = first.answers_tasks = False
+        future = new_client(first.address).submit(bytes, self.LARGE)
+        sizes: SimpleQueue[int] = SimpleQueue()
+        future.add_done_callback(lambda done: sizes.put(len(done.result(0))))
+        first.run(*first.wait_for(Task))
+        first.wait_for(ObjectRequest)
+        assert not future.done()
+        first.close()
+        with FakeScheduler(first.address, answers_tasks=False) as second:
+            (task,) = second.wait_for(Task)
+            if size < self.LARGE:
+                second.say(TaskResult(task.task_id, 0, pickle.dumps(bytes(size)), 0))
+            else:
+                second.run(task)
+            assert sizes.get(timeout=10) == size
+
+    @pytest.mark.parametrize("has_callback", [True, False])
+    def test_a_task_that_fails_this_time_raises_its_error(
+        self, first: FakeScheduler, new_client: Callable[..., Client], has_callback: bool
+    ) -> None:
+        first.answers_requests = first.answers_tasks = False
+        future = new_client(first.address).submit(bytes, self.LARGE)
+        if has_callback:
+            future.add_done_callback(lambda _: None)
+        first.run(*first.wait_for(Task))
+        if not has_callback:
+            assert future.exception(10) is None
+            with pytest.raises(concurrent.futures.TimeoutError):
+                future.result(0.01)
+        first.wait_for(ObjectRequest)
+        first.close()
+        with FakeScheduler(first.address, answers_tasks=False) as second:
+            (task,) = second.wait_for(Task)
+            second.say(TaskResult(task.task_id, TaskStatus.PROCESSOR_DIED, b"signal SIGKILL", 0))
+            with pytest.raises(ProcessorDiedError, match="task bytes: signal SIGKILL"):
+                future.result(10)
+            assert isinstance(future.exception(), ProcessorDiedError)
+            assert future.done()
+
+    def test_a_map_gets_the_new_values(self, first: FakeScheduler, new_client: Callable[..., Client]) -> None:
+        first.answers_requests = False
+        client = new_client(first.address)
+        second: list[FakeScheduler] = []
+
+        def items() -> Iterator[tuple[int]]:
+            for number in range(20):
+                yield (self.LARGE + number,)
+            first.wait_for(ObjectRequest, 20)
+            first.close()
+            second.append(FakeScheduler(first.address))
+
+        assert [len(value) for value in client.map(bytes, items())] == [self.LARGE + number for number in range(20)]
+        second[0].close()
+
+    def test_keys_of_a_graph_get_theirs_from_one_more_run_of_it(
+        self, first: FakeScheduler, new_client: Callable[..., Client]
+    ) -> None:
+        graph = {"a": (bytes, self.LARGE), "b": (bytes.upper, "a"), "c": (len, "b")}
+        futures = new_client(first.address).get(graph, ["a", "b", "c"], block=False)
+        assert not wait(futures.values(), 10).not_done
+        first.close()
+        with FakeScheduler(first.address) as second:
+            assert [len(futures[key].result(10)) for key in "ab"] == [self.LARGE, self.LARGE]
+            assert futures["c"].result() == self.LARGE
+            assert [node.wanted for node in second.of(GraphNode)] == [1, 1, 0]
+
+    def test_the_arguments_are_let_go_with_the_future(
+        self, first: FakeScheduler, new_client: Callable[..., Client]
+    ) -> None:
+        client = new_client(first.address)
+        read, unread = self.done(client, 2)
+        calls = client._core.link._work._unread
+        assert len(calls) == 2
+        assert len(read.result(10)) == self.LARGE
+        assert list(calls) == [unread.task_id]
+        first.heard.clear()
+        del unread
+        first.wait_for(ObjectInstruction, 1, lambda item: item.kind == InstructionKind.DELETE)
+        assert not calls
 
 
 class TestTimeout:

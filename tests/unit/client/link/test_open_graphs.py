@@ -32,16 +32,16 @@ def test_a_graph_is_open_until_its_last_result_has_come() -> None:
     graphs.add(first)
     graphs.add(graph(b"b", 1))
     sinks = dict(first.sinks)
-    assert [graphs.pop_sink(task_id) for task_id in sinks] == list(sinks.values())
+    assert [graphs.pop(task_id) for task_id in sinks] == [(first, sink) for sink in sinks.values()]
     assert [each.spec.graph_id[:1] for each in graphs] == [b"b"]
-    assert graphs.pop_sink(first.nodes[0].task_id) is None
+    assert graphs.pop(first.nodes[0].task_id) is None
 
 
 def test_said_again_only_open_results_are_wanted() -> None:
     graphs, first = OpenGraphs(), graph(b"a", 0, 2)
     graphs.add(first)
     assert first.nodes_to_say() == first.nodes
-    graphs.pop_sink(first.nodes[0].task_id)
+    graphs.pop(first.nodes[0].task_id)
     assert [node.wanted for node in first.nodes_to_say()] == [0, 0, 1]
 
 
@@ -54,7 +54,7 @@ def test_a_graph_is_removed_by_any_of_its_tasks_and_fails_all_its_sinks() -> Non
     assert len(graphs) == 0
     first.fail(lambda: ValueError("why"))
     assert [len(sink.errors) for sink in sinks] == [1, 1]
-    assert graphs.pop_sink(first.nodes[0].task_id) is None
+    assert graphs.pop(first.nodes[0].task_id) is None
 
 
 def test_a_graph_is_removed_by_its_id() -> None:
@@ -62,4 +62,4 @@ def test_a_graph_is_removed_by_its_id() -> None:
     graphs.add(first)
     assert graphs.remove_graph(first.spec.graph_id) is first
     assert graphs.remove_graph(first.spec.graph_id) is None
-    assert graphs.pop_sink(first.nodes[2].task_id) is None
+    assert graphs.pop(first.nodes[2].task_id) is None

@@ -389,13 +389,252 @@ class TestNewConnection:
         assert said(work) == [TaskCancel(task_id(2)), delete(object_id(1))]
 
 
-ACTIONS: list[Callable[[OpenWork, int], None]] = [
+class Reader(Sink):
+    """Whoever asks for a large result, and again when it is large again."""
+
+    def __init__(self, work: OpenWork, number: int) -> None:
+        super().__init__()
+        self.work, self.object_id = work, ObjectId(task_id(number))
+        work.request(self.object_id, self)
+
+    def store(self, result: TaskResult) -> None:
+        self.work.request(ObjectId(result.task_id), self)
+
+
+def next_scheduler(work: OpenWork) -> list[Any]:
+    work.on_other_scheduler()
+    work.say_again()
+    return said(work)
+
+
+class TestLostResults:
+    @pytest.fixture
+    def work(self) -> OpenWork:
+        """Two large results are with the scheduler, and one open task."""
+        work = OpenWork()
+        for number in (1, 2, 3):
+            work.add(entry(number, objects=[brought(number)], of=number))
+        work.on_results([result(1, size=80_000), result(2, size=80_000)])
+        said(work)
+        return work
+
+    def test_those_that_nobody_waits_for_are_not_made_again(self, work: OpenWork) -> None:
+        heard = next_scheduler(work)
+        assert [item for item in heard if type(item) is Task] == [entry(3, of=3)[0]]
+
+    def test_the_first_who_asks_has_all_of_them_made_again_with_their_functions_and_objects(
+        self, work: OpenWork
+    ) -> None:
+        next_scheduler(work)
+        work._functions.clear()
+        reader = Reader(work, 2)
+        calls = [entry(number, objects=[brought(number)], of=number) for number in (1, 2)]
+        assert said(work) == [item for call in calls for item in (call[2], *call[3], call[0])]
+        assert work.is_waiting()
+        assert reader.ends == []
+
+    def test_whoever_waits_when_the_next_scheduler_answers_gets_the_new_one(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
+        said(work)
+        heard = next_scheduler(work)
+        assert [item.task_id for item in heard if type(item) is Task] == [task_id(3), task_id(1), task_id(2)]
+        assert not [item for item in heard if type(item) is ObjectRequest]
+        work.on_results([result(1, size=70_000)])
+        assert said(work) == [ObjectRequest(reader.object_id)]
+        work.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        assert reader.ends == [("received", (b"large",))]
+
+    @pytest.mark.parametrize(
+        ("outcome", "end"),
+        [
+            (result(1, payload=b"small"), ("delivered", b"small")),
+            (result(1, TaskStatus.FAILED), ("refused", TaskStatus.FAILED)),
+        ],
+    )
+    def test_a_call_that_is_made_again_may_end_otherwise(
+        self, work: OpenWork, outcome: TaskResult, end: tuple[str, Any]
+    ) -> None:
+        next_scheduler(work)
+        other, reader = Reader(work, 2), Reader(work, 1)
+        work.on_results([outcome])
+        assert (reader.ends, reader.notified, other.ends) == ([end], 1, [])
+        assert ObjectId(task_id(1)) not in work._unread
+
+    def test_one_that_the_same_scheduler_does_not_have_is_missing(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
+        work.say_again()
+        work.on_object(ObjectResponse(reader.object_id, 0, ()))
+        assert reader.ends == [("received", None)]
+        assert not [item for item in said(work) if type(item) is Task and item.task_id == task_id(1)]
+
+    def test_after_some_losses_it_is_missing(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
+        for times in range(TRIES_MOST):
+            assert reader.ends == []
+            assert work.is_waiting()
+            next_scheduler(work)
+            if times < TRIES_MOST - 1:
+                work.on_results([result(1, size=80_000)])
+        assert reader.ends == [("failed", MissingObjects)]
+        assert ObjectId(task_id(1)) not in work._unread
+
+    def test_nobody_can_ask_any_more_while_it_is_made_again(self, work: OpenWork) -> None:
+        next_scheduler(work)
+        Reader(work, 1)
+        said(work)
+        work.forget_result(ObjectId(task_id(2)))
+        assert said(work) == [TaskCancel(task_id(2))]
+        work.on_results([result(2, size=80_000)])
+        assert said(work) == [delete(task_id(2))]
+
+    def test_what_was_lost_and_is_forgotten_needs_no_words(self, work: OpenWork) -> None:
+        next_scheduler(work)
+        for number in (1, 2):
+            work.forget_result(ObjectId(task_id(number)))
+        assert said(work) == []
+        assert not work._unread
+
+    def test_a_map_that_fails_lets_go_of_what_is_made_again_for_it(self, work: OpenWork) -> None:
+        a_map = Reader(work, 1)
+        next_scheduler(work)
+        work.abandon(a_map)
+        assert said(work) == [TaskCancel(task_id(1))]
+        assert list(work._unread) == [ObjectId(task_id(2))]
+        Reader(work, 2)
+        work.give_up(TimeoutError, TimeoutError, tell=False)
+        assert a_map.ends == []
+
+    def test_a_call_that_is_made_again_is_cancelled_as_any_other(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
+        next_scheduler(work)
+        work.cancel(task_id(1))
+        assert (said(work), reader.ends) == ([TaskCancel(task_id(1))], [("failed", CancelledError)])
+
+    def test_when_no_scheduler_comes_the_next_one_who_asks_has_another_try(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
+        next_scheduler(work)
+        work.give_up(TimeoutError, TimeoutError, tell=True)
+        assert reader.ends == [("failed", TimeoutError)]
+        said(work)
+        Reader(work, 1)
+        assert [item.task_id for item in said(work) if type(item) is Task] == [task_id(1), task_id(2)]
+
+    def test_clear_forgets_the_calls_too(self, work: OpenWork) -> None:
+        next_scheduler(work)
+        work.clear(CancelledError)
+        said(work)
+        Reader(work, 1)
+        assert said(work) == [ObjectRequest(ObjectId(task_id(1)))]
+
+
+class TestLostResultsOfGraphs:
+    def test_a_graph_is_said_again_with_all_results_that_were_lost(self, work: OpenWork) -> None:
+        made = graph({100: Sink(), 101: Sink(), 102: Sink()}, [brought(1)])
+        work.add_graph(made)
+        work.on_results([result(n, size=80_000 * (n > 100)) for n in (100, 101, 102)])
+        next_scheduler(work)
+        work._functions.clear()
+        reader = Reader(work, 102)
+        assert said(work) == [function(9), brought(1), made.spec, *made.nodes_to_say()]
+        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
+        later = Reader(work, 101)
+        assert said(work) == []
+        work.on_results([result(101, payload=b"small"), result(102, size=80_000)])
+        assert said(work) == [ObjectRequest(reader.object_id)]
+        work.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        assert (reader.ends, later.ends) == ([("received", (b"large",))], [("delivered", b"small")])
+        assert not work._unread
+        assert not work.is_waiting()
+
+    def test_an_open_graph_is_said_with_what_nobody_has_read_yet(self, work: OpenWork) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(101, size=80_000)])
+        assert made.spec in next_scheduler(work)
+        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
+        work.on_results([result(101, size=80_000)])
+        reader = Reader(work, 101)
+        assert ObjectRequest(reader.object_id) in said(work)
+
+    def test_one_that_nobody_can_ask_for_any_more_is_not_wanted(self, work: OpenWork) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(n, size=80_000) for n in (101, 102)])
+        next_scheduler(work)
+        reader = Reader(work, 101)
+        said(work)
+        work.forget_result(ObjectId(task_id(102)))
+        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 0]
+        work.forget_result(reader.object_id)
+        assert said(work) == [GraphTaskCancel(made.spec.graph_id)]
+        assert not work.is_waiting()
+
+
+class Model:
+    """A scheduler that runs all at once, and remembers what it stores."""
+
+    def __init__(self) -> None:
+        self.stored: set[ObjectId] = set()
+
+    def answer(self, work: OpenWork) -> None:
+        while out := said(work):
+            for item in out:
+                if type(item) is ObjectInstruction and item.kind == InstructionKind.DELETE:
+                    self.stored.discard(item.object_id)
+                elif type(item) is Task:
+                    self.stored.add(ObjectId(item.task_id))
+                    work.on_results([TaskResult(item.task_id, 0, b"", 80_000)])
+                elif type(item) is ObjectRequest:
+                    found = item.object_id in self.stored
+                    work.on_object(ObjectResponse(item.object_id, int(found), (b"large",) if found else ()))
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.sampled_from(["task", "read", "drop", "answer", "restart", "cut"]), st.integers(0, 7))))
+def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(story: list[tuple[str, int]]) -> None:
+    """Nobody answers until "answer", so that anything may be lost at any time; and in the end nothing is left."""
+    work, model = OpenWork(), Model()
+    added: dict[int, Sink] = {}
+    readers: dict[int, Reader] = {}
+    restarts = 0
+    for step, number in story:
+        if step == "task" and number not in added:
+            added[number] = Sink()
+            work.add(entry(number, added[number], of=number % 3))
+        elif step == "read" and number in added and added[number].ends and number not in readers:
+            readers[number] = Reader(work, number)
+        elif step == "drop" and number in added and added[number].ends and number not in readers:
+            work.forget_result(ObjectId(task_id(number)))
+            readers[number] = None  # type: ignore[assignment]
+        elif step == "answer":
+            model.answer(work)
+        elif step == "restart" and restarts < TRIES_MOST - 1:
+            restarts += 1
+            model.stored.clear()
+            work.on_other_scheduler()
+            work.say_again()
+        elif step == "cut":
+            work.say_again()
+    work.say_again()
+    model.answer(work)
+    for number in added:
+        if number not in readers:
+            readers[number] = Reader(work, number)
+    model.answer(work)
+    assert [reader.ends for reader in readers.values() if reader] == [
+        [("received", (b"large",))] for reader in readers.values() if reader
+    ]
+    assert (model.stored, work._unread, work.is_waiting()) == (set(), {}, False)
+
+
+ACTIONS: list[Callable[[OpenWork, int], object]] = [
     lambda work, n: work.cancel(task_id(n)),
     lambda work, n: work.on_results([result(n, payload=b"x")]),
     lambda work, n: work.on_results([result(n, TaskStatus.PROCESSOR_DIED)]),
     lambda work, n: work.on_results([result(n, size=80_000), result(n, size=80_000)]),
     lambda work, _: work.on_unreadable(DisconnectedError),
     lambda work, _: work.say_again(),
+    lambda work, _: next_scheduler(work),
     lambda work, _: work.clear(CancelledError),
     lambda work, n: work.release(object_id(n)),
     lambda work, n: work.forget_result(ObjectId(task_id(n))),
@@ -406,7 +645,7 @@ ACTIONS: list[Callable[[OpenWork, int], None]] = [
 @examples(100)
 @given(st.lists(st.none() | st.tuples(st.sampled_from(ACTIONS), st.integers(0, 9)), max_size=40))
 def test_each_task_ends_once_whatever_is_asked_and_answered(
-    story: list[tuple[Callable[[OpenWork, int], None], int] | None],
+    story: list[tuple[Callable[[OpenWork, int], object], int] | None],
 ) -> None:
     """None: the next task, and an object."""
     work = OpenWork()

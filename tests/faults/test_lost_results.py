@@ -1,0 +1,104 @@
+"""Large results stay with the scheduler until they are read. When it is killed, they come all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import wait
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from tests.support.processes import Command, command, free_address, scheduler, wait_until
+
+pytestmark = pytest.mark.faults
+
+
+class Cluster:
+    """A scheduler that can be killed and replaced, and two workers."""
+
+    def __init__(self, address: str, first: Command) -> None:
+        self.address = address
+        self.first = first
+
+    def kill(self) -> None:
+        os.kill(self.first.pid, signal.SIGKILL)
+        self.first.end()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    address = free_address()
+    with scheduler(address) as (_, first), command("cluster", address, "-n", "2"):
+        yield Cluster(address, first)
+
+
+def block(number: int, size: int) -> bytes:
+    return bytes([number % 256]) * size
+
+
+def slow_block(folder: str, number: int, size: int) -> bytes:
+    Path(folder, str(number)).touch()
+    time.sleep(0.01)
+    return block(number, size)
+
+
+def noted_block(folder: str, number: int) -> bytes:
+    with Path(folder, str(number)).open("a") as file:
+        file.write("x")
+    return block(number, 100_000)
+
+
+def test_results_that_are_done_come_from_the_next_scheduler_whoever_waits_for_them(cluster: Cluster) -> None:
+    with Client(cluster.address) as client:
+        table = client.send_object(list(range(50_000)))
+        futures = [client.submit(block, number, 100_000) for number in range(10)]
+        objects = client.submit(lambda rows, more: (len(rows), more), table, b"m" * 100_000)
+        graph = client.get({"a": (block, 1, 100_000), "b": (len, "a"), "c": (bytes.upper, "a")}, ["a", "b", "c"], False)
+        wait([*futures, objects, *graph.values()], 60)
+        del table
+        callbacks: list[bytes] = []
+        cluster.kill()
+        with scheduler(cluster.address):
+            futures[9].add_done_callback(lambda future: callbacks.append(future.result()))
+            assert all(future.done() for future in futures)
+            assert [future.result(60) for future in futures] == [block(number, 100_000) for number in range(10)]
+            assert objects.result(60) == (50_000, b"m" * 100_000)
+            assert [graph[key].result(60) for key in "abc"] == [block(1, 100_000), 100_000, block(1, 100_000)]
+            assert callbacks == [block(9, 100_000)]
+
+
+def test_a_map_of_large_results_survives_a_restart_in_its_middle(cluster: Cluster, tmp_path: Path) -> None:
+    def restart() -> None:
+        wait_until(lambda: len(list(tmp_path.iterdir())) >= 40, "it is in the middle")
+        wait_until(lambda: client._core.link._work._requests, "a result is asked for", pause_seconds=0)
+        cluster.kill()
+        with scheduler(cluster.address):
+            is_over.wait(60)
+
+    is_over = threading.Event()
+    with Client(cluster.address) as client:
+        thread = threading.Thread(target=restart)
+        thread.start()
+        try:
+            results = client.map(slow_block, [(str(tmp_path), number, 200_000) for number in range(100)])
+        finally:
+            is_over.set()
+            thread.join()
+    assert results == [block(number, 200_000) for number in range(100)]
+
+
+def test_only_what_was_lost_and_can_still_be_asked_for_runs_again(cluster: Cluster, tmp_path: Path) -> None:
+    with Client(cluster.address) as client:
+        futures = [client.submit(noted_block, str(tmp_path), number) for number in range(3)]
+        wait(futures, 60)
+        assert futures[0].result(30) == block(0, 100_000)
+        del futures[2]
+        cluster.kill()
+        with scheduler(cluster.address):
+            assert futures[1].result(60) == block(1, 100_000)
+        assert [Path(tmp_path, str(number)).read_text() for number in range(3)] == ["x", "xx", "x"]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.link.unread_results import State, UnreadResults
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import GraphTask, Task, TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+
+TASK_ID = TaskId(b"t" * 16)
+OBJECT_ID = ObjectId(b"t" * 16)
+FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", [b"f"])
+
+
+class Receiver:
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def deliver(self, result: TaskResult) -> None:
+        self.heard.append(("deliver", result))
+
+    def refuse(self, result: TaskResult) -> None:
+        self.heard.append(("refuse", result))
+
+    def store(self, result: TaskResult) -> None:
+        self.heard.append(("store", result))
+
+    def receive_frames(self, object_id: ObjectId, frames: Any) -> None:
+        raise AssertionError("frames come to whoever asked for them, and not by this way")
+
+    def fail(self, make_error: Callable[[], BaseException]) -> None:
+        self.heard.append(("fail", type(make_error())))
+
+    def notify(self) -> None:
+        self.heard.append("notify")
+
+
+def entry(sink: Any) -> Entry:
+    return Task(TASK_ID, FUNCTION.object_id, b"arguments", b""), sink, FUNCTION, (), ()
+
+
+@pytest.fixture
+def unread() -> UnreadResults:
+    results = UnreadResults()
+    results.keep(TASK_ID, entry(Receiver()))
+    return results
+
+
+def result(status: int = 0, size: int = 0) -> TaskResult:
+    return TaskResult(TASK_ID, status, b"", size)
+
+
+def test_a_call_is_kept_without_its_sink(unread: UnreadResults) -> None:
+    task, _, *rest = entry(None)
+    assert unread[OBJECT_ID].call == (task, *rest)
+    assert unread.is_there(OBJECT_ID)
+
+
+def test_of_a_result_of_a_graph_the_graph_is_kept() -> None:
+    unread, graph = UnreadResults(), GraphEntry(GraphTask(GraphId(b"g" * 16), 0), (), (), (), ())
+    unread.keep(TASK_ID, (graph, Receiver()))
+    assert unread[OBJECT_ID].call is graph
+
+
+def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread: UnreadResults) -> None:
+    one = unread[OBJECT_ID]
+    for times in (1, 2):
+        unread.lose()
+        unread.lose()
+        assert (one.state, one.times_lost, unread.is_there(OBJECT_ID)) == (State.LOST, times, False)
+        assert unread.in_state(State.LOST) == [one]
+        one.state = State.AGAIN
+        unread.keep(TASK_ID, entry(one))
+        assert unread[OBJECT_ID] is one
+        assert (one.state, unread.in_state(State.LOST)) == (State.THERE, [])
+
+
+@pytest.mark.parametrize("asked_first", [True, False])
+@pytest.mark.parametrize(("status", "way"), [(TaskStatus.SUCCESS, "deliver"), (TaskStatus.FAILED, "refuse")])
+def test_an_outcome_that_is_not_large_is_kept_until_somebody_asks(
+    unread: UnreadResults, asked_first: bool, status: int, way: str
+) -> None:
+    one, receiver, outcome = unread[OBJECT_ID], Receiver(), result(status)
+    one.state = State.AGAIN
+    if asked_first:
+        one.ask(receiver)
+    getattr(one, way)(outcome)
+    one.notify()
+    assert (OBJECT_ID in unread) != asked_first
+    if not asked_first:
+        one.ask(receiver)
+    assert receiver.heard == [(way, outcome), "notify"]
+    assert not unread
+
+
+def test_whoever_asked_hears_once_that_it_is_large_again(unread: UnreadResults) -> None:
+    one, receiver = unread[OBJECT_ID], Receiver()
+    one.store(result(size=9))
+    one.ask(receiver)
+    one.store(result(size=9))
+    one.store(result(size=9))
+    assert receiver.heard == [("store", result(size=9))]
+
+
+def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadResults) -> None:
+    one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
+    one.state = State.AGAIN
+    one.ask(first)
+    one.fail(TimeoutError)
+    one.fail(TimeoutError)
+    assert (first.heard, one.state) == ([("fail", TimeoutError)], State.LOST)
+    one.ask(second)
+    one.deliver(result())
+    assert (len(first.heard), second.heard) == (1, [("deliver", result())])
+
+
+def test_what_somebody_has_asked_for_is_dropped_with_him(unread: UnreadResults) -> None:
+    one, receiver = unread[OBJECT_ID], Receiver()
+    assert unread.drop_asked_by(receiver) == []
+    one.ask(receiver)
+    one.fail(TimeoutError)
+    assert unread.drop_asked_by(receiver) == [one]
+    assert not unread

@@ -1,4 +1,4 @@
-"""Cores: how many this process may use, by its affinity and by the quotas of its control groups. A leaf."""
+"""Cores: the number of cores that this process may use, by its affinity and its cgroup quotas. A leaf."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Durations: how long the tasks of each function take, from those that have ended.
+"""Durations: estimates the run time of tasks from ended tasks of the same function.
 
-Used by whoever gives tasks ahead: the scheduler to workers.
+Used by the scheduler and the slot to decide how many tasks to prefetch.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from scaler.ids import ObjectId
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
     """Return the mean after `batch_count` more values of `batch_total` together; recent ones weigh most.
 
-    It rises fast and falls slowly: to take a long task for a short one costs its length, since others then wait behind
-    it; to take a short one for a long one costs a way to the scheduler and back.
+    It rises fast and falls slowly: to take a long task for a short one costs its length, since others wait behind it;
+    the opposite mistake costs one round trip to the scheduler.
     """
     batch_mean = batch_total / batch_count
     if mean is None:
@@ -28,8 +28,8 @@ class Durations:
     """Means in microseconds, by function. Every operation takes constant time.
 
     Args:
-        unknown_us: what a task counts for if nothing is known of its function.
-        most: how many functions are remembered: those that were heard of last.
+        unknown_us: the estimate for an unknown function.
+        most: how many functions are remembered, the latest ones.
     """
 
     def __init__(self, unknown_us: float, most: int) -> None:
@@ -51,7 +51,7 @@ class Durations:
             self._doubted.discard(means_us.popitem(last=False)[0])
 
     def doubt(self, function_id: ObjectId) -> None:
-        """Take a function for unknown until the next of its tasks has ended: one takes longer than was thought."""
+        """Treat a function as unknown until its next task ends, because one takes longer than expected."""
         if function_id in self._means_us:
             self._doubted.add(function_id)
 
@@ -62,6 +62,6 @@ class Durations:
             self._doubted.discard(function_id)
 
     def expected_us(self, function_id: ObjectId) -> float:
-        """Return how much work one more task of a function is."""
+        """Return the expected work of one more task of a function."""
         mean_us = self._means_us.get(function_id)
         return self._unknown_us if mean_us is None or function_id in self._doubted else mean_us

@@ -1,7 +1,7 @@
 """Identifiers: 16 opaque bytes each.
 
-Ids that a process makes itself are a random prefix of its own and a counter: unique everywhere, and forty times cheaper
-than a UUID. The id of a function or of anything else that is known by its content is a hash of that content.
+Ids that a process makes are its random prefix and a counter: unique everywhere, and forty times cheaper than a UUID.
+The id of a function is the hash of its content.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ AgentId = NewType("AgentId", bytes)
 SchedulerId = NewType("SchedulerId", bytes)
 """One run of a scheduler; the next one at the same address has another id."""
 Connection = NewType("Connection", bytes)
-"""A peer as the socket knows it, for as long as the connection lasts."""
+"""The socket's name of a peer, for the life of one connection."""
 NO_CONNECTION = Connection(b"")
-"""What a session has while its peer is away: what is said there reaches no one."""
+"""The connection of a session whose peer is away: nothing that is sent there arrives."""
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
 
 
 class IdSource:
-    """Makes ids that nobody else makes. Safe to use from several threads."""
+    """Makes unique ids. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._prefix = os.urandom(8)
@@ -51,13 +51,13 @@ ATTEMPTS = 1 << 32
 
 
 def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
-    """Return what gives each attempt of a scheduler a number of its own, whichever task it is of.
+    """Return a source of attempt numbers that are unique in one scheduler.
 
-    A client that was away for too long submits the same task again while an agent still ends the old run. So a number
-    must be unique in the scheduler, and not only in the life of a task.
+    A client that was away for too long submits the same task again while an agent still ends the old run. So numbers
+    must be unique in the scheduler, not only within a task.
 
-    Each scheduler begins at another number, by chance: the next one at the address takes no run of the one before for
-    its own.
+    Each scheduler starts at a random number, so the next scheduler at the address never takes a run of the previous one
+    for its own.
     """
     return map((ATTEMPTS - 1).__and__, count(int.from_bytes(scheduler_id[:4], "big"))).__next__
 

@@ -1,4 +1,4 @@
-"""Messages: what actors tell each other and what peers send over the wire.
+"""Messages: the base of all messages between actors and between peers.
 
 A message is a small class with slots and nothing but data. Commands are imperative (`AssignTask`), facts are in the
 past tense (`TaskFinished`). A message is never changed after it was sent; the type checker enforces that, the

@@ -1,10 +1,10 @@
-"""From objects to bytes and back: what clients and processors do, and nobody else.
+"""Serialization: objects to bytes and back, for clients and processors only.
 
-A value is either small, then it is one byte string inside the message, or it is a list of frames: the pickle first,
-then the buffers that pickle protocol 5 keeps out of band, so that large arrays are never copied into a pickle.
+A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
+buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
 
 A call travels as one block: its arguments one after the other, each with its kind, its name if it is a keyword, and its
-bytes or the id of the object that holds it (layout in `protocol/README.md`).
+bytes or the id of its object (layout in `protocol/README.md`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INLINE_BYTES = 16 * 1024
 """The largest value that travels inside a message; a larger one becomes an object of its own."""
 
 BLOCK_BYTES = 64 * 1024
-"""The most that the values in one block of arguments should take together; the largest of them become objects."""
+"""If the values in one block of arguments take more than this together, the largest of them become objects."""
 
 WORTH_AN_OBJECT_BYTES = 1024
 """A value smaller than this stays in the block: an object of its own would cost more than it saves."""
@@ -56,7 +56,7 @@ class Serializer(abc.ABC):
 
     @abc.abstractmethod
     def deserialize(self, payload: bytes) -> Any:
-        """Return the object that `serialize` made `payload` of."""
+        """Return the object of which `serialize` made `payload`."""
 
 
 class DefaultSerializer(Serializer):
@@ -77,10 +77,10 @@ DEFAULT_SERIALIZER = DefaultSerializer()
 
 
 def _plain(obj: Any) -> bytes | None:
-    """Return the pickle of a value that refers to no class or function, or None if it may be something else.
+    """Return the pickle of a value that refers to no class or function, or None if it may refer to one.
 
-    For those the plain pickler and cloudpickle agree; for anything that names a global they may not, because
-    cloudpickle carries what lives in `__main__` by value.
+    For such values the plain pickler and cloudpickle agree. For values that name a global they may differ, because
+    cloudpickle pickles functions and classes of `__main__` by value.
     """
     return pickle.dumps(obj, 5) if _is_plain(obj, _PLAIN_DEPTH) else None
 
@@ -124,12 +124,12 @@ def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
         frames: list[Buffer] = [b""]
         frames[0] = cloudpickle.dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames
-    except Exception as error:  # the user's `__reduce__` and serializer run here, and may raise whatever they like
+    except Exception as error:  # the user's `__reduce__` and serializer run here and may raise anything
         raise SerializeObjectError(f"a value of type {type(obj).__name__} cannot be serialised: {error}") from error
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:
-    """Return what a serializer of the user's own makes of `obj`; to find out later what it is would be too late."""
+    """Return the bytes of a user's serializer, checked here because later would be too late."""
     data = serializer.serialize(obj)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
@@ -151,7 +151,7 @@ def _collect_large(frames: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool
 
 
 def from_frames(serializer: Serializer, frames: Frames) -> Any:
-    """Return the object that `to_frames` made `frames` of.
+    """Return the object of which `to_frames` made `frames`.
 
     Raises:
         DeserializeObjectError: if it cannot be read here; the cause says why.
@@ -160,7 +160,7 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
         if type(serializer) is DefaultSerializer:
             return pickle.loads(frames[0], buffers=frames[1:])
         return serializer.deserialize(bytes(frames[0]))
-    except Exception as error:  # to unpickle is to run the user's code, which may raise whatever it likes
+    except Exception as error:  # unpickling runs user code, which may raise anything
         raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
 
 
@@ -175,7 +175,7 @@ def size_of(frames: Frames) -> int:
 def exception_from_parts(
     kind: type[BaseException], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
 ) -> BaseException:
-    """Return an exception without its constructor, which may want other arguments than those it has."""
+    """Make an exception without its constructor, which may require other arguments."""
     error = kind.__new__(kind, *arguments)
     BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
     error.__dict__.update(attributes)
@@ -205,17 +205,17 @@ def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what people call `function`; a partial is called as what it is made of."""
+    """Return the name of `function` for people; a partial has the name of its function."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
 
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
-    """Return what the pickle of `function` depends on, or None if that is not known. Equal answers mean equal pickles.
+    """Return a key for the pickle of `function`, or None if it is unknown. Equal keys mean equal pickles.
 
-    Known is whatever is pickled by its name, and functions that are pickled by value (those of `__main__`, lambdas,
-    inner functions) and look at nothing that can change: no closure, no default, no global but modules, builtins and,
+    Known are functions that are pickled by name, and functions that are pickled by value (those of `__main__`, lambdas,
+    inner functions) and read nothing that can change: no closure, no default, no global except modules, builtins and,
     in a recursion, the function itself.
     """
     if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
@@ -233,7 +233,7 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
 
 
 def _is_found_by_name(function: Any) -> bool:
-    """Return whether a look-up of its module and name gives `function` itself: then these are all that is pickled."""
+    """Return whether its module and name lead to `function`: then only these are pickled."""
     module_name = getattr(function, "__module__", None)
     if not isinstance(module_name, str) or module_name == "__main__":
         return False
@@ -275,7 +275,7 @@ _ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
 _RESULT_ARGUMENT = struct.Struct("<BHII")  # the same, and the position of a node
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
 VALUE, OBJECT, RESULT, OWN_OBJECT = 0, 1, 2, 3
-"""An own object is one that its task may change: it was made for this argument."""
+"""An own object was made for this argument, so its task may change it."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
@@ -310,8 +310,8 @@ def read_arguments(
     """Return the positional and the keyword arguments in `block`.
 
     Args:
-        value: makes an argument of its bytes.
-        stored: makes an argument of the id of its object; the second argument says whether its task may change it.
+        value: turns bytes into an argument.
+        stored: turns the id of an object into an argument; its second argument says whether the task may change it.
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -332,7 +332,7 @@ def read_arguments(
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
     """Return a block with results in the places of their positions, and the ids of the objects among those.
 
-    No value is read for that: the scheduler does it.
+    The scheduler calls this, so no value is unpickled.
 
     Args:
         result: returns kind and data of the argument that the result at a position becomes.

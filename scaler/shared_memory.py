@@ -1,10 +1,9 @@
-"""Memory that several processes of one machine can map: large values are written once and never sent.
+"""Memory that several processes of one host can map: large values are written once and never sent.
 
-Frames lie in a **block**: anonymous memory behind a descriptor. No file system shows it, and it is gone with its last
-descriptor and its last mapping, so nothing is left behind by a kill. An agent passes the descriptor on to its
-processors. To everybody else a block has a **location**: which machine, which process, which descriptor, and how to
-recognise the memory. Whoever may look into that process opens it there, for as long as the process keeps it; whoever
-cannot, since it runs elsewhere or as somebody else, has to ask for the bytes.
+Frames lie in a **block**: anonymous memory behind a descriptor. No file system shows it, and it vanishes with its last
+descriptor and mapping, so a kill leaves nothing behind. An agent passes the descriptor to its processors. Other
+processes use the **location** of the block: host, process, descriptor, and a mark to recognise the memory. A process of
+the same user on the same host can open it there, as long as its owner keeps it. All others ask for the bytes.
 
 Must never: wait, or trust a location.
 """
@@ -28,13 +27,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 INLINE_FRAMES_BYTES = 64 * 1024
-"""The most bytes of frames that go from one process of a node to another through a stream, and not in a block."""
+"""More bytes of frames than this go from one process of a node to another in a block, not through a stream."""
 SHARE_LEAST_BYTES = 1 << 20
-"""Below that, sending takes no longer than all that sharing needs."""
+"""Smaller values are sent, because sharing them takes as long."""
 OPEN_BLOCKS_MOST = 128
-"""The blocks that a client keeps open: each takes one of the descriptors that its program may have."""
+"""The most open blocks of a client: each takes one descriptor of its program."""
 REMEMBERED_BLOCKS_MOST = 64
-"""The blocks that stay open for the sake of frames that were mapped from them."""
+"""The most blocks that stay open for frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 """The environment variable that turns sharing with other processes off when it is 0."""
 
@@ -70,7 +69,7 @@ def _offsets(sizes: Sequence[int]) -> list[int]:
 
 
 class _Mapping(mmap.mmap):
-    """A block as it is seen here."""
+    """A block, open in this process."""
 
     block: SharedBlock | None = None
 
@@ -103,7 +102,7 @@ class SharedBlock:
         """Open the block of another process.
 
         Raises:
-            OSError: if it is not there, or not for this process to see.
+            OSError: if it does not exist, or this process may not open it.
         """
         if len(location) < _LOCATION.size or (len(location) - _LOCATION.size) % 8:
             raise OSError("this is no location of a block")
@@ -112,7 +111,7 @@ class SharedBlock:
         machine, process, descriptor, device, inode = _LOCATION.unpack_from(location)
         if machine != machine_id():
             raise OSError("the block is on another machine")
-        # Opened without waiting: whatever is there instead, a pipe say, must not hold this process up.
+        # Opened without blocking: something else that is there instead, such as a pipe, must not block this process.
         block = cls(
             os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK),
             struct.unpack_from(f"<{(len(location) - _LOCATION.size) // 8}Q", location, _LOCATION.size),
@@ -124,7 +123,7 @@ class SharedBlock:
         return block
 
     def location(self) -> bytes:
-        """Return where other processes find this block while it is open here."""
+        """Return the location of this block for other processes; valid while it is open here."""
         found = os.fstat(self.descriptor)
         place = _LOCATION.pack(machine_id(), os.getpid(), self.descriptor, found.st_dev, found.st_ino)
         return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
@@ -148,7 +147,7 @@ class SharedBlock:
         return self._cut(mapping)
 
     def map_privately(self) -> list[memoryview]:
-        """Return the frames, for the caller to write to: a page is copied when it is written to.
+        """Return the frames as a private copy-on-write mapping.
 
         Raises:
             OSError: if the system does not promise so much memory.
@@ -179,9 +178,9 @@ def block_of(frames: Sequence[Any]) -> SharedBlock | None:
 
 
 def private_frames(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return the same frames, with buffers that the caller may write to. Nobody else sees what is written.
+    """Return the same frames as private writable buffers.
 
-    They are copied page by page as they are written to, or at once if the block is not known.
+    Pages are copied when they are written to, or at once if the block is not known.
     """
     if len(frames) == 1:  # a pickle that has all its data inside
         return frames
@@ -231,7 +230,7 @@ class SharedFrames(list[memoryview]):
         if len(self._open) >= OPEN_BLOCKS_MOST:
             raise OSError("too many blocks are open")
         self._block = SharedBlock.of(frames)
-        # Whoever has opened it may rely on its size: memory that is cut short under a mapping kills the process.
+        # Sealed against shrinking: memory that is cut short under a mapping kills the process that reads it.
         fcntl.fcntl(self._block.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         super().__init__(self._block.map())
         self._open.add(self._block)

@@ -1,8 +1,8 @@
-"""TaskContext: what a client should know of the process it is in: nothing, or that this process runs tasks.
+"""TaskContext: tells a client whether its process runs tasks, and for which scheduler.
 
-Set once by a processor, before its first task; read by clients, which say here when a thread has to wait for other
-tasks: then the task gives up its place. It lies below both, because neither imports the other. A process that was
-forked from one that runs tasks runs none itself. Must never: import anything that is not below it.
+Set once by a processor, before its first task. Read by clients, which report here when a thread waits for other tasks,
+so that the task gives up its slot. It lies below both, because neither imports the other. A process that a task forks
+runs no tasks itself. Must never: import anything that is not below it.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ _NOTHING_HAPPENS = nullcontext()
 
 
 class Voice(Protocol):
-    """What a wait needs of the client that it is a wait for."""
+    """The part of a client that a wait uses."""
 
     address: str
     is_nested: bool
-    """whether it is a client that only tasks have"""
+    """whether it is a client inside a task"""
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Say to the scheduler that this process does nothing but wait, whenever all else is said and `is_over` is not
-        true. A `wait` of 0: not any more. For any thread, and for handlers of signals.
+        """Tell the scheduler, after all else is sent and while `is_over` is false, that this process only waits. A
+        `wait` of 0 ends that. May be called by any thread, and by signal handlers.
         """
 
 
 class TaskContext:
-    """A process that runs no tasks: what clients find unless a processor says otherwise."""
+    """The context of a process that runs no tasks: the default."""
 
     address: str | None = None
-    """where the scheduler listens whose tasks are run here"""
+    """the address of the scheduler whose tasks run here"""
     agent_token = NO_ID
-    """what the clients of this process show the scheduler as a proof of where they are"""
+    """proves to the scheduler that the clients of this process are inside its agent"""
     processor = 0
     """the number of this process, never used again by its agent"""
     account = 0
-    """on whose share the task runs that is executed, a number of its scheduler; what it submits is on the same"""
+    """the account of the running task; its nested tasks have the same"""
 
     @property
     def task(self) -> int:
-        """The number of the task that is executed, from 1; 0: none."""
+        """The number of the running task, from 1; 0: none."""
         return 0
 
     @property
     def child_priority(self) -> int:
-        """The priority of tasks that are submitted now: those of a task are one deeper than itself."""
+        """The default priority of tasks that are submitted now: one level deeper than the running task."""
         return 0
 
     def wait(
@@ -58,31 +58,31 @@ class TaskContext:
         is_over: Callable[[], bool] | None = None,  # noqa: ARG002
         seconds: float | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Return what to hold while this thread waits for other tasks. To leave it may take until there is a place.
+        """Return a context manager for a wait of this thread for other tasks. Leaving it blocks until the worker has a
+        free slot.
 
         Args:
-            voice: the client whose scheduler alone says what ends the wait. Without one the process is not stopped.
-            is_over: whether that was said.
-            seconds: how long the wait takes at most; None: as long as need be.
+            voice: the client whose scheduler ends the wait. Without one the process is not stopped.
+            is_over: whether the wait is over.
+            seconds: the longest wait; None: no limit.
         """
         return _NOTHING_HAPPENS
 
     def expect(self, voice: Voice | None = None) -> Callable[[], None]:  # noqa: ARG002
-        """Say that something in this task may be waiting for other tasks, where nobody can see that.
+        """Report that a part of this task may wait for other tasks, such as a callback.
 
         Args:
-            voice: the client that is used for it.
+            voice: the client of that wait.
 
-        Returns:
-            what to call, once or more often, when that is over.
+        Returns: a function to call when the wait is over; further calls do nothing.
         """
         return _nothing
 
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
-        """Say that the task that is executed has submitted one, to be cancelled with it."""
+        """Report that the running task has submitted a task, to be cancelled with it."""
 
     def keep_while(self, is_needed: Callable[[], bool]) -> None:
-        """Ask for this process not to be ended while `is_needed` returns true."""
+        """Ask for this process not to be ended while `is_needed` returns True."""
 
 
 def _nothing() -> None:
@@ -92,11 +92,11 @@ def _nothing() -> None:
 current = TaskContext()
 
 connect: Callable[[], None] = _nothing
-"""Makes the connection that clients in tasks will most likely need. Set by the clients, which alone know how."""
+"""Makes the connection that clients in tasks will probably need. Set by the client module."""
 
 
 def enter(task_context: TaskContext) -> None:
-    """Say where the clients of this process are."""
+    """Set the context of this process."""
     global current  # noqa: PLW0603 - there is one process
     current = task_context
 

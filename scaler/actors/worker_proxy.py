@@ -81,8 +81,8 @@ class RunRecord:
         self.expected_us = expected_us
         """the work that it counts for at the balancer, and that is given back when it ends"""
         self.places = 1
-        """the tasks that it counts for: one, and later attempts of the task that came here meanwhile. They keep their
-        places until this one has ended, or the balancer would send the task here again at once, for ever"""
+        """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
+        balancer would send the task here again at once, for ever"""
         self.lent_places = self.lent_us = 0
         """what it counted for when it began to wait for other tasks: others may have that until it goes on"""
         self.canceled = False

@@ -1,4 +1,4 @@
-"""What the commands have in common: options drawn from the table of their process, and how they end on bad ones."""
+"""The common part of the commands: options from the table of their process, and errors for bad ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
 
 
 def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence[str] | None) -> S:
-    """Return the settings that the command line, the environment and the file say.
+    """Return the settings from the command line, the environment and the file.
 
     A bad one ends the command with exit code 2 and one sentence.
     """
@@ -74,7 +74,7 @@ def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
 
 
 def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str, Any]) -> None:
-    """Add an option that turns something on, and one that turns it off."""
+    """Add an option that turns a setting on, and one that turns it off."""
     if row.default:
         parser.add_argument(*row.flags, nargs="?", const=True, **options | {"metavar": "BOOL"})
     else:
@@ -84,7 +84,7 @@ def _add_truth(parser: argparse.ArgumentParser, row: Setting, options: dict[str,
 
 
 def _value_of(row: Setting) -> Callable[[str], Any]:
-    """Return what reads the value of an option; a bad one is an error that names the option and the setting."""
+    """Return the parser of an option's value. The error for a bad value names the option and the setting."""
 
     def value(text: str) -> Any:
         try:

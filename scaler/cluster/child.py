@@ -1,4 +1,4 @@
-"""What a child process of `scaler.cluster` runs: a scheduler or an agent, with a lifeline to its parent.
+"""Child: the main program of a child process: a scheduler or an agent, with a lifeline to its parent.
 
 The parent writes the settings as one line on standard input and leaves it open; this process reports one line on the
 descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
@@ -25,7 +25,7 @@ def main() -> None:
     title, report_descriptor = sys.argv[1], int(sys.argv[2])
 
     def report(word: str, value: Any) -> None:
-        with contextlib.suppress(OSError):  # reported before, or nobody waits for it any more
+        with contextlib.suppress(OSError):  # reported before, or the parent does not wait any more
             os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
             os.close(report_descriptor)
 
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _settings() -> str:
-    """Return the line with the settings; ends the process if the parent has nothing to say any more."""
+    """Return the line with the settings; ends the process if the parent has closed the pipe."""
     with os.fdopen(LIFELINE, "rb", buffering=0, closefd=False) as lifeline:
         line = lifeline.readline()
     if not line:

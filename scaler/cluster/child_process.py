@@ -1,4 +1,4 @@
-"""The parent's end of a child process: starts it, tells it what to be, waits until it is ready, and ends it.
+"""ChildProcess: starts a child process, sends its settings, waits until it is ready, and ends it.
 
 A child is a fresh interpreter that runs `scaler.cluster.child`; it never imports the program that started it, so a
 script needs no `__main__` guard. Its settings arrive on its standard input, which stays open as its lifeline: when that
@@ -37,13 +37,13 @@ main()
 
 
 class StartError(RuntimeError):
-    """A child process did not start; the text says why."""
+    """A child process did not start; the message says why."""
 
 
 class Running:
     """The process behind a `ChildProcess`. Its keeper may put another one in its place (`keeper.py`).
 
-    The finalizer and the keeper hold this, and not the `ChildProcess`, which would never be collected else.
+    The finalizer and the keeper hold this instead of the `ChildProcess`, so that it can be collected.
     """
 
     def __init__(self, title: str, report: int) -> None:
@@ -54,7 +54,7 @@ class Running:
         """
         self.title = title
         self.lock = threading.RLock()
-        """a garbage collection may end this in the middle of anything, also of what its own thread does here"""
+        """reentrant, because a garbage collection may end this at any point of its own thread"""
         self.is_ending = False
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
@@ -67,7 +67,7 @@ class Running:
         self._hang_up()
         self.process = self._start(os.open(os.devnull, os.O_WRONLY))
         self.say(settings)
-        if self.is_ending:  # a garbage collection has found that nobody has it any more
+        if self.is_ending:  # a garbage collection has collected its owner
             self.end()
 
     def _start(self, report: int) -> subprocess.Popen[bytes]:
@@ -128,7 +128,7 @@ def _say(process: subprocess.Popen[bytes], line: str) -> None:
 
 
 class ChildProcess:
-    """One child process. Its `settings` may be told later than it is launched, so that it starts meanwhile."""
+    """One child process. It may be launched before its settings are known, so that it starts in the meantime."""
 
     def __init__(self, title: str) -> None:
         self._title = title

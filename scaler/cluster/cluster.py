@@ -15,16 +15,16 @@ from scaler.settings.sources import completes_from_outside
 class Cluster(ChildProcess):
     """One agent and its workers, in processes of their own.
 
-    An agent that dies is started again, at most three times within a minute. After that the open futures of this
-    program's clients fail with `WorkerDiedError`, if the scheduler is this program's too.
+    An agent that dies is restarted, at most three times a minute. After that, the open futures of this program fail
+    with `WorkerDiedError`, if the scheduler belongs to this program too.
 
     Args:
         address: of the scheduler.
-        n_workers: how many tasks run at once; None: as many as there are names, else one for each core.
+        n_workers: how many tasks run at once; None: one for each name, or one for each core.
         worker_names: a name for each worker.
 
-    The other arguments are those of `SchedulerClusterCombo`. One that is not given is what the environment or
-    `scaler.toml` says.
+    The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
+    or `scaler.toml`.
 
     Raises:
         ConfigError: if an argument has a bad value.

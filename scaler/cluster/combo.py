@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SchedulerClusterCombo:
     """A scheduler and a cluster on this machine, as child processes. Usable as a context manager.
 
-    An argument that is not given is what the environment or `scaler.toml` says (docs/reference/settings.md).
+    Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md).
 
     Args:
         n_workers: how many tasks run at once.
@@ -146,9 +146,9 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_local_cluster() -> SchedulerClusterCombo:
-    """Return a quiet cluster with a worker per core, for one client; what its tasks print goes to standard error.
+    """Return a quiet cluster with a worker per core, for one client; prints of its tasks go to standard error.
 
-    What the environment or `scaler.toml` says comes before that.
+    The environment and `scaler.toml` override these settings.
     """
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),

@@ -1,8 +1,8 @@
-"""Keeper: starts the agent of a local cluster again when it dies, three times a minute; then it tells who waits.
+"""Keeper: restarts the agent of a local cluster when it dies, three times a minute; then it fails the open futures.
 
-Its thread waits for the end of the process and does nothing else. A cluster that ends in good order (exit code 0: it
-was told to, or its scheduler let it go) is not started again. When it gives up on the last cluster of a scheduler of
-this program, it fails the clients of this program that are connected to that scheduler: nobody else would tell them.
+Its thread only waits for the end of the process. A cluster that ends in good order (exit code 0: it was told to, or its
+scheduler disconnected it) is not restarted. When it gives up on the last cluster of a scheduler of this program, it
+fails the clients of this program that are connected to that scheduler, because no other part would.
 
 Must never: hold the `Cluster`, which ends its process when it is collected.
 """

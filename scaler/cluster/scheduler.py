@@ -19,8 +19,8 @@ class Scheduler(ChildProcess):
         address: where it listens, such as `tcp://127.0.0.1:2345`. With port `*` it takes a free one; at `ipc://*`, a
             socket in a new folder that only this user can enter.
 
-    The other arguments are those of `SchedulerClusterCombo`. One that is not given is what the environment or
-    `scaler.toml` says.
+    The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
+    or `scaler.toml`.
 
     Raises:
         ConfigError: if an argument has a bad value.

@@ -1,4 +1,4 @@
-"""Files: how many of them a process may have open. Each connection and each large object takes one."""
+"""Files: raises the limit of open files. Each connection and each large object takes one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY_FILES = 65_536
 def allow_many_files() -> int:
     """Raise the soft limit of open files of this process, and of those that it starts.
 
-    Not in a thread that is not the main one: there the process is a user's program, which decides for itself.
+    Only in the main thread: otherwise this is a user's program, which decides for itself.
 
     Returns:
         the limit that holds now.

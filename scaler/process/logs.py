@@ -16,7 +16,7 @@ from scaler.settings import LoggingConfig
 
 FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
 TASK_OUTPUT = "scaler.task"
-"""The logger that carries what tasks print; it is heard at any level."""
+"""The logger of the prints of tasks; it ignores the level."""
 
 
 def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
@@ -60,7 +60,7 @@ def _handler(path: str, worker: str) -> logging.Handler:
 class _SaysOnce(logging.Handler):
     """A handler that cannot write says so once, on the standard error of the process, and then keeps silent.
 
-    The usual one writes a traceback to `sys.stderr` for each record. In a processor that is a stream that is logged.
+    The usual handler writes a traceback to `sys.stderr` for each record, and in a processor that stream is logged.
     """
 
     _has_failed = False

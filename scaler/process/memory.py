@@ -1,8 +1,7 @@
-"""Memory: how much of it this process has, and giving back what it does not use.
+"""Memory: measures the memory of this process and returns unused memory to the system.
 
-The C library keeps what was freed, in the hope that it will be asked for again; after a task that needed gigabytes, a
-process would have them for good. Asked by scheduler, agent and processors. Where the C library is not glibc, nothing is
-given back.
+The C library keeps freed memory for later use, so a process would keep the gigabytes of one large task for good. Used
+by scheduler, agent and processors. Only glibc can give memory back.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 LONGEST_PAUSE = 63
-"""So often in a row `SpareMemory` skips its turn when there was nothing to give back."""
+"""The most turns in a row that `SpareMemory` skips when there was nothing to give back."""
 
 _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process has, shared memory included; 0 where the system does not say (not Linux)."""
+    """Return the memory of this process, including shared memory; 0 if the system does not tell (not Linux)."""
     try:
         return int(_STATM.read_bytes().split()[1]) * mmap.PAGESIZE
     except OSError:
@@ -52,10 +51,10 @@ def give_back_memory(above_bytes: int) -> bool:
 class SpareMemory:
     """Gives memory back from time to time; less and less often while there is none to give.
 
-    To look for it takes some milliseconds for each hundred megabytes that are in use, so it must pay.
+    Each try takes some milliseconds per hundred megabytes in use, so it must pay.
 
     Args:
-        step_bytes: so much more than at the beginning is worth a look; a quarter of it is worth another one soon.
+        step_bytes: growth since the start that is worth a try; a quarter of it freed is worth another try soon.
     """
 
     def __init__(self, step_bytes: int) -> None:

@@ -1,7 +1,7 @@
-"""Report: what the actors of a process say of themselves when somebody asks what it does.
+"""Report: the counts of all actors of a process, for the page that SIGUSR1 writes into the log.
 
-The shell's side makes one and has it handed on in the urgent lane, so that all have answered before any other work is
-done; each actor adds its counts; what comes of it is a page in the log. Must never: be kept by an actor.
+The shell's side makes one and passes it on in the urgent lane, so that all actors have added their counts before any
+other work is done. Must never: be kept by an actor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Report:
         self._by_kind: dict[str, list[tuple[str, dict[str, int]]]] = {}
 
     def add(self, kind: str, name: str, counts: dict[str, int]) -> None:
-        """Say what one actor has, under the name that users know it by."""
+        """Add the counts of one actor, under a name for users."""
         self._by_kind.setdefault(kind, []).append((name, counts))
 
     def of(self, kind: str) -> list[tuple[str, dict[str, int]]]:
@@ -65,7 +65,7 @@ def size(n_bytes: float) -> str:
 
 
 def traffic(way: Traffic) -> str:
-    """Return what crossed a socket one way: the most frequent items by name, messages, bytes."""
+    """Return the traffic of one direction: the most frequent items by name, messages, bytes."""
     by_name = way.by_name()
     named = list(by_name.items())[:NAMED_MOST]
     rest = sum(by_name.values()) - sum(count for _, count in named)

@@ -2,8 +2,8 @@
 
     receive what is there -> run the dispatcher -> flush what it said -> sleep until a frame, a timer or a signal
 
-The edge of the process (`Edge`) owns the sockets; the shell only knows when to call it. ZeroMQ signals its descriptor
-once and not again until everything was read, so a turn ends only after a look at the sockets that found nothing.
+The edge of the process (`Edge`) owns the sockets; the shell only decides when to call it. ZeroMQ's fd is
+edge-triggered: only an empty read re-arms it. So a turn ends only after an empty read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ TURNS_PER_WAKE = 64
 
 
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds much time is spent
-on collections that find nothing."""
+"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds, much time goes
+into collections that find nothing."""
 
 
 def _is_main_thread() -> bool:
@@ -51,10 +51,10 @@ class Edge(Protocol):
     """The sockets of a process."""
 
     def receive(self) -> bool:
-        """Deliver what has arrived to actors. Returns whether there may be more: it stops at a limit of its own."""
+        """Deliver arrived messages to actors. Return whether there may be more, because it stops at a limit."""
 
     def flush(self) -> bool:
-        """Send what actors have said. Returns whether there was anything."""
+        """Send the items of actors. Return whether there were any."""
 
 
 def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
@@ -78,7 +78,7 @@ class Shell:
 
     Args:
         event_loop: builtin or uvloop.
-        clock: what the actors take for the time.
+        clock: the time for the actors.
     """
 
     def __init__(self, event_loop: str, clock: WakefulClock | None = None) -> None:
@@ -96,7 +96,8 @@ class Shell:
         """Run until `stop` is called.
 
         Returns:
-            the exit code for the process: 0, or what `stop` was given; 70 after a failure that no supervisor mends.
+            the exit code for the process: 0, or the argument of `stop`; 70 after a failure that no supervisor can
+            handle.
         """
         self._edge = edge
         self.loop.call_soon(self.turn)

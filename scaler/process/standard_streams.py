@@ -1,7 +1,7 @@
 """Standard streams: each process has the descriptors 0, 1 and 2, even if it was started without (`<&- >&- 2>&-`).
 
-Else the next file or socket that is opened gets such a number, and whatever a C library prints goes into it. Called by
-the package itself before anything else is imported, for imports open files too. Must never: touch what is open.
+Otherwise the next opened file or socket gets such a number, and the prints of C libraries go into it. Called by the
+package before all other imports, because imports open files too. Must never: touch an open descriptor.
 """
 
 from __future__ import annotations

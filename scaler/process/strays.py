@@ -1,10 +1,9 @@
-"""Strays: processes that tasks have started and that outlived their parents. Whoever adopts them ends and reaps them.
+"""Strays: ends and reaps processes of tasks that have outlived their parents.
 
-Fork server and agent adopt what is orphaned below them (Linux only). A stray's own group, or the mark that programs
-inherit with the environment, says which processor it comes from. What has left its group and its environment too is
-left alone until all ends.
+Fork server and agent adopt orphans below them (Linux only). The process group of a stray, or the mark in its inherited
+environment, says which processor it comes from. A stray that has left both is left alone until the node ends.
 
-Must never: reap a process that somebody else here waits for.
+Must never: reap a process that other code of this process waits for.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MARK = "SCALER_PROCESSOR"
 _PR_SET_CHILD_SUBREAPER = 36
 
 own: set[int] = set()
-"""The child processes that somebody in this process has started and waits for."""
+"""The child processes that code of this process has started and waits for."""
 
 
 def adopt() -> None:
@@ -44,9 +43,9 @@ def children_of(pid: int) -> list[int]:
 
 
 def end_strays(processors: Collection[int]) -> None:
-    """Kill those children of this process that come from another processor than these, which are there.
+    """Kill the children of this process that come from processors other than these living ones.
 
-    What they have started in their turn comes to this process as they end, and with it the next SIGCHLD.
+    Their own children become children of this process as they end, with the next SIGCHLD.
     """
     for pid in children_of(os.getpid()):
         if pid in own or pid in processors or _group_of(pid) in processors:
@@ -56,7 +55,7 @@ def end_strays(processors: Collection[int]) -> None:
 
 
 def has_strays() -> bool:
-    """Return whether the parent of this processor has adopted something that comes from here."""
+    """Return whether the parent of this processor has adopted an orphan of this processor."""
     here = os.getpid()
     others = (pid for pid in children_of(os.getppid()) if pid != here)
     return any(here in (_group_of(pid), _origin_of(pid)) for pid in others)

@@ -1,9 +1,9 @@
-"""The scheduler's edge: bytes from the socket become batches for actors, and what actors said becomes bytes.
+"""The scheduler's edge: turns bytes from the socket into batches for actors, and items of actors into bytes.
 
-Reads the directory to know whom a connection belongs to; sends to sessions, and hellos to the acceptor. All that comes
-from the wire is untrusted: what cannot be read is counted, its peer is told to say hello again, and nothing more.
+Reads the directory to find the session of a connection; sends to sessions, and hellos to the acceptor. All input is
+untrusted: a message that cannot be read is counted and its peer is asked for a new hello.
 
-Must never: let an exception of a peer's making reach the loop, or keep state about tasks.
+Must never: let an exception that a peer caused reach the loop, or keep state about tasks.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ MESSAGES_PER_RECEIVE = 64
 """The most messages taken from the socket before the actors run: keeps batches moving under load."""
 
 STRANGERS = 1024
-"""How many unknown connections are remembered, so that each is told once to say hello."""
+"""How many unknown connections are remembered, so that each is asked for a hello once."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _RESULTS = Batch[RunResult]
-_PROBE_NS = 0  # an echo that answers nothing: only to see whether the connection still exists
+_PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
 
 class SchedulerEdge:
@@ -56,7 +56,7 @@ class SchedulerEdge:
         self._acceptor = tree.acceptor
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._broken: dict[Connection, tuple[Peer, list[Any]]] = {}
-        """connections that were found broken in this turn, whose they are, and what was not sent"""
+        """connections that were found broken in this turn, their peers, and their unsent items"""
         self.received = Traffic()
         self.sent = Traffic()
         self.bad_messages = 0
@@ -98,7 +98,9 @@ class SchedulerEdge:
             peer.session.send(batch)
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
-        """The first message of a connection is a hello; anything else is answered with the wish for one."""
+        """Take the first message of a connection, which must be a hello. Any other message is answered with a request
+        for one.
+        """
         for incoming, outgoing in (
             (CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT),
             (AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT),
@@ -155,7 +157,7 @@ class SchedulerEdge:
         return bool(taken)
 
     def _give_up(self, connection: Connection, direction: Direction, error: Exception) -> None:
-        """What was to be said cannot be written: that costs this peer its connection, and no other peer anything."""
+        """The items of this peer cannot be written: it loses its connection, and no other peer is affected."""
         logger.error("what is for %s cannot be written", connection.hex(), exc_info=error)
         peer = self._directory.peers.get(connection)
         if peer is not None:
@@ -164,7 +166,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, direction, HelloRequest("the scheduler failed to write to you"))
 
     def _acknowledge(self, connection: Connection, items: list[Any]) -> None:
-        """Say along with other items how many results of an agent have arrived."""
+        """Acknowledge the results of an agent along with other items."""
         peer = self._directory.peers.get(connection)
         if peer is not None and peer.results_received > peer.results_acknowledged:
             peer.results_acknowledged = peer.results_received

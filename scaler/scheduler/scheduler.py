@@ -28,13 +28,13 @@ from scaler.wire.sockets import AddressInUseError, RouterSocket, close_context, 
 logger = logging.getLogger(__name__)
 
 SPARE_SECONDS = 5.0
-"""How often the scheduler looks whether it has memory to give back: a few microseconds."""
+"""How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
-"""The growth since the last time from which on it tries to."""
+"""The growth since the last time that makes it try."""
 
 PROBE_SECONDS = 0.05
-"""How long after a connection was lost the socket is asked which one: it needs a moment to know itself."""
+"""The delay between the loss of a connection and the probe: the socket needs a moment to know which one it was."""
 
 
 def who_listens_at(address: str) -> str:
@@ -69,8 +69,8 @@ class SchedulerProcess:
     """A scheduler, from bind to close.
 
     Raises:
-        AddressInUseError: if another program listens at the address; the text says who.
-        OSError: if the address cannot be listened at.
+        AddressInUseError: if another program listens at the address; the message names it.
+        OSError: if the address cannot be bound.
         ConfigError: if the event loop is not installed.
     """
 

@@ -1,4 +1,4 @@
-"""Snapshot: one page of text about what the scheduler does now, for its log, when somebody sends SIGUSR1.
+"""Snapshot: one page about the scheduler's present state, for its log, on SIGUSR1.
 
 Made of the report of the actors and the counts of the edge. Must never: grow with the number of workers or clients.
 """

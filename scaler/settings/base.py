@@ -1,4 +1,4 @@
-"""What the tables of all processes have in common: their rows, how values become settings, and logging."""
+"""The base of all tables of settings: their rows, how values become settings, and logging."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENT_LOOPS = ("builtin", "uvloop")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
-# What several tables say in the same words
+# Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
 IO_THREADS = "network threads; one handles a few GB/s"
 EVENT_LOOP = "builtin or uvloop"
@@ -49,7 +49,7 @@ class _Checked:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Raise `ConfigError` if values that are good by themselves do not go together."""
+        """Raise `ConfigError` if values that are good alone do not fit together."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class LoggingConfig(_Checked):
 
 
 class Settings(_Checked):
-    """What all processes have in common: they travel to child processes as JSON."""
+    """The base of all tables. Settings travel to child processes as JSON."""
 
     TABLE: ClassVar[str]
     """the name of the table in `scaler.toml`"""
@@ -104,7 +104,7 @@ class Settings(_Checked):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the settings with these values, each under the name of its row; what is not there has its default.
+        """Return the settings with these values by row name, completed with defaults.
 
         Args:
             values: may have names that are no settings.

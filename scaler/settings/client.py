@@ -10,7 +10,7 @@ from scaler.settings.base import ADDRESS, Settings
 
 @dataclass(frozen=True)
 class ClientConfig(Settings):
-    """Settings of a client. None of a command's: a client is made in code."""
+    """Settings of a client. It has no command-line options, because a client is made in code."""
 
     TABLE = "client"
 

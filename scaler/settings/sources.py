@@ -1,8 +1,8 @@
-"""Where the values of settings come from: a file, the environment, and what a program or a command says itself.
+"""Sources: reads the values of settings from a file, the environment, and the arguments of a program or command.
 
-The later wins. The file is `scaler.toml` in the working directory, else `pyproject.toml` there if it has a table
-`[tool.scaler]`; in it, each process has a table of its own. Values are checked where they are read, so that a
-`ConfigError` can say where a bad one came from.
+Later sources win. The file is `scaler.toml` in the working directory, or `pyproject.toml` if it has a table
+`[tool.scaler]`. Each process has its own table. Values are checked where they are read, so that a `ConfigError` can
+name the source of a bad value.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
-"""The files that are looked for, and where in them the tables of the processes are."""
+"""The possible files, and the path to the tables in each."""
 
 _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
-"""Is in each `pyproject.toml` with the table; to parse those without it would cost programs some milliseconds."""
+"""Matches each `pyproject.toml` with the table; parsing those without it would cost programs some milliseconds."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
-"""What a constructor gets for an argument that its caller did not give, see `marks_what_is_not_given`."""
+"""Stands for an argument that the caller omitted, see `marks_what_is_not_given`."""
 
 
 def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
-    """Return what the environment and the file say of settings of a process, each under the name of its row.
+    """Return the values of a process's settings in the environment and the file, by row name.
 
     Args:
         kind: the process.
-        wanted: the names of the settings; what is said of others is not looked at.
+        wanted: the names of the settings to read.
 
     Raises:
-        ConfigError: if a value is bad, or the file cannot be read or says what is no setting.
+        ConfigError: if a value is bad, the file cannot be read, or it has an unknown setting.
     """
     values: dict[str, Any] = {}
     where, table = _table(kind)
@@ -56,11 +56,11 @@ def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
 
 
 def gather(kind: type[S], given: Mapping[str, Any]) -> S:
-    """Return the settings of a process: what was given, else what the environment or the file says, else the defaults.
+    """Return the settings of a process: given values, then the environment, then the file, then the defaults.
 
     Args:
         kind: the process.
-        given: may have names that are no settings.
+        given: values by name; names that are no settings are ignored.
 
     Raises:
         ConfigError: if a value is bad.
@@ -72,14 +72,14 @@ _signature = functools.cache(inspect.signature)
 
 
 def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator of a constructor: an argument that is not given is what the environment or the file says.
+    """Return a decorator that completes the omitted arguments of a constructor from the environment and the file.
 
-    The signature stays as it is written, with its defaults. An address is never taken from outside: what listens or
-    connects in code does so where the code says.
+    The signature stays as written, with its defaults. The address is an exception: in code, it is only taken from the
+    arguments.
 
     Args:
         kind: the table with the settings among the arguments.
-        renamed: the name of an argument, for each setting that has another one.
+        renamed: the argument name of each setting with a different argument name.
     """
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
@@ -100,7 +100,7 @@ def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Ca
 
 
 def marks_what_is_not_given(init: Callable[P, None]) -> Callable[P, None]:
-    """Have a constructor get `NOT_GIVEN` for what its caller does not give. The signature stays as it is written."""
+    """Pass `NOT_GIVEN` to a constructor for each omitted argument. The signature stays as written."""
     call: Callable[..., None] = init
 
     @functools.wraps(init)
@@ -119,10 +119,10 @@ def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
-    """Return the table of a process in the file, and how to call it; an empty one if there is no file.
+    """Return the name and the content of a process's table in the file; empty if there is no file.
 
     Raises:
-        ConfigError: if the file has tables or keys that nothing has.
+        ConfigError: if the file has unknown tables or keys.
     """
     file, prefix, tables = _file()
     known = {other.TABLE for other in PROCESSES}
@@ -146,7 +146,7 @@ def _similar(key: str, kind: type[Settings]) -> str:
 
 
 def _file() -> tuple[str, str, dict[str, Any]]:
-    """Return the first file in the working directory that has settings: its name, how its tables begin, and they."""
+    """Return name, table prefix and tables of the first file in the working directory that has settings."""
     for name, path in FILES:
         try:
             status = os.stat(name)  # noqa: PTH116 - for each client that is made

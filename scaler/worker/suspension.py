@@ -1,6 +1,7 @@
 """Suspension: when the process of a blocked task is stopped, and when it goes on.
 
-Used by the slot, with its processors; sends to these. Only with hard suspension: otherwise no wait has a number.
+Used by the slot, with its processors; sends to these. Used only with `hard_processor_suspend`; otherwise waits are not
+numbered.
 
     client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 

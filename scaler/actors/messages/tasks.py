@@ -13,9 +13,9 @@ from scaler.wire.messages.client import Task, TaskResult
 
 @message
 class TaskReady:
-    """task -> balancer: I can run. `again`: a worker had me and could not finish me, or I continue a graph: I go first.
-    `near`: the worker on whose host much of what I need is. `account`: on whose share I run.
-    `is_new`: I have never been let in, and may be refused.
+    """task -> balancer: I can run. `again`: a retry, or the next node of a running graph; queued ahead of new tasks.
+    `near`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was never accepted,
+    and may be refused.
     """
 
     task: ActorRef

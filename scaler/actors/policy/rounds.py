@@ -14,7 +14,7 @@ from scaler.actors.policy.places import Places
 from scaler.actors.policy.rules import Rules
 
 LOOK_SECONDS = 0.025
-"""Between two looks at the balance: half of the work ahead, which most workers finish meanwhile."""
+"""Interval between imbalance checks: half of WORK_AHEAD, enough for most workers to make progress."""
 
 EARLY_SECONDS = 1e-6
 """A timer that fires so much too early is in time: the sum of two times is rounded."""

@@ -1,33 +1,25 @@
-"""Link: hello, welcome, loss, acknowledgements and the end; on a virtual clock, with a door that records."""
+"""Link: tasks, results and objects, before and after the loss of a connection; on a virtual clock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
-from scaler.agent.link import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS, Link
+from scaler.agent.connection import BACK_OFF_MOST_SECONDS
 from scaler.agent.messages import (
     ExecutorProcessGone,
     FetchObject,
     ForgetEverything,
     KeepObject,
-    Leave,
     LinkCut,
     ObjectsHere,
     RunsNotHere,
     SayStatistics,
     SayWhatIsKept,
 )
-from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.process.report import Report
-from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
-    HelloReply,
-    HelloRequest,
     InstructionKind,
     ObjectInstruction,
     ObjectKept,
@@ -35,137 +27,17 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.worker import (
-    HELD_RUN,
-    DisconnectRequest,
-    DisconnectResponse,
-    DrainRequest,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
     RecallResponse,
-    ResultsReceived,
     RunBlocked,
     RunCancel,
     RunResult,
     RunTask,
     RunUnblocked,
-    WorkerHeartbeat,
-    WorkerHeartbeatEcho,
-    WorkerHello,
 )
-from tests.support.recorder import Recorder
-
-FUNCTION = ObjectId(b"f" * 16)
-SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
-NEST_ID = b"n" * 16
-
-
-class RecordingDoor:
-    def __init__(self) -> None:
-        self.connections = 0
-        self.is_open = False
-        self.said: list[Any] = []
-
-    def connect(self, link: ActorRef) -> None:
-        self.connections += 1
-        self.is_open = True
-
-    def hang_up(self) -> None:
-        self.is_open = False
-        self.said.clear()
-
-    def say(self, items: Sequence[Any]) -> None:
-        assert self.is_open or not items
-        self.said.extend(items)
-
-    def take(self) -> list[Any]:
-        said, self.said = self.said, []
-        return said
-
-
-class Bench:
-    def __init__(self) -> None:
-        self.clock = VirtualClock(1000.0)
-        self.dispatcher = Dispatcher(self.clock)
-        self.door = RecordingDoor()
-        self.workers = (Recorder(), Recorder())
-        self.objects = Recorder()
-        self.ends: list[int] = []
-        self.new_id = IdSource()
-        self.actor = Link(
-            self.door,
-            config=ClusterConfig("tcp://127.0.0.1:1", 2, death_timeout_seconds=30),
-            names=("a", "b"),
-            workers=tuple(self.dispatcher.spawn(slot) for slot in self.workers),
-            objects=self.dispatcher.spawn(self.objects),
-            agent_token=NEST_ID,
-            end=self.ends.append,
-        )
-        self.link = self.dispatcher.spawn(self.actor)
-
-    def tell(self, *messages: Any) -> None:
-        for message in messages:
-            self.link.send(message)
-        assert self.dispatcher.run()
-        assert self.dispatcher.failures == 0
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass, in steps that are shorter than any timer."""
-        end = self.clock() + seconds
-        while self.clock() < end:
-            self.clock.advance(min(0.05, end - self.clock()))
-            assert self.dispatcher.run()
-
-    def welcome(self, scheduler_id: bytes = SCHEDULER) -> None:
-        self.tell(Batch[HelloReply]([HelloReply(1, "", scheduler_id, 1, "0")]))
-
-    def up(self) -> Bench:
-        self.welcome()
-        self.door.take()
-        return self
-
-    def reconnect(self, scheduler_id: bytes = SCHEDULER) -> WorkerHello:
-        self.tell(LinkCut("cut"))
-        self.wait(BACK_OFF_MOST_SECONDS)
-        [hello] = self.door.take()
-        self.welcome(scheduler_id)
-        assert isinstance(hello, WorkerHello)
-        return hello
-
-    def task(self, worker: int = 0, attempt: int = 1) -> RunTask:
-        return RunTask(TaskId(self.new_id()), worker, attempt, FUNCTION, b"", b"")
-
-    def finish(self, *tasks: RunTask) -> list[RunResult]:
-        results = [RunResult(t.task_id, t.worker, t.attempt, TaskStatus.SUCCESS, b"", 0, ()) for t in tasks]
-        self.tell(Batch[RunResult](results))
-        return results
-
-    def acknowledge(self, total: int) -> None:
-        self.tell(Batch[ResultsReceived]([ResultsReceived(total)]))
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
-
-
-def held(*tasks: RunTask) -> bytes:
-    return b"".join(HELD_RUN.pack(task.task_id, task.attempt, task.worker) for task in tasks)
-
-
-def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
-    [hello] = bench.door.take()
-    assert (hello.worker_names, hello.held) == ("a,b", b"")
-    bench.tell(FetchObject(FUNCTION))
-    bench.finish(bench.task())
-    bench.wait(4)
-    assert bench.door.take() == []
-
-
-def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.tell(Batch[HelloReply]([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
-    assert bench.ends == [1]
-    assert "versions differ: 1 here, 2 there" in caplog.text
+from tests.support.link_bench import FUNCTION, NEST_ID, NEXT_SCHEDULER, SCHEDULER, Bench, held
 
 
 def test_tasks_go_to_the_slots_of_their_workers(bench: Bench) -> None:
@@ -240,54 +112,6 @@ def test_results_while_away_are_kept(bench: Bench) -> None:
     bench.door.take()
     bench.welcome()
     assert bench.door.take() == results
-
-
-def test_heartbeats_are_said_while_the_link_is_up(bench: Bench) -> None:
-    bench.up()
-    bench.wait(4.1)
-    assert [type(item) for item in bench.door.take()] == [WorkerHeartbeat, WorkerHeartbeat]
-
-
-def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> None:
-    bench.up()
-    for _ in range(5):
-        bench.wait(4)
-        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
-    assert bench.door.connections == 1
-    bench.wait(max(SILENCE_SECONDS, 6) + 4)
-    assert bench.door.connections == 2
-
-
-def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    def said() -> int:
-        return caplog.text.count("no scheduler has answered at tcp://127.0.0.1:1")
-
-    bench.wait(4)
-    assert said() == 1
-    bench.up()
-    bench.tell(LinkCut("gone"))
-    bench.wait(2)
-    assert said() == 1
-    bench.wait(2)
-    assert said() == 2
-    bench.wait(28)
-    assert bench.ends[0] == 0
-
-
-def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
-    assert not bench.door.is_open
-    bench.wait(BACK_OFF_MOST_SECONDS)
-    assert bench.door.connections == 2
-    assert len(bench.door.take()) == 1
-
-
-def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> None:
-    for _ in range(400):
-        bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
-        bench.wait(0.05)
-    assert bench.door.connections < 20
 
 
 def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> None:
@@ -369,28 +193,6 @@ def test_what_the_node_has_is_not_said_while_the_link_is_down(bench: Bench) -> N
     assert bench.door.take() == []
 
 
-@pytest.mark.parametrize("was_up", [False, True])
-def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
-    if was_up:
-        bench.up()
-        bench.tell(LinkCut("cut"))
-    bench.wait(29)
-    assert bench.ends == []
-    bench.wait(1.1)
-    assert bench.ends == [0]
-
-
-def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -> None:
-    bench.up()
-    bench.tell(LinkCut("cut"))
-    bench.wait(20)
-    bench.welcome()
-    for _ in range(10):
-        bench.wait(4)
-        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
-    assert bench.ends == []
-
-
 def test_cancels_go_to_the_slot_that_has_the_task(bench: Bench) -> None:
     bench.up()
     task = bench.task(worker=1)
@@ -461,68 +263,6 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     assert bench.workers[0].messages == [[task], [task]]
     bench.welcome(SCHEDULER)
     assert bench.door.take() == []
-
-
-def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Leave("SIGTERM"))
-    assert bench.door.take() == [DisconnectRequest("SIGTERM")]
-    assert bench.ends == []
-    bench.tell(Batch[DisconnectResponse]([DisconnectResponse("go")]))
-    assert bench.ends == [0]
-
-
-def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench) -> None:
-    bench.up()
-    running, waiting = bench.task(), bench.task()
-    bench.tell(Batch[RunTask]([running, waiting]))
-    bench.door.take()
-    bench.tell(Leave("SIGTERM", drain_seconds=60))
-    assert bench.door.take() == [DrainRequest("SIGTERM")]
-    [wishes] = bench.workers[0].take(Batch[RecallRequest])
-    assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
-    bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
-    bench.wait(1)
-    assert DisconnectRequest("SIGTERM") not in bench.door.said
-    bench.finish(running)
-    bench.wait(1)
-    assert bench.door.said.count(DisconnectRequest("SIGTERM")) == 1
-
-
-def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Batch[RunTask]([bench.task()]))
-    bench.tell(Leave("SIGTERM", drain_seconds=60))
-    bench.reconnect()
-    assert DrainRequest("SIGTERM") in bench.door.said
-
-
-def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Batch[RunTask]([bench.task()]))
-    bench.tell(Leave("SIGTERM", drain_seconds=3))
-    bench.wait(2)
-    assert DisconnectRequest("SIGTERM") not in bench.door.said
-    bench.wait(1.5)
-    assert DisconnectRequest("SIGTERM") in bench.door.said
-
-
-def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Leave("SIGTERM"))
-    bench.wait(GOODBYE_SECONDS + 0.1)
-    assert bench.ends == [0]
-
-
-def test_leaving_without_a_scheduler_needs_no_goodbye(bench: Bench) -> None:
-    bench.tell(Leave("SIGTERM"))
-    assert bench.ends == [0]
-
-
-def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
-    bench.up()
-    bench.tell(Batch[DisconnectResponse]([DisconnectResponse("shutdown")]))
-    assert bench.ends == [0]
 
 
 def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_wait(bench: Bench) -> None:

@@ -1,0 +1,120 @@
+"""A link on a virtual clock, between recorders: without a socket, a worker and a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
+from scaler.agent.connection import BACK_OFF_MOST_SECONDS
+from scaler.agent.link import Link
+from scaler.agent.messages import (
+    LinkCut,
+)
+from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.settings import ClusterConfig
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import (
+    HelloReply,
+    TaskStatus,
+)
+from scaler.wire.messages.worker import (
+    HELD_RUN,
+    ResultsReceived,
+    RunResult,
+    RunTask,
+    WorkerHello,
+)
+from tests.support.recorder import Recorder
+
+FUNCTION = ObjectId(b"f" * 16)
+SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
+NEST_ID = b"n" * 16
+
+
+class RecordingDoor:
+    def __init__(self) -> None:
+        self.connections = 0
+        self.is_open = False
+        self.said: list[Any] = []
+
+    def connect(self, link: ActorRef) -> None:
+        self.connections += 1
+        self.is_open = True
+
+    def hang_up(self) -> None:
+        self.is_open = False
+        self.said.clear()
+
+    def say(self, items: Sequence[Any]) -> None:
+        assert self.is_open or not items
+        self.said.extend(items)
+
+    def take(self) -> list[Any]:
+        said, self.said = self.said, []
+        return said
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = VirtualClock(1000.0)
+        self.dispatcher = Dispatcher(self.clock)
+        self.door = RecordingDoor()
+        self.workers = (Recorder(), Recorder())
+        self.objects = Recorder()
+        self.ends: list[int] = []
+        self.new_id = IdSource()
+        self.actor = Link(
+            self.door,
+            config=ClusterConfig("tcp://127.0.0.1:1", 2, death_timeout_seconds=30),
+            names=("a", "b"),
+            workers=tuple(self.dispatcher.spawn(slot) for slot in self.workers),
+            objects=self.dispatcher.spawn(self.objects),
+            agent_token=NEST_ID,
+            end=self.ends.append,
+        )
+        self.link = self.dispatcher.spawn(self.actor)
+
+    def tell(self, *messages: Any) -> None:
+        for message in messages:
+            self.link.send(message)
+        assert self.dispatcher.run()
+        assert self.dispatcher.failures == 0
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, in steps that are shorter than any timer."""
+        end = self.clock() + seconds
+        while self.clock() < end:
+            self.clock.advance(min(0.05, end - self.clock()))
+            assert self.dispatcher.run()
+
+    def welcome(self, scheduler_id: bytes = SCHEDULER) -> None:
+        self.tell(Batch[HelloReply]([HelloReply(1, "", scheduler_id, 1, "0")]))
+
+    def up(self) -> Bench:
+        self.welcome()
+        self.door.take()
+        return self
+
+    def reconnect(self, scheduler_id: bytes = SCHEDULER) -> WorkerHello:
+        self.tell(LinkCut("cut"))
+        self.wait(BACK_OFF_MOST_SECONDS)
+        [hello] = self.door.take()
+        self.welcome(scheduler_id)
+        assert isinstance(hello, WorkerHello)
+        return hello
+
+    def task(self, worker: int = 0, attempt: int = 1) -> RunTask:
+        return RunTask(TaskId(self.new_id()), worker, attempt, FUNCTION, b"", b"")
+
+    def finish(self, *tasks: RunTask) -> list[RunResult]:
+        results = [RunResult(t.task_id, t.worker, t.attempt, TaskStatus.SUCCESS, b"", 0, ()) for t in tasks]
+        self.tell(Batch[RunResult](results))
+        return results
+
+    def acknowledge(self, total: int) -> None:
+        self.tell(Batch[ResultsReceived]([ResultsReceived(total)]))
+
+
+def held(*tasks: RunTask) -> bytes:
+    return b"".join(HELD_RUN.pack(task.task_id, task.attempt, task.worker) for task in tasks)

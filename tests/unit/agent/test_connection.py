@@ -1,0 +1,175 @@
+"""SchedulerConnection: hello, heartbeats, silence, drain and goodbye; a link on a virtual clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.agent.connection import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS
+from scaler.agent.messages import (
+    FetchObject,
+    Leave,
+    LinkCut,
+)
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import (
+    HelloReply,
+    HelloRequest,
+)
+from scaler.wire.messages.worker import (
+    DisconnectRequest,
+    DisconnectResponse,
+    DrainRequest,
+    RecallRequest,
+    RecallResponse,
+    RunTask,
+    WorkerHeartbeat,
+    WorkerHeartbeatEcho,
+)
+from tests.support.link_bench import FUNCTION, SCHEDULER, Bench
+
+
+def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
+    [hello] = bench.door.take()
+    assert (hello.worker_names, hello.held) == ("a,b", b"")
+    bench.tell(FetchObject(FUNCTION))
+    bench.finish(bench.task())
+    bench.wait(4)
+    assert bench.door.take() == []
+
+
+def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.tell(Batch[HelloReply]([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
+    assert bench.ends == [1]
+    assert "versions differ: 1 here, 2 there" in caplog.text
+
+
+def test_heartbeats_are_said_while_the_link_is_up(bench: Bench) -> None:
+    bench.up()
+    bench.wait(4.1)
+    assert [type(item) for item in bench.door.take()] == [WorkerHeartbeat, WorkerHeartbeat]
+
+
+def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> None:
+    bench.up()
+    for _ in range(5):
+        bench.wait(4)
+        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
+    assert bench.door.connections == 1
+    bench.wait(max(SILENCE_SECONDS, 6) + 4)
+    assert bench.door.connections == 2
+
+
+def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def said() -> int:
+        return caplog.text.count("no scheduler has answered at tcp://127.0.0.1:1")
+
+    bench.wait(4)
+    assert said() == 1
+    bench.up()
+    bench.tell(LinkCut("gone"))
+    bench.wait(2)
+    assert said() == 1
+    bench.wait(2)
+    assert said() == 2
+    bench.wait(28)
+    assert bench.ends[0] == 0
+
+
+def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
+    assert not bench.door.is_open
+    bench.wait(BACK_OFF_MOST_SECONDS)
+    assert bench.door.connections == 2
+    assert len(bench.door.take()) == 1
+
+
+def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> None:
+    for _ in range(400):
+        bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
+        bench.wait(0.05)
+    assert bench.door.connections < 20
+
+
+@pytest.mark.parametrize("was_up", [False, True])
+def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
+    if was_up:
+        bench.up()
+        bench.tell(LinkCut("cut"))
+    bench.wait(29)
+    assert bench.ends == []
+    bench.wait(1.1)
+    assert bench.ends == [0]
+
+
+def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -> None:
+    bench.up()
+    bench.tell(LinkCut("cut"))
+    bench.wait(20)
+    bench.welcome()
+    for _ in range(10):
+        bench.wait(4)
+        bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
+    assert bench.ends == []
+
+
+def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Leave("SIGTERM"))
+    assert bench.door.take() == [DisconnectRequest("SIGTERM")]
+    assert bench.ends == []
+    bench.tell(Batch[DisconnectResponse]([DisconnectResponse("go")]))
+    assert bench.ends == [0]
+
+
+def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench) -> None:
+    bench.up()
+    running, waiting = bench.task(), bench.task()
+    bench.tell(Batch[RunTask]([running, waiting]))
+    bench.door.take()
+    bench.tell(Leave("SIGTERM", drain_seconds=60))
+    assert bench.door.take() == [DrainRequest("SIGTERM")]
+    [wishes] = bench.workers[0].take(Batch[RecallRequest])
+    assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
+    bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
+    bench.wait(1)
+    assert DisconnectRequest("SIGTERM") not in bench.door.said
+    bench.finish(running)
+    bench.wait(1)
+    assert bench.door.said.count(DisconnectRequest("SIGTERM")) == 1
+
+
+def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RunTask]([bench.task()]))
+    bench.tell(Leave("SIGTERM", drain_seconds=60))
+    bench.reconnect()
+    assert DrainRequest("SIGTERM") in bench.door.said
+
+
+def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RunTask]([bench.task()]))
+    bench.tell(Leave("SIGTERM", drain_seconds=3))
+    bench.wait(2)
+    assert DisconnectRequest("SIGTERM") not in bench.door.said
+    bench.wait(1.5)
+    assert DisconnectRequest("SIGTERM") in bench.door.said
+
+
+def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Leave("SIGTERM"))
+    bench.wait(GOODBYE_SECONDS + 0.1)
+    assert bench.ends == [0]
+
+
+def test_leaving_without_a_scheduler_needs_no_goodbye(bench: Bench) -> None:
+    bench.tell(Leave("SIGTERM"))
+    assert bench.ends == [0]
+
+
+def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[DisconnectResponse]([DisconnectResponse("shutdown")]))
+    assert bench.ends == [0]

@@ -82,7 +82,7 @@ class LinkThread:
             self._work,
         )
         if self.is_nested:
-            task_context.current.keep_while(self._work.is_waiting)
+            task_context.current.keep_while(self._is_needed)
         _links.add(self)
         # Start the thread here so that the first submit does not pay for it.
         self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)
@@ -114,6 +114,10 @@ class LinkThread:
     def _is_idle(self) -> bool:
         """Return whether the thread sleeps with nothing open: waking it would cost more than doing its work."""
         return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting()
+
+    def _is_needed(self) -> bool:
+        """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""
+        return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _send_at_once(self, entry: Entry) -> None:
         """Do the thread's work here. This saves a thread switch, a twentieth of a lone round trip.

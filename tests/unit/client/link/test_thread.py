@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import Functions
 from scaler.client.client import Client
@@ -14,6 +15,7 @@ from scaler.client.link.thread import LinkThread
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
 from scaler.serialization import DefaultSerializer
+from scaler.task_context import TaskContext
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -47,6 +49,24 @@ class TestThread:
                 assert not roused
                 scheduler.run(scheduler.wait_for(Task, i + 2)[-1])
                 assert future.result(10) == i
+
+    def test_a_processor_is_needed_for_what_the_thread_has_not_taken_yet(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        needs: list[Callable[[], bool]] = []
+        with FakeScheduler() as scheduler:
+            here = TaskContext()
+            here.address = scheduler.address
+            monkeypatch.setattr(here, "keep_while", needs.append)
+            monkeypatch.setattr(task_context, "current", here)
+            client = new_client(scheduler.address, heartbeat_interval_seconds=60)
+            assert client.submit(abs, -1).result(10) == 1
+            [is_needed] = needs
+            link = client._core.link
+            wait_until(lambda: not is_needed(), "nothing is open and the link sleeps")
+            with link._turn:  # the thread cannot do anything
+                link._put(lambda: None)
+                assert is_needed()
 
     def test_lone_submits_of_many_threads_do_not_get_into_each_others_way(
         self, new_client: Callable[..., Client]

@@ -1,5 +1,5 @@
-"""The scheduler as actors: one for every client, agent, worker, task, and for each thing that they share.
+"""The scheduler as actors: one for each client, agent, worker and task, and for each shared part.
 
-No module here knows a socket, a thread, an event loop or a clock: what comes in arrives as messages, what goes out is
-put into the outbox.
+No module here knows a socket, a thread, an event loop or a clock: input arrives as messages, output goes into the
+outbox.
 """

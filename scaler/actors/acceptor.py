@@ -1,10 +1,10 @@
-"""Acceptor: says yes or no to every hello, and starts or finds the session behind it.
+"""Acceptor: accepts or refuses each hello, and starts or finds its session.
 
-Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown asked); sends to sessions and,
-through the outbox, replies to peers. It supervises the sessions: one that fails is forgotten, and its peer is told to
-say hello again.
+Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown requested); sends to sessions and,
+through the outbox, replies to peers. It supervises the sessions: a session that fails is dropped, and its peer is asked
+for a new hello.
 
-Must never: trust an id from a hello to be anything but random bytes that the peer was the first to show.
+Must never: treat an id from a hello as more than random bytes that this peer was the first to show.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MOST_WORKERS = 65_535
 
 @dataclass(frozen=True)
 class Limits:
-    """What the scheduler's settings say about peers and tasks."""
+    """The scheduler's settings for peers and tasks."""
 
     client_timeout_seconds: float = 60.0
     worker_timeout_seconds: float = 60.0
@@ -120,7 +120,7 @@ class Acceptor(Actor):
         self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, _python_of(hello))
 
     def _account_of(self, hello: ClientHello) -> int:
-        """Return on whose share a client's work runs: its own, or the one that all have if they take no turns."""
+        """Return the account of a client: its own, or a common one if clients take no turns."""
         return self._directory.accounts.open(hello.client_id) if self._limits.rules.policy == FAIR else 0
 
     def _start_client(self, arrived: ClientArrived, kind: type[ClientSession], account: int) -> ActorRef:
@@ -199,7 +199,7 @@ class Acceptor(Actor):
     def _refused(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
     ) -> bool:
-        """Refuse a peer that cannot work with the scheduler or with the other peers. Returns whether it was refused."""
+        """Refuse a peer that is incompatible with the scheduler or the other peers. Return whether it was refused."""
         reason = self._wrong_protocol(hello, key) or self._wrong_python(hello, key)
         if reason:
             self._refuse(connection, outgoing, hello, reason)

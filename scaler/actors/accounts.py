@@ -1,7 +1,7 @@
-"""Accounts: the number of each client that is not inside a task, on whose share its work runs.
+"""Accounts: the number of each root client, which gets one share of the workers.
 
-Written by the acceptor, as part of the directory, so that it outlives the acceptor. What a task submits is on the
-account of the client that the task is for, however deep, and goes on there when that client has left.
+Written by the acceptor, as part of the directory, so it outlives the acceptor. Nested tasks have the account of their
+root client at any depth, also after that client has left.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 
 
 class Accounts:
-    """The open accounts. A new one has the lowest number that is free: a lone client has 0, which costs no byte.
+    """The open accounts. A new account has the lowest free number: a lone client has 0, which costs no byte.
 
-    A number that was closed while there are clients inside tasks is not given again: their tasks may still be on it,
-    and would come before those of the next client, since they are deeper.
+    A closed number is not reused while there are clients inside tasks: their tasks may still have it, and as deeper
+    tasks they would go before those of the new client.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Accounts:
         return number
 
     def enter(self, client_id: bytes) -> None:
-        """There is a client inside a task. It has no account, and names those of others."""
+        """Add a client inside a task. It has no account of its own."""
         self._inside.add(client_id)
 
     def close(self, client_id: bytes) -> None:
-        """A client has left, of either kind, or none that is known."""
+        """Remove a client of either kind, if it is known."""
         self._inside.discard(client_id)
         number = self._numbers.pop(client_id, None)
         if number is not None and not self._inside:

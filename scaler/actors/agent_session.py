@@ -2,7 +2,7 @@
 
 Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the sessions of the
 clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies: when
-one fails, the whole session is over and the agent is told to say hello again, so that both sides agree anew on who has
+one fails, the whole session ends and the agent is asked for a new hello, so that both sides agree again on who has
 which task.
 """
 
@@ -51,7 +51,7 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
-"""A hello of a client may be slower than the news that its processor has ended: of so many it is known."""
+"""The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""

@@ -1,13 +1,14 @@
-"""Balancer: the mailbox of the policy, which knows what is ready and who has room, and decides who gets what.
+"""Balancer: the mailbox of the policy, which knows the ready tasks and the free workers, and decides who gets which
+task.
 
 Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
-proxies. It asks for decisions once per turn, after all mail of the turn is in, and when it is time to look again.
+proxies. It asks for decisions once per turn, after all mail of the turn, and when a check is due.
 
-What workers give back waits here like any other task that is tried again.
+Recalled tasks wait here like retries.
 
-When it fails it forgets everything, and everybody says again what waits and who has how much; how long tasks take, the
-new one learns anew. An assignment that is on its way at that moment may reach its worker although the task has said
-"ready" anew: the task then stops the older of the two runs. So a task may be started twice then, but ends once.
+When it fails it loses everything: all tasks and workers report again, and the new balancer learns durations again. An
+assignment that is on its way at that moment may reach its worker after the task has reported "ready" again; then the
+task stops the older run. So a task may start twice then, but it ends once.
 
 Must never: know why a task is ready or what it does; decide anything.
 """
@@ -45,7 +46,8 @@ _FORGOTTEN = WorkerForgotten()
 
 
 class Balancer(Actor):
-    """The one balancer of the scheduler. When it starts, it asks everybody for what its policy should know.
+    """The one balancer of the scheduler. When it starts, it asks all sessions, tasks and workers for the state of its
+    policy.
 
     Args:
         policy: decides; it knows nothing yet.
@@ -55,7 +57,7 @@ class Balancer(Actor):
         self._acceptor = acceptor
         self._policy = policy
         self._ready: list[TaskReady] = []
-        """what has come in this turn"""
+        """the tasks of this turn"""
         self._will_place = False
         self._timer: Timer | None = None
         self._look_at = math.inf
@@ -78,7 +80,7 @@ class Balancer(Actor):
 
     @handles(WorkerJoined)
     def _worker_joined(self, joined: WorkerJoined) -> None:
-        # It may have joined while it was asked: what is on its way to it is counted here, and not in its own load.
+        # It may have joined while it was asked: assignments on their way to it are counted here, not in its own load.
         self._policy.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us, joined.host)
         self._place_soon()
 
@@ -89,7 +91,7 @@ class Balancer(Actor):
 
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
-        """Ask everybody again: which assignments were lost with the proxy's mail, nobody knows."""
+        """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
         self._ready = []
         self._policy.forget()
         self._acceptor.send(BalancerRestarted())

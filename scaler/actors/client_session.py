@@ -2,7 +2,7 @@
 
 Written to by the edge (batches from the client), the acceptor (the client is back on another connection), its tasks
 and its graphs; sends to these, the object store, the acceptor and, through the outbox, to the client. It supervises
-them: a task or graph that fails inside the scheduler is reported as failed, and nothing else happens.
+them: a task or graph that fails inside the scheduler is reported as failed, without other effects.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ClientSession(Session):
         self._tell_came()
 
     def _home_of(self, _account: int) -> Home:
-        """Return the home of tasks that name an account. A client that is in no task has its own, whatever it says."""
+        """Return the home of tasks with an account. A root client always has its own, whatever its tasks name."""
         return self._home
 
     # From the client
@@ -179,7 +179,7 @@ class ClientSession(Session):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """It matters only of a client in a task."""
+        """Ignored: it only matters for a client inside a task."""
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:

@@ -1,4 +1,4 @@
-"""Copies: what hosts have of the objects, and how long they keep the functions that nobody needs any more.
+"""Copies: which hosts have copies of which objects, and how long they keep unneeded functions.
 
 Two tables of the object store, which alone writes to them. Must never: know why an object is needed.
 """
@@ -12,7 +12,7 @@ from scaler.actors.kit import ActorRef
 from scaler.ids import ObjectId
 
 RETAINED_BYTES_MOST = 1024 * 1024 * 1024
-"""The most that hosts keep of functions that nobody needs: half a minute of new closures may be more than they have."""
+"""The most bytes of unneeded functions on hosts: half a minute of new closures could exceed their memory."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -27,11 +27,11 @@ def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
 
 
 class Copies:
-    """Which hosts have a copy of what, by object and by host. A host is known by its agent's session."""
+    """Which hosts have copies of which objects, by object and by host. The session of its agent stands for a host."""
 
     def __init__(self) -> None:
         self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}
-        """a set, in the order in which they got it: the same seed shall give the same messages"""
+        """an ordered set, so that the same seed gives the same messages"""
         self.objects: dict[ActorRef, set[ObjectId]] = {}
 
     def add(self, object_id: ObjectId, host: ActorRef) -> None:
@@ -57,7 +57,7 @@ class Copies:
 
 
 class Retained:
-    """Functions of which only copies are left: until when, and how large. The first to go is the first in the row."""
+    """Functions of which only copies are left, with deadline and size, in the order of their deadlines."""
 
     def __init__(self) -> None:
         self.ends: dict[ObjectId, float] = {}
@@ -77,16 +77,16 @@ class Retained:
         self.size_bytes += size_bytes
 
     def remove(self, object_id: ObjectId) -> None:
-        """It is needed again, or no copy is left; no mistake if it is not here."""
+        """Stop retaining a function, if it is here: it is needed again, or no copy is left."""
         if self.ends.pop(object_id, None) is not None:
             self.size_bytes -= self._sizes.pop(object_id)
 
     def first_end(self) -> float | None:
-        """Return when the first is to go, or None."""
+        """Return the first deadline, or None."""
         return next(iter(self.ends.values()), None)
 
     def take_ended(self, now: float) -> list[ObjectId]:
-        """Remove and return those whose time has come."""
+        """Remove and return the expired ones."""
         ended = []
         for object_id, end in self.ends.items():
             if end > now:
@@ -95,7 +95,7 @@ class Retained:
         return self._take(ended)
 
     def take_surplus(self) -> list[ObjectId]:
-        """Remove and return the first ones, as long as all together are too large."""
+        """Remove and return the first ones until the rest is small enough."""
         surplus, size_bytes = [], self.size_bytes
         for object_id in self.ends:
             if size_bytes <= RETAINED_BYTES_MOST:

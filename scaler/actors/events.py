@@ -1,4 +1,4 @@
-"""Events: what happened in the scheduler, told at one door to whoever listens: a monitor, metrics, an audit.
+"""Events: reports what happened in the scheduler to one listener: a monitor, metrics, an audit.
 
 Written to by tasks, sessions, the acceptor, the object store and the supervisor of the tree. Sends to the one listener,
 an actor, which gets events as ordinary mail, in the order in which they happened. How to write a listener is in
@@ -8,7 +8,7 @@ While no actor listens, an event costs one comparison, and nothing is allocated.
 moves three times, a million of them three million times. So these usual moves are told only of tasks that the listener
 follows; all other moves are told of every task.
 
-Must never: be asked for what is so now, or hold up what it tells about.
+Must never: answer questions about the present state, or delay what it reports.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TaskMoved:
     event: Event
     """what happened: one of `task_states`, or `SUBMITTED`, or `BROKE`"""
     state: str
-    """what became of it, in the words of monitors: `task_states.shown_state`"""
+    """the new state, in the words of monitors: `task_states.shown_state`"""
     attempt: int
     """the attempt that it happened to; an attempt is assigned at most once, and a later one has a larger number"""
     worker: ActorRef | None
@@ -148,7 +148,7 @@ class ObjectGone:
 
 
 class Events:
-    """The door. Those who tell look at `listener`, or at `followed`, and make the event only if it is not None."""
+    """The door. Senders check `listener` or `followed`, and make the event only if it is not None."""
 
     __slots__ = ("followed", "listener")
 
@@ -158,17 +158,16 @@ class Events:
         """the tasks whose usual moves are told; asked at each of them, so it may grow and shrink"""
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None) -> None:
-        """Tell `listener` from now on, and nobody else. Also to follow other tasks.
+        """Report to `listener` from now on, and only to it. May be called again to follow other tasks.
 
         Args:
             listener: the address of an actor; if it may fail, that of a supervisor's child.
-            followed: the tasks whose usual moves it wants to hear of too: a set of ids, `EVERY_TASK`, or whatever
-                answers `task_id in followed`.
+            followed: the tasks whose usual moves are reported too: a set of ids, `EVERY_TASK`, or any container of ids.
         """
         self.listener, self.followed = listener, followed
 
     def stop(self) -> None:
-        """Tell nobody."""
+        """Stop reporting."""
         self.listener = self.followed = None
 
 

@@ -1,18 +1,17 @@
 """Graph: one graph of a client: its nodes, and the results that other nodes still need.
 
-Written to by its client session (nodes, cancel) and its tasks (done); spawns a task for each node whose arguments are
-there, and sends to the session what the client wants, and to the object store what is large. A small result is put
-into the arguments of those that need it as the bytes that it is; a large one is an object under the task's id, for as
-long as a node needs it.
+Written to by its client session (nodes, cancel) and its tasks (done). Spawns a task for each node whose arguments are
+there; sends wanted results to the session and large results to the object store. A small result becomes a part of the
+arguments of its consumers, as bytes. A large result is an object under the task's id while a node needs it.
 
     GraphNode --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
                      |                                     |
                      +--<-- a dependency failed <----------+
 
-A node starts as soon as it can, also while others are still to come. Nobody knows then who will need a result, so none
-is dropped before the last node is there.
+A node starts as soon as it can, even before all nodes have arrived. Until the last node is there, the consumers of a
+result are unknown, so no result is dropped before.
 
-Must never: look into a value, or keep a result that nobody needs.
+Must never: read a value, or keep an unneeded result.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
-"""The nodes that need such a result run where it was made, if there is room. A smaller one has travelled before a
-worker has finished what it has ahead."""
+"""The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
+finishes its queue."""
 
 _CANCEL = CancelTask()
 
 
 class Node:
-    """One node: what it is to run with, and what became of it."""
+    """One node: its call and its state."""
 
     __slots__ = (
         "block", "dependencies", "function_id", "is_stored", "made_by", "needed_by", "object_ids", "payload", "profile",
@@ -64,7 +63,7 @@ class Node:
         self.needed_by = 0
         """nodes that depend on it and have not ended"""
         self.made_by: ActorRef | None = None
-        """the worker that made the result, if that is worth a place beside it"""
+        """the worker that made the result, if it is large enough to run consumers there"""
         self.is_stored = False
         """whether the object store has its result, for the nodes that need it"""
         self.status: int | None = None
@@ -73,7 +72,7 @@ class Node:
         self.profile = b""
 
     def result(self) -> TaskResult:
-        """Return its end, as the client hears of it."""
+        """Return its result, as the client receives it."""
         assert self.status is not None
         return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
 
@@ -82,7 +81,7 @@ class GraphActor(Actor):
     """One graph.
 
     Args:
-        home: that of the client's tasks; the graph's tasks have the graph in the place of the session.
+        home: of the client's tasks; the graph's tasks have the graph instead of the session.
     """
 
     def __init__(self, spec: GraphTask, home: Home) -> None:
@@ -95,9 +94,9 @@ class GraphActor(Actor):
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._open_count = 0
         self._heard_count = 0
-        """nodes heard since the graph was said the last time; those that are known were said again"""
+        """nodes received since the graph was last announced; known ones were sent again"""
         self._given_up: tuple[TaskStatus, bytes] | None = None
-        """how all its nodes end that have not, once it was cancelled or refused: the status and what is said of it"""
+        """after a cancel or a refusal: the status and payload with which all open nodes end"""
 
     def on_start(self) -> None:
         self._home = self._home.of_graph(self.actor_ref)
@@ -162,7 +161,7 @@ class GraphActor(Actor):
         self._end_if_over()
 
     def _give_up(self, status: TaskStatus, payload: bytes) -> None:
-        """End all nodes in the same way: those that run when they have stopped."""
+        """End all nodes in the same way; running ones when they have stopped."""
         self._given_up = (status, payload)
         for _, task in self._running.values():
             task.send(_CANCEL)
@@ -192,7 +191,7 @@ class GraphActor(Actor):
         self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near, bool(node.dependencies))))
 
     def _where_most_is(self, node: Node) -> ActorRef | None:
-        """Return the worker that made the largest of the results that a node needs, if that is worth a preference."""
+        """Return the worker that made the largest result that a node needs, if that is worth a preference."""
         largest = max(map(self._nodes.__getitem__, node.dependencies), key=lambda each: each.size)
         return largest.made_by
 
@@ -204,7 +203,7 @@ class GraphActor(Actor):
         return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
 
     def _make_objects(self, node: Node) -> None:
-        """Let the larger results be objects when all together are too much for one message."""
+        """Turn the larger results into objects if all together exceed one message."""
         values = [each for each in map(self._nodes.__getitem__, node.dependencies) if not each.is_stored]
         sum_bytes = sum(len(value.payload) for value in values)
         if sum_bytes <= BLOCK_BYTES:
@@ -216,7 +215,7 @@ class GraphActor(Actor):
             self._store(value, (value.payload,))
 
     def _store(self, node: Node, frames: Frames) -> None:
-        """Keep a result as an object for the nodes that need it. It belongs to no client: it goes with them."""
+        """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
         object_id = ObjectId(node.task_id)
         node.is_stored = True
         self._object_store.send(UseObjects(object_id))
@@ -264,7 +263,7 @@ class GraphActor(Actor):
             self._start(ready)
 
     def _fail(self, position: int, status: int, payload: bytes) -> None:
-        """End a node, and all that need it, in the same way."""
+        """End a node and all nodes that need it in the same way."""
         for failed in (position, *self._readiness.fail(position)):
             self._end(self._nodes[failed], status, payload)
 
@@ -285,7 +284,7 @@ class GraphActor(Actor):
         self._drop(node)
 
     def _drop(self, node: Node) -> None:
-        """Forget a result that no node needs any more; a small one that the client wants may have to be said again."""
+        """Drop a result that no node needs any more; a small wanted one stays, because it may have to be sent again."""
         if node.needed_by or node.status is None or not (self._is_complete() or self._given_up):
             return
         if node.is_stored:
@@ -311,7 +310,7 @@ class GraphActor(Actor):
             task.send(restarted)
 
     def on_failure(self, *_error: object) -> None:
-        """Leave nothing behind: no task, no object, and no future of the client without an end."""
+        """Clean up: cancel the tasks, release the objects, and end the client's futures."""
         for _, task in self._running.values():
             task.send(_CANCEL)
         sentence = b"the scheduler failed at the graph of this task"

@@ -1,15 +1,14 @@
-"""NestedSession: the client inside a processor. It lives and ends with the process, and not by its signs of life.
+"""NestedSession: the client inside a processor. It ends with the process, not after a time-out.
 
-Its tasks hold the interpreter for minutes, or the process is stopped while it waits: its silence means nothing. Its
-agent knows when it is dead. So the agent's session ends it: when the agent says that the processor has ended, and with
-itself. Then its tasks are cancelled: the children of a task die with its process.
+Its tasks may hold the interpreter for minutes, or the process may be stopped while it waits, so silence means nothing.
+Its agent knows when it is dead. So the agent's session ends it, with the processor or with itself. Then its tasks are
+cancelled: the children of a task die with its process.
 
-What its tasks submit is on the account of the client that they are for, which the scheduler said with each of them, so
-that a recursion has the share of one client. Code in a task could name another account; it could as well do anything
-else to a worker.
+Its tasks name the account of their root client, so a recursion has the share of one client. Code in a task could name
+another account; it could also do anything else to a worker.
 
-The agent also hears when the process only waits and may be stopped, and when it must go on because something was said
-to the client.
+It tells the agent when the process only waits and may be stopped, and when it must continue because an item for the
+client is on its way.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 
 ACCOUNTS_REMEMBERED = 64
-"""A home is made anew in no time, and a process that lives for weeks may run tasks of many clients."""
+"""Homes are cheap to make again, and a process that lives for weeks may run tasks of many clients."""
 
 
 class NestedSession(ClientSession):
@@ -39,9 +38,9 @@ class NestedSession(ClientSession):
         self._agent: ActorRef | None = None
         self._processor = 0
         self._wait = 0
-        """what its task waits for, as the task numbers it"""
+        """the number of its task's current wait"""
         self._homes: dict[int, Home] = {}
-        """by account: its process runs tasks of one client after the other"""
+        """by account: its process runs tasks of several clients"""
 
     @handles(NestedIn)
     def _nested_in(self, nested: NestedIn) -> None:
@@ -63,11 +62,11 @@ class NestedSession(ClientSession):
         return home
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
-        """Its agent looks after it."""
+        """Do nothing: its agent watches it."""
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """If anything is on the way, it will say again that it only waits."""
+        """If an item is on its way, the client will report again that it only waits."""
         if self._outbox.await_news(self._connection, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

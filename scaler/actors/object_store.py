@@ -1,17 +1,17 @@
-"""ObjectStore: what is too large for a message, or needed more than once: functions, large arguments, large results.
+"""ObjectStore: values that are too large for a message or used more than once: functions, large arguments and results.
 
 Written to by client sessions (store, delete, fetch, the client left), graphs (store, use, release), tasks (use,
-release) and agent sessions (fetch, what their agent has, the agent left). What is asked for goes to the outbox; agent
-sessions are told which copies their agents shall delete.
+release) and agent sessions (fetch, copies of their agent, the agent left). Requested objects go to the outbox; agent
+sessions are told which copies to delete.
 
-An object is kept while a client holds it or a task uses it. Then its bytes are forgotten here at once, and deleted on
-the hosts that fetched a copy; only copies of functions stay there for the retention time, because a function has the
-same id whenever and by whomever it is sent again. (docs/howto/objects.md has it from the user's side.)
+An object is kept while a client holds it or a task uses it. Then its bytes are dropped here at once and deleted on the
+hosts with a copy. Only copies of functions stay there for the retention time, because a function that is sent again has
+the same id. (docs/howto/objects.md is the user's view.)
 
-Of a large object of a client on this machine only the location may be here: hosts that can look there take it
-themselves, and only for others the client's session is asked to have the bytes sent.
+For a large object of a client on this host, the store may have only the location. Hosts that can open it take the
+object themselves; for others, the client's session is asked for the bytes.
 
-The table outlives the actor: the supervisor holds it. Must never: look into a frame.
+The table outlives the actor: the supervisor holds it. Must never: read a frame.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ class StoredObject:
         self.is_function = is_function
         self.size_bytes = size_of(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent it and have neither deleted it nor left: it goes with the last, unless a task uses it"""
+        """clients that sent it and have neither deleted it nor left: it is dropped with the last, unless a task uses it
+        """
         self.holders: set[ClientId] = set()
-        """those of them that hold it; if nobody does, it goes with the last task that uses it"""
+        """those of them that hold it; without any, it is dropped with the last task that uses it"""
         self.location = b""
-        """where a client keeps the bytes, while they are not here"""
+        """the location of the bytes at a client, while they are not here"""
         self.source: ActorRef | None = None
         """the session of that client"""
         self.waiting: list[Connection] = []
-        """who waits for the bytes"""
+        """those that wait for the bytes"""
 
     def fill(self, frames: Frames) -> None:
         """The bytes have come."""
@@ -92,7 +93,7 @@ class ObjectStore(Actor):
     """The one object store of the scheduler.
 
     Args:
-        retention_seconds: how long hosts keep copies of functions that nobody needs any more.
+        retention_seconds: how long hosts keep copies of unneeded functions.
     """
 
     def __init__(self, table: ObjectTable, outbox: Outbox, events: Events, retention_seconds: float) -> None:
@@ -129,7 +130,7 @@ class ObjectStore(Actor):
         self._table.owned.setdefault(owner, set()).add(store.object_id)
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
-        """The bytes come as they were asked for; or the client is back after a cut, and perhaps never heard of that."""
+        """The requested bytes arrive, or the client is back after a cut and may not have received the request."""
         if store.location:
             stored.location, stored.source = store.location, store.source
             if stored.waiting:

@@ -1,10 +1,10 @@
-"""The outbox: the actors' one door out, and the directory of who is behind which connection.
+"""The outbox: the actors' one door out, and the directory of connections and sessions.
 
-Actors put single items in; the edge takes them out, all of a peer's at once, whenever the dispatcher has nothing more
-to do or its budget is spent. So batches grow with the load by themselves, and a single item leaves at once.
+Actors put single items in. The edge takes out all items of a peer at once, whenever the dispatcher is idle or its
+budget is spent. So batches grow with the load, and a single item leaves at once.
 
-The directory is written by the acceptor and the sessions, and read by the edge. It outlives them: an acceptor that was
-restarted finds its peers here.
+The acceptor and the sessions write the directory, and the edge reads it. It outlives them: a restarted acceptor finds
+its peers here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.ids import Connection
 from scaler.wire.messages.directions import Direction
 
 SPENT_REMEMBERED = 16_384
-"""How many connections are remembered that belonged to a peer once."""
+"""How many former connections of peers are remembered."""
 
 PeerKey: TypeAlias = tuple[str, bytes]
 """What kind of peer, and the id that its hello shows."""
@@ -38,9 +38,9 @@ class Peer:
         self.results_received = 0
         self.results_acknowledged = 0
         self.said = 0
-        """how many items were said on this connection"""
+        """how many items were sent on this connection"""
         self.is_awaited = False
-        """its session wants to know when the next one is"""
+        """its session wants to know about the next item"""
 
 
 class Directory:
@@ -52,21 +52,21 @@ class Directory:
         self.peers: dict[Connection, Peer] = {}
         self.sessions: dict[PeerKey, ActorRef] = {}
         self.agents_by_token: dict[bytes, ActorRef] = {}
-        """what the clients inside an agent's tasks show -> session of the agent"""
+        """agent token -> session of the agent"""
         self.pythons: dict[PeerKey, str] = {}
         """the Python of those peers whose functions and results are pickled, such as 3.11"""
         self.accounts = Accounts()
         """of the clients that are not inside a task"""
         self.departed: dict[Connection, Direction] = {}
-        """connections that were unbound since the last flush: their last words still go out"""
+        """connections that were unbound since the last flush: their last items still go out"""
         self._spent: OrderedDict[Connection, None] = OrderedDict()
 
     def bind(self, connection: Connection, session: ActorRef, incoming: Direction, outgoing: Direction) -> None:
-        """From now on mail from `connection` goes to `session`."""
+        """Route batches from `connection` to `session` from now on."""
         self.peers[connection] = Peer(session, incoming, outgoing)
 
     def unbind(self, connection: Connection) -> None:
-        """The connection belongs to nobody any more."""
+        """Detach the connection from its peer."""
         peer = self.peers.pop(connection, None)
         if peer is not None:
             self.departed[connection] = peer.outgoing
@@ -80,7 +80,7 @@ class Directory:
 
 
 class Outbox:
-    """What the actors have said and the edge has not yet sent."""
+    """The items that the edge has not sent yet."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -95,18 +95,17 @@ class Outbox:
             items.append(item)
 
     def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
-        """Send `item` to somebody who is not in the directory: a refusal."""
+        """Send `item` to a connection that is not in the directory: a refusal."""
         self._directory.departed[connection] = direction
         self.put(connection, item)
 
     def await_news(self, connection: Connection, heard: int) -> bool:
-        """Have the session of a peer hear of the next item that is said to it (`NewsSaid`).
+        """Notify the session of a peer about the next item for that peer (`NewsSaid`).
 
         Args:
-            heard: how many items the peer has had on this connection.
+            heard: how many items the peer has received on this connection.
 
-        Returns:
-            whether it has had all; if not, nothing else happens.
+        Returns: whether it has received all; if not, nothing happens.
         """
         peer = self._directory.peers.get(connection)
         if peer is None or peer.said != heard or connection in self._items:
@@ -115,9 +114,9 @@ class Outbox:
         return True
 
     def take(self) -> list[tuple[Connection, Direction | None, list[Any]]]:
-        """Return connection, direction and items of every peer with something to send, and forget them.
+        """Take connection, direction and items of each peer with items to send.
 
-        The direction is None for a connection that nobody is behind any more.
+        The direction is None for a connection without a peer.
         """
         if not self._items:
             return []

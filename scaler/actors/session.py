@@ -1,6 +1,6 @@
-"""Session: what a client's and an agent's session have in common: a connection that may be replaced, and an end.
+"""Session: the common part of the sessions of clients and agents: a connection that may be replaced, and an end.
 
-A peer is gone when it says so, when it was silent for its time-out, or when its connection broke and it did not come
+A peer is gone when it says so, when it is silent for its time-out, or when its connection is lost and it does not come
 back on another one within a few seconds.
 """
 
@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""A connection that ends after so long a silence, and three missing signs of life, was given up by the network and not
-closed by its peer: the peer may live, and has as long to come back as a silent one."""
+"""A connection that ends after this silence and three missing heartbeats was dropped by the network, not closed by its
+peer: the peer may live, and has as long to come back as a silent one."""
 
 
 class Services:
-    """What sessions need of the rest of the scheduler."""
+    """The parts of the scheduler that sessions use."""
 
     __slots__ = ("acceptor", "balancer", "events", "object_store", "outbox")
 
@@ -54,8 +54,8 @@ class Session(Actor):
     """One peer.
 
     Args:
-        identity: what its hello says.
-        title: who it is, for the log.
+        identity: the id in its hello.
+        title: its name in the log.
         timeout_seconds: how long it may be silent.
         come_back_seconds: how long it may be without a connection.
     """
@@ -80,7 +80,7 @@ class Session(Actor):
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
         self._last_heard = 0.0
         self._beat_seconds = 0.0
-        """the time between the last two signs of life"""
+        """the time between the last two heartbeats"""
         self._silence_timer: Timer | None = None
 
     def on_start(self) -> None:
@@ -146,7 +146,7 @@ class Session(Actor):
             listener.send(PeerWent(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _say_lost(self) -> None:
-        """Tell a peer that may live after all that nobody waits for it any more."""
+        """Tell a peer, which may live after all, that its session has ended."""
 
     def on_stop(self) -> None:
         self._leave()

@@ -1,10 +1,9 @@
 """Task: one actor for each task, from its submission to its end.
 
-Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to the same, and to
-the object store when it needs objects. It is the only one that knows how often the task was tried.
+Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to them, and to the
+object store when it needs objects. It alone counts the attempts of the task.
 
-Must never: know which state comes next by itself (`task_states` knows), or believe news of an attempt that is not the
-current one.
+Must never: decide which state comes next (`task_states` does), or accept news of any attempt but the current one.
 """
 
 from __future__ import annotations
@@ -62,11 +61,11 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
 REASON_BYTES_MOST = 400
-"""The most that an event tells of what a worker said; a peer may say anything."""
+"""The most bytes of a worker's text in an event; a peer may send anything."""
 
 
 class Home:
-    """What all tasks of a client share: whom they talk to, the limit that they have, and on whose share they run."""
+    """The common part of a client's tasks: their collaborators, their crash limit and their account."""
 
     __slots__ = (
         "account", "balancer", "client_id", "crash_limit", "events", "next_attempt", "object_store", "session",
@@ -93,13 +92,13 @@ class Home:
         self.account = account
 
     def of_graph(self, graph: ActorRef) -> Home:
-        """Return the home of a graph's tasks, which have the graph in the place of the session."""
+        """Return the home of a graph's tasks, with the graph instead of the session."""
         home = copy(self)
         home.session = graph
         return home
 
     def of_account(self, account: int) -> Home:
-        """Return the home of tasks on another share."""
+        """Return the home of tasks with another account."""
         home = copy(self)
         home.account = account
         return home
@@ -109,10 +108,10 @@ class TaskActor(Actor):
     """One task."""
 
     _near: ActorRef | None = None
-    """the worker on whose host much of what the task needs is; nearly no task has one"""
+    """the worker on whose host most of the task's data is; rarely set"""
 
     _goes_first = False
-    """whether it goes before those that wait: it continues a graph that came before them"""
+    """whether it goes before new tasks, because it continues a running graph"""
 
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         if near is not None:
@@ -197,14 +196,14 @@ class TaskActor(Actor):
         self._move(BALANCER_RESTARTED)
 
     def _count_crash(self) -> bool:
-        """Count one more death while this task ran. Returns whether that is the last one allowed."""
+        """Count one more death while this task ran. Return whether it was the last one allowed."""
         self._crashes += 1
         return self._crashes >= self._home.crash_limit
 
     # States
 
     def _move(self, event: Event, result: RunResult | None = None, worker: ActorRef | None = None) -> None:
-        """Go where the table says. `worker`: the one that had the attempt to which it happened."""
+        """Change the state as the table says. `worker`: the one that had this attempt."""
         state = next_state(self._state, event)
         if state is None:
             return
@@ -292,7 +291,7 @@ class TaskActor(Actor):
         self.stop_now()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        """Leave nothing behind: neither in the queue, nor at the worker, nor in the store."""
+        """Clean up: in the queue, at the worker, and in the store."""
         home, spec = self._home, self._spec
         self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:

@@ -125,7 +125,7 @@ _SHOWN_FAILURES: dict[int, str] = {
 
 
 def shown_state(state: State, status: int | None = None) -> str:
-    """Return a state in the words that users see; of a failed task the status says in which way it failed."""
+    """Return a state in the words of users; the status says in which way a task failed."""
     if state is FAILED and status is not None:
         return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
     return _SHOWN[state]

@@ -35,7 +35,7 @@ class SchedulerTree:
     """The running tree, and what outlives the actors in it.
 
     Args:
-        shut_down: called when a client may and does ask for the end of the scheduler.
+        shut_down: called when an authorised client asks for the end of the scheduler.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class SchedulerTree:
         return self.supervisor.children[ACCEPTOR]
 
     def report(self) -> Report:
-        """Have all actors say what they do. The report is complete when the dispatcher has run: they say it before all
-        other work. What is being restarted at that moment is missing.
+        """Ask all actors for their counts. The report is complete when the dispatcher has run, because they answer
+        before all other work. Actors that are being restarted are missing.
         """
         report = Report()
         for part in self.supervisor.children.values():

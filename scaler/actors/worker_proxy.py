@@ -1,8 +1,8 @@
-"""WorkerProxy: the scheduler's picture of one worker: which tasks it has, in which attempt.
+"""WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
 Written to by the balancer (assign), tasks (cancel) and its agent session (results, the agent is gone); sends to tasks,
-the balancer and, through the outbox, to the agent. It alone knows what its worker has, so when the worker is lost it
-alone gives the tasks back.
+the balancer and, through the outbox, to the agent. It alone knows the tasks of its worker, so it gives them back when
+the worker is lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from scaler.wire.messages.worker import (
 )
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
-"""Only these runs say how long tasks take: one that was dropped from the queue took no time at all."""
+"""Only these runs measure how long tasks take: a run that was dropped from the queue took no time."""
 
 Measured = dict[ObjectId, tuple[int, int]]
 
@@ -60,11 +60,11 @@ class Membership(Enum):
 
 
 class Outlook(Enum):
-    """What the worker is there for."""
+    """Whether the worker takes tasks."""
 
     WORK = "work"
     DRAIN = "drain"
-    """to finish what it has; its agent leaves then"""
+    """it finishes its tasks, then its agent leaves"""
     END = "end"
 
 
@@ -79,14 +79,14 @@ class RunRecord:
         self.attempt = attempt
         self.account = account
         self.expected_us = expected_us
-        """the work that it counts for at the balancer, and that is given back when it ends"""
+        """the expected work that the balancer counts for it until it ends"""
         self.places = 1
         """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
         balancer would send the task here again at once, for ever"""
         self.lent_places = self.lent_us = 0
-        """what it counted for when it began to wait for other tasks: others may have that until it goes on"""
+        """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
         self.canceled = False
-        """the worker has been told to stop it; said again when the agent comes back, for it may not have heard"""
+        """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
 
 
 class WorkerProxy(Actor):
@@ -201,7 +201,7 @@ class WorkerProxy(Actor):
 
     @handles(RecallTasks)
     def _return_tasks(self, wish: RecallTasks) -> None:
-        """Ask for those that the worker would take last. They are mine until it gives them back."""
+        """Ask for the tasks that the worker would run last. They stay here until it gives them back."""
         behind = [run for run in self._runs.values() if not (run.canceled or run.lent_places)][1:]
         behind.sort(key=lambda run: run.spec.priority, reverse=True)
         for run in behind[-wish.count :]:
@@ -272,7 +272,7 @@ class WorkerProxy(Actor):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        """The agent is cut off. What it has stays its own until it is known to be gone; nothing new goes there."""
+        """The agent is cut off. Its tasks stay with it until it is known to be gone; it gets no new ones."""
         self._connection = NO_CONNECTION
         self._leave_balancer()
         for order in lost.unsent:
@@ -292,14 +292,14 @@ class WorkerProxy(Actor):
 
     @handles(DrainWorker)
     def _drain(self, _drain: DrainWorker) -> None:
-        """Take nothing new. What it has it finishes or gives back."""
+        """Take no new tasks. The worker finishes or gives back the tasks that it has."""
         if self._outlook is Outlook.WORK:
             self._outlook = Outlook.DRAIN
             self._leave_balancer()
 
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:
-        """Give everything back, and go when nothing more can come."""
+        """Give all tasks back, and end when no more mail can arrive."""
         self._outlook = Outlook.END
         self._leave_balancer()
         self._give_back(stop.was_lost)

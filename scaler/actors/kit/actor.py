@@ -51,7 +51,7 @@ class Question:
         self._future.set_exception((type(error), error, error.__traceback__))
 
     def refuse(self) -> None:
-        """Answer for an actor that is gone. Who asked it to stop has what he wanted."""
+        """Answer for an actor that is gone. A request to stop has succeeded then."""
         if type(self.message) is ActorStop:
             self.answer(None)
         else:
@@ -59,7 +59,7 @@ class Question:
 
 
 class _Inbox:
-    """The door for other threads: what Pykka puts envelopes in."""
+    """The inbox for other threads, into which Pykka puts envelopes."""
 
     __slots__ = ("_ref",)
 
@@ -90,7 +90,7 @@ class _StoppedFlag:
 
 
 class ActorRef(pykka.ActorRef["Actor"]):
-    """The address of an actor. Valid for as long as anybody holds it; mail to a stopped actor is a counted dead letter.
+    """The address of an actor. It stays valid; mail to a stopped actor is a counted dead letter.
 
     `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
     `stop`, `proxy`); to block on an answer in the dispatcher's own thread is to wait for ever.
@@ -289,9 +289,9 @@ class Actor(pykka.Actor):
 
     @handles(Question)
     def _answer(self, question: Question) -> None:
-        """Handle what was asked; the answer, or the exception, goes to whoever asked and to nobody else.
+        """Handle a question. The answer or the exception goes only to the thread that asked.
 
-        What is no `Exception` (`SystemExit` and the like) goes to whoever asked, and is this actor's failure too.
+        An exception that is not an `Exception` (`SystemExit` and the like) goes there too, and is this actor's failure.
         """
         message = question.message
         try:

@@ -71,7 +71,7 @@ class Timer:
             self._timers.count_cancelled()
 
     def fire(self) -> None:
-        """Send the message, unless nobody waits for it any more."""
+        """Send the message, unless it was cancelled or its actor has ended."""
         ref, message, owner = self.ref, self.message, self._owner
         if ref is None:
             return

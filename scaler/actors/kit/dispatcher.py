@@ -28,7 +28,7 @@ RUN_MESSAGES = 8192
 
 
 class DeadLetters:
-    """The mailbox of every stopped actor: counts what arrives, and refuses those who wait for an answer."""
+    """The mailbox of all stopped actors: counts messages, and refuses questions."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -54,8 +54,8 @@ class Dispatcher:
         clock: seconds, monotonic.
         wake: called, from any thread, when mail came from another thread; it must make the shell call `run` soon. It
             must not raise, also not when it is called once more after `close`.
-        on_escalation: called with the error when an actor without a parent fails: nobody is left to restart it. It
-            must not raise.
+        on_escalation: called with the error when an actor without a parent fails, which cannot be restarted. It must
+            not raise.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Dispatcher:
     # Life of an actor
 
     def spawn(self, actor: Actor, parent: ActorRef | None = None) -> ActorRef:
-        """Start `actor`; `parent` hears of its failure. Its `on_start` has run when this returns."""
+        """Start `actor`; its failure is reported to `parent`. Its `on_start` has run when this returns."""
         ref = ActorRef(type(actor), self, parent)
         self._put_behind(ref, actor)
         return ref
@@ -114,7 +114,7 @@ class Dispatcher:
         return ref._actor is actor
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor now, in good order. Only a supervisor is told, and decides what becomes of the address."""
+        """End the actor now, in good order. Only a supervisor is told, and decides about the address."""
         if not ref.supervised:
             self.end(ref)
         elif ref._actor is not None:
@@ -302,7 +302,7 @@ class Dispatcher:
     # The end
 
     def close(self) -> None:
-        """Take no more mail. What waits is dead letters, and whoever waits for an answer gets `pykka.ActorDeadError`.
+        """Take no more mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
 
         For the thread that calls `run`. No actor is told: stop the root first. Any number of times.
         """

@@ -1,11 +1,11 @@
 """Supervisor: keeps children alive, as their specifications say.
 
-A failed child is restarted at the same address, so that whoever wrote to it need not know; its mail waits. Restarts are
-counted against a budget: a supervisor that restarts more often than `times` within `within_seconds` fails itself, and
-its own supervisor decides (escalation). A root that fails ends the process.
+A failed child is restarted at the same address, so its senders need not know; its mail waits. Restarts are counted
+against a budget: a supervisor that restarts more often than `times` within `within_seconds` fails itself, and its own
+supervisor decides (escalation). A root that fails ends the process.
 
-A permanent child that ends in good order is started again, at the same address, at no charge to the budget, and in the
-ordinary lane: one that ends at once, again and again, wastes time but stops nobody.
+A permanent child that ends in good order is started again at the same address, without a charge to the budget, and in
+the ordinary lane: a child that ends at once, again and again, wastes time but blocks no other actor.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Supervisor(Actor):
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:
-        """Return the child's name if it is still to be decided what becomes of it; the news may have been overtaken."""
+        """Return the child's name if its end still needs a decision; the news may be out of date."""
         name = self._names.get(child)
         return name if name is not None and self._is_waiting(name) else None
 
@@ -238,8 +238,8 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start those of `names` that wait for it, in order. Where siblings depend on it, the first that is not there
-        then stops the row: what becomes of it decides over the rest.
+        """Start those of `names` that wait for it, in order. If siblings depend on each other, the first one that does
+        not start stops the rest: the decision about it covers them.
         """
         for name in names:
             if self._is_waiting(name):

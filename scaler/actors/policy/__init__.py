@@ -1,9 +1,8 @@
-"""Where tasks go: the policy, a plain value behind one interface, and the rules that it follows.
+"""Policy: decides where tasks go. A plain value behind one interface.
 
-interface    what the balancer calls, and what it is told to do
-placement    the policy: durations, places, refusals and rounds, over some order of tasks
-in_order     first come, first served: `fifo`, and the order within one client
-fair_share   client by client in turn: `fair`
+interface the calls of the balancer, and the decisions that it gets placement the policy: durations, places, refusals
+and rounds, over some order of tasks in_order first come, first served: `fifo`, and the order within one client
+fair_share client by client in turn: `fair`
 """
 
 from scaler.actors.policy.interface import Decisions, Policy, Ready, Spec

@@ -1,8 +1,8 @@
-"""Backlog: who has how many waiting tasks, and which one is refused when there are too many.
+"""Backlog: counts the waiting tasks of each client and decides which one is refused when there are too many.
 
-Kept only if the number of waiting tasks has a limit. The newest task of the client that has the most is refused, so
-that a client that fills the scheduler leaves room for the others. Never one that was tried before, and never a nested
-one: a task that waits for it may hold the place that it needs.
+Kept only if the number of waiting tasks has a limit. The newest task of the client with the most waiting tasks is
+refused, so a client that fills the scheduler leaves room for others. Retries and nested tasks are never refused: the
+parent of a nested task may hold the slot that it needs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from scaler.actors.policy.interface import T
 
 
 class Backlog(Generic[T]):
-    """All tasks that wait, and by account those that may be refused. Every operation takes constant time."""
+    """All waiting tasks, and by account those that may be refused. Each operation takes constant time."""
 
     def __init__(self) -> None:
         self._waiting: set[Hashable] = set()
         self._accounts: dict[int, dict[Hashable, T]] = {}
         """tasks that may be refused, the newest last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
-        """accounts by the number of such tasks; of those with the same, the one that grew last is the last"""
+        """accounts by the number of such tasks; among equals, the one that grew last is the last"""
         self._arrived: set[Hashable] = set()
         """those of this turn"""
 
@@ -30,7 +30,7 @@ class Backlog(Generic[T]):
         return len(self._waiting)
 
     def add(self, ready: T, may_be_refused: bool) -> None:
-        """A task waits. One that says so anew waits once, and is not refused any more if it may not be now."""
+        """Add a waiting task. A task that reports again is counted once, and may have become safe from refusal."""
         self._waiting.add(ready.task)
         if not may_be_refused:
             self._protect(ready.task, ready.account)
@@ -43,14 +43,14 @@ class Backlog(Generic[T]):
         self._resize(account, before, len(tasks))
 
     def remove(self, task: Hashable, account: int) -> None:
-        """A task waits no more."""
+        """Remove a task."""
         self._waiting.discard(task)
         self._protect(task, account)
 
     def surplus(self, most: int) -> list[tuple[T, bool]]:
-        """Remove what is to be refused if so many may wait, and return it: each task, and whether it came in this turn.
+        """Remove and return the tasks to refuse if so many may wait: each task, and whether it came in this turn.
 
-        No more are refused than have come: a limit that is lower than it was because a worker left is no reason.
+        At most as many are refused as have come: a worker that leaves lowers the limit, but that refuses no task.
         """
         surplus = []
         arrived, self._arrived = self._arrived, set()

@@ -1,9 +1,9 @@
-"""FairShare: the tasks that wait, client by client in turn: the policy `fair`.
+"""FairShare: waiting tasks, where clients take turns: the policy `fair`.
 
-Each account that has tasks is in a ring, and has one task placed when it is its turn; within an account the order is
-that of `in_order`. So a client waits for at most one task of each other client before its next one is placed, however
-much they have submitted. An account that comes, or comes back, is the last of the ring. Every operation takes constant
-time, however many accounts there are.
+All accounts with waiting tasks form a ring (round robin). At its turn an account has one task placed; within an account
+the order is that of `in_order`. So a client waits for at most one task of each other client, however many they have
+submitted. An account that comes, or comes back, is the last of the ring. Each operation takes constant time, however
+many accounts there are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import T
 
 MOST_SPARE = 1024
-"""Queues of accounts that have nothing now are used again, so that single tasks of many clients make none."""
+"""Empty queues of accounts are reused, so that single tasks of many clients allocate none."""
 
 _account_of = attrgetter("account")
 
@@ -42,7 +42,7 @@ class FairShare(Generic[T]):
         return (ready for queue in self._ring.values() for ready in queue)
 
     def put(self, tasks: Iterable[T]) -> None:
-        """Add tasks. One that waits already, and says so anew when asked, waits once."""
+        """Add tasks. A task that reports again when asked waits once."""
         for account, row in groupby(tasks, _account_of):
             queue = self._ring.get(account)
             if queue is None:
@@ -61,7 +61,7 @@ class FairShare(Generic[T]):
         return True
 
     def drain(self) -> Iterator[T]:
-        """Remove one task after the other and return it; whoever has enough just stops."""
+        """Remove and yield one task after the other, until the caller stops."""
         ring = self._ring
         while ring:
             account, queue = next(iter(ring.items()))

@@ -1,7 +1,7 @@
-"""InOrder: the tasks that wait, first come, first served: the policy `fifo`, and the order within one client.
+"""InOrder: waiting tasks, first come, first served: the policy `fifo`, and the order within one client.
 
-The greatest priority first: the deepest, then as users wish; within one those that are tried again, then the others.
-Nearly always all tasks have the same. Every operation takes constant time, but for a priority that is new.
+The greatest priority goes first: the deepest, then by the user's wish. Within a priority retries go first, then the
+others. Nearly always all tasks have the same priority. Each operation takes constant time, except for a new priority.
 
 Must never: know a client; `fair_share` has one of these for each.
 """
@@ -49,7 +49,7 @@ class InOrder(Generic[T]):
         return (ready for row in self._rows() for ready in row.values())
 
     def put(self, tasks: Iterable[T]) -> None:
-        """Add tasks. One that waits already, and says so anew when asked, waits once."""
+        """Add tasks. A task that reports again when asked waits once."""
         levels = self._levels
         for ready in tasks:
             level = levels.get(ready.spec.priority)
@@ -76,7 +76,7 @@ class InOrder(Generic[T]):
         return row.popitem(last=False)[1] if row else None
 
     def drain(self) -> Iterator[T]:
-        """Remove one task after the other and return it; whoever has enough just stops."""
+        """Remove and yield one task after the other, until the caller stops."""
         for row in self._rows():
             while row:
                 yield row.popitem(last=False)[1]

@@ -1,7 +1,8 @@
-"""What a policy is: it hears what is ready and who has room, and decides who gets what, in which order.
+"""The policy interface: a policy learns of ready tasks and free workers, and decides who gets which task in which
+order.
 
 Called by the balancer, which turns mail into these calls and decisions into mail. A policy is a plain value: it knows
-workers and tasks only as things that can be told apart. It is asked for decisions after all mail of a turn is in.
+workers and tasks only as hashable values. It is asked for decisions after all mail of a turn.
 
 Must never: know a message, an actor or a clock; the time comes with the question.
 """
@@ -15,15 +16,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from scaler.ids import ObjectId
 
 W = TypeVar("W", bound=Hashable)
-"""What tells workers apart."""
+"""Identifies a worker."""
 
 
 class Spec(Protocol):
-    """What a policy reads of what a client has submitted."""
+    """The part of a submitted task that a policy reads."""
 
     @property
     def function_id(self) -> ObjectId:
-        """Tasks of one function are taken to be alike."""
+        """Tasks of one function are assumed to be alike."""
 
     @property
     def priority(self) -> int:
@@ -31,11 +32,11 @@ class Spec(Protocol):
 
 
 class Ready(Protocol):
-    """What a policy reads of a task that is ready."""
+    """The part of a ready task that a policy reads."""
 
     @property
     def task(self) -> Hashable:
-        """What tells tasks apart."""
+        """Identifies a task."""
 
     @property
     def spec(self) -> Spec:
@@ -43,19 +44,19 @@ class Ready(Protocol):
 
     @property
     def is_new(self) -> bool:
-        """It has never been let in: only such a task may be refused."""
+        """It was never accepted: only such a task may be refused."""
 
     @property
     def again(self) -> bool:
-        """It goes before those of its account and priority that were never tried."""
+        """It goes before new tasks of its account and priority."""
 
     @property
     def near(self) -> Any:
-        """A worker on whose host it had better run, or None."""
+        """The worker on whose host it should run, or None."""
 
     @property
     def account(self) -> int:
-        """On whose share it runs."""
+        """Its account."""
 
 
 T = TypeVar("T", bound=Ready)
@@ -63,51 +64,53 @@ T = TypeVar("T", bound=Ready)
 
 @dataclass(slots=True)
 class Decisions(Generic[W, T]):
-    """What is to be done now, in this order."""
+    """The decisions of one turn, to be carried out in this order."""
 
     assigned: list[tuple[T, W, int]] = field(default_factory=list)
     """which worker gets which task, and for how many microseconds of work it counts until it is freed"""
     refused: list[tuple[T, str]] = field(default_factory=list)
     """tasks that will not wait, and why"""
     recalled: dict[W, int] = field(default_factory=dict)
-    """how many tasks workers shall give back"""
+    """how many tasks to recall from which workers"""
     look_at: float | None = None
-    """when to ask again, if nothing happens before"""
+    """when to ask again, at the latest"""
 
 
 class Policy(Protocol[W, T]):
     """Decides where tasks go. Each call takes constant time, however many tasks, clients and workers there are."""
 
     def ready(self, tasks: Iterable[T]) -> None:
-        """These tasks can run, or say so anew, with a higher attempt."""
+        """Add ready tasks. A task may report again, with a higher attempt."""
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
-        """A task does not want to run any more. Returns whether it waited."""
+        """Withdraw a task. Return whether it waited."""
 
     def join(self, worker: W, queue_size: int, tasks: int, work_us: int, host: Hashable) -> None:
-        """A worker takes tasks, and has so many. One that has joined already is not changed."""
+        """Add a worker with its present load. A worker that has joined already is not changed."""
 
     def leave(self, worker: W) -> None:
-        """A worker takes none any more."""
+        """Remove a worker."""
 
     def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
-        """So many tasks of a worker ended, which counted for so much work. Returns whether to ask for decisions.
+        """Free the places and the work of a worker's ended tasks. Return whether to ask for decisions.
 
         Args:
-            measured: by function, how many microseconds those took that ran to their end, and how many they were.
+            measured: by function, total run time in microseconds and number of the tasks that ran to their end.
         """
 
     def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> None:
-        """A worker gave tasks of these functions back. Each will be ready again."""
+        """A worker gave tasks of these functions back. They will report ready again."""
 
     def resumed(self, worker: W, tasks: int, work_us: int) -> None:
-        """Tasks of a worker that were freed because they waited go on, whether there is room or not."""
+        """Blocked tasks of a worker continue, whether there is room or not."""
 
     def forget(self) -> None:
-        """All workers and tasks will be said anew."""
+        """Forget everything: all workers and tasks will report again."""
 
     def decide(self, now: float) -> Decisions[W, T]:
-        """Return what to do. To be called when tasks are ready, workers have joined, `freed` says so, or it is time."""
+        """Return the decisions. Called when tasks are ready, workers have joined, `freed` returns True, or a check is
+        due.
+        """
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

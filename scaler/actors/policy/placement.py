@@ -1,7 +1,7 @@
-"""Placement: the policy that the scheduler has: tasks in some order, each to the worker with the fewest tasks.
+"""Placement: the scheduler's policy: tasks in some order, each to the worker with the fewest tasks.
 
-The order is another value: `in_order` or `fair_share`. Here is what all orders have in common: how long tasks take, who
-has room, who is refused, and when workers give tasks back.
+The order is a separate value: `in_order` or `fair_share`. This is the part that all orders share: durations, room,
+refusals and recalls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scaler.ids import ObjectId
 from scaler.wire.priority import depth_of
 
 FUNCTIONS_REMEMBERED = 1024
-"""The functions whose durations are known; the ones that were heard of last."""
+"""How many functions have known durations; the latest ones."""
 
 
 class Order(Protocol[T]):
@@ -35,13 +35,13 @@ class Order(Protocol[T]):
     def __iter__(self) -> Iterator[T]: ...
 
     def put(self, tasks: Iterable[T]) -> None:
-        """Add tasks. One that waits already, and says so anew when asked, waits once."""
+        """Add tasks. A task that reports again when asked waits once."""
 
     def remove(self, task: Hashable, priority: int, account: int) -> bool:
         """Remove a task. Returns whether it waited."""
 
     def drain(self) -> Iterator[T]:
-        """Remove one task after the other and return it; whoever has enough just stops."""
+        """Remove and yield one task after the other, until the caller stops."""
 
     def clear(self) -> None:
         """Forget all tasks."""

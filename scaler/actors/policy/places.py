@@ -1,7 +1,7 @@
-"""Places: what each worker has ahead, which says who has room and who gets the next task.
+"""Places: the queued work of each worker, which decides who has room and who gets the next task.
 
-Work is counted in whole microseconds, as the wire has it: what is added when a task is assigned is taken off again when
-it ends, and with whole numbers the sum is then exactly what it was.
+Work is counted in whole microseconds, as on the wire. The work that a task adds when it is assigned is subtracted when
+it ends, and with whole numbers the sum stays exact.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Generic
 from scaler.actors.policy.interface import W
 
 WORK_AHEAD_US = 50_000
-"""A worker that has so much work gets no more. It hides the way from the scheduler and back, which is about a
-thousandth of a second when idle and some hundredths under full load; what is given ahead cannot be given to another
-worker at once."""
+"""A worker with this much work gets no more. It hides the round trip to the scheduler, which takes about 1 ms when idle
+and some 10 ms under full load. Prefetched tasks cannot move to another worker at once."""
 
 
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     """Return how many tasks each worker should give back when some worker is idle; none, when none is.
 
-    The work is leveled: of two workers, none keeps two tasks more than the other gets. A worker that seems to be stuck
-    in a long task keeps that one only, for nobody knows when it goes on.
+    The work is levelled: of two workers, none keeps two tasks more than the other gets. A worker that seems stuck in a
+    long task keeps only that one.
 
     Args:
         loads: for each worker, how many tasks it has, and whether it is stuck.
@@ -53,9 +52,9 @@ class _Load:
 class Places(Generic[W]):
     """Workers and what they have. Every operation takes constant time, however many workers there are.
 
-    A worker has room when it has no task; else, while it has less than `WORK_AHEAD_US` of work and fewer tasks than its
-    queue may have. One that was asked to give tasks back gets none until another one of its tasks has ended, whatever
-    was expected of them. `_levels[n]` holds the workers that have n tasks, and room.
+    A worker has room when it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
+    After a recall it gets no tasks until one of its tasks has ended. `_levels[n]` holds the workers with n tasks and
+    room.
     """
 
     def __init__(self) -> None:
@@ -100,7 +99,7 @@ class Places(Generic[W]):
                 del self._hosts[load.host]
 
     def free(self, worker: W, tasks: int, work_us: int) -> None:
-        """Tasks of a worker have ended, which counted as so much work when they were taken."""
+        """Subtract ended tasks of a worker, with the work that they counted for."""
         load = self._workers.get(worker)
         if load is not None:
             load.ended += tasks
@@ -108,7 +107,7 @@ class Places(Generic[W]):
             self._reduce(worker, load, tasks, work_us)
 
     def give_back(self, worker: W, tasks: int, work_us: int) -> None:
-        """Tasks of a worker are given to others, which counted as so much work when they were taken."""
+        """Subtract recalled tasks of a worker, with the work that they counted for."""
         load = self._workers.get(worker)
         if load is not None:
             self._reduce(worker, load, tasks, work_us)
@@ -122,11 +121,11 @@ class Places(Generic[W]):
         self._put(worker, load)
 
     def take_again(self, worker: W, tasks: int, work_us: int) -> None:
-        """Tasks of a worker that were freed go on. They need no room: a worker may have more tasks than places then."""
+        """Add blocked tasks of a worker that continue. They need no room, so it may have more tasks than places."""
         self.give_back(worker, -tasks, -work_us)
 
     def take(self, work_us: int) -> W:
-        """Give a task of so much work to the worker with the fewest tasks and return it; one must have room."""
+        """Add a task of this work to the worker with the fewest tasks, and return that worker; one must have room."""
         levels, level = self._levels, self._lowest
         while not levels[level]:
             level += 1
@@ -182,16 +181,16 @@ class Places(Generic[W]):
         return {worker: load.ended for worker, load in self._workers.items() if load.tasks > 1}
 
     def level(self, ended: Mapping[W, int]) -> dict[W, int]:
-        """Return which workers shall give back how many tasks. They get none until a task of theirs has ended.
+        """Return how many tasks to recall from which workers. These get none until one of their tasks has ended.
 
         Args:
-            ended: what `ended` returned some time ago; a worker where nothing has ended since is stuck.
+            ended: an earlier result of `ended`; a worker where no task has ended since is stuck.
         """
         loads = [(load.tasks, ended.get(worker) == load.ended) for worker, load in self._workers.items()]
         return self._hold(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[W, int]) -> dict[W, int]:
-        """Return how many tasks the stuck workers shall give back: all that wait there. The rest is as in `level`."""
+        """Return how many tasks to recall from stuck workers: all that wait there. Otherwise like `level`."""
         loads = self._workers.items()
         return self._hold({w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended})
 

@@ -1,7 +1,7 @@
-"""Rounds: when workers are asked to give tasks back, and how many.
+"""Rounds: decides when to recall tasks from workers, and how many.
 
-Two things are looked at from time to time, and only while there is a reason: whether workers are idle while tasks wait
-at others, and whether tasks wait at a worker where none ends. Between two rounds is the time that the settings say.
+Two checks run from time to time, only while there is a reason: whether workers are idle while tasks wait at others, and
+whether tasks wait at a worker where none ends. The settings give the least time between two rounds.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ LOOK_SECONDS = 0.025
 """Interval between imbalance checks: half of WORK_AHEAD, enough for most workers to make progress."""
 
 EARLY_SECONDS = 1e-6
-"""A timer that fires so much too early is in time: the sum of two times is rounded."""
+"""A timer may fire this much too early, because the sum of two times is rounded."""
 
 
 class Rounds(Generic[W]):
-    """What was seen at the last looks, and when the next ones are."""
+    """The results of the last checks, and the times of the next ones."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._is_off = rules.round_seconds <= 0
         self._watch_at = math.inf
-        """the next look for idle workers; never, unless the last one found some"""
+        """the next check for idle workers; never, unless the last one found some"""
         self._patrol_at = math.inf
-        """the next look for stuck workers; never, unless tasks wait at some"""
+        """the next check for stuck workers; never, unless tasks wait at some"""
         self._looks = 0
-        """how many looks in a row found that it was uneven"""
+        """how many checks in a row found an imbalance"""
         self._seen: dict[W, int] = {}
-        """what the first of them saw"""
+        """the result of the first of them"""
         self._last_seen: dict[W, int] = {}
-        """what the last look for stuck workers saw"""
+        """the result of the last check for stuck workers"""
         self._next_round = 0.0
 
     @property
@@ -49,7 +49,7 @@ class Rounds(Generic[W]):
         return self._watch_at == math.inf and not self._is_off and places.is_uneven()
 
     def look(self, places: Places[W], now: float) -> dict[W, int]:
-        """Return how many tasks workers shall give back now; mostly none."""
+        """Return how many tasks to recall from which workers now; usually none."""
         if self._is_off:
             return {}
         asked: dict[W, int] = {}
@@ -69,14 +69,14 @@ class Rounds(Generic[W]):
         return asked
 
     def _watch(self, places: Places[W], now: float) -> dict[W, int]:
-        """Workers are idle while tasks wait at others: if that lasts, have tasks given back. Look again soon."""
+        """Workers are idle while tasks wait at others: if that lasts, recall tasks. Check again soon."""
         rules = self._rules
         if not self._looks:
             self._seen = places.ended()
         self._looks += 1
         asked: dict[W, int] = {}
         if self._looks >= rules.looks and self._next_round <= now + EARLY_SECONDS:
-            seen = self._seen if self._looks > 1 else {}  # a first look alone does not see who is stuck
+            seen = self._seen if self._looks > 1 else {}  # the first check alone cannot tell which workers are stuck
             asked = places.level(seen)
             self._looks = 0
             self._next_round = now + rules.round_seconds

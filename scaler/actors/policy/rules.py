@@ -1,4 +1,4 @@
-"""Rules: what the scheduler's settings say about the placing of tasks. Read by the policy."""
+"""Rules: the scheduler's settings for the policy. Read by the policy."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class Rules:
     """The settings. The policy reads them when it is made."""
 
     waiting_most: int = -1
-    """so many tasks may wait when no worker has a free place; -1: any number"""
+    """so many tasks may wait when no worker has room; -1: any number"""
     round_seconds: float = 1.0
-    """the shortest time between two rounds of balancing; 0: there are none"""
+    """the least time between two rounds of balancing; 0: no balancing"""
     looks: int = 2
-    """how many looks in a row must find workers idle while tasks wait at others"""
+    """how many checks in a row must find workers idle while tasks wait at others"""
     policy: str = FAIR
-    """in which order tasks go: `FAIR` or `FIFO`"""
+    """the order of tasks: `FAIR` or `FIFO`"""
 
     def refusal(self, waiting: int, workers: int, was_let_in: bool = False) -> str:
-        """Return why a task is refused that would be one too many, and what to do about it.
+        """Return the reason why a task is refused, and what to do about it.
 
         Args:
-            was_let_in: it waited before, and makes room for another client now.
+            was_let_in: whether it waited before, and now makes room for another client.
         """
         if not workers:
             found = "no worker is connected"

@@ -1,0 +1,55 @@
+"""Rooms stay small enough to read in one go: no long file, no long function, no circle of files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "scaler"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LINES_MOST = 400
+FUNCTION_LINES_MOST = 40
+"""Of code: a docstring does not count, nor the signature, which has a line for each setting that a user may give."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, wherever in the file, also for type checkers only."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
+
+
+MODULES = {name_of(path): path for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_files_and_functions_are_short(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= LINES_MOST
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            code = node.body[1:] if ast.get_docstring(node) and node.body[1:] else node.body
+            assert (node.end_lineno or 0) - code[0].lineno < FUNCTION_LINES_MOST, f"{node.name} is too long"
+
+
+def test_no_circle_of_files() -> None:
+    """The files of the kit name each other's types, and nothing else; it is one room."""
+    graph = {}
+    for name, path in MODULES.items():
+        others = {other for other in imported(path) if other in MODULES} - {name}
+        is_kit = name.startswith("scaler.actors.kit.")
+        graph[name] = {other for other in others if not (is_kit and other.startswith("scaler.actors.kit."))}
+    TopologicalSorter(graph).prepare()

@@ -1,1 +1,1 @@
-"""The node's side of the protocol: an agent hands runs to an executor, whatever that runs them on."""
+"""The node's side of the protocol: an agent that hands runs to an executor."""

@@ -1,7 +1,7 @@
-"""Absence: for how long a node has been without a scheduler. It says so after a moment, now and then, and at last.
+"""Absence: measures how long a node has no scheduler, and logs that from time to time.
 
-Used by the link, which looks here whenever `Absence.next_seconds` are over. A wrong address looks like a scheduler that
-starts later, so whoever starts a cluster must hear of it.
+Used by the link, which checks it after `Absence.next_seconds`. A wrong address looks like a scheduler that starts
+later, so the log must say so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Absence:
 
     Args:
         address: where it should be.
-        most_seconds: after so long there will be none.
+        most_seconds: after this time the cluster ends.
     """
 
     def __init__(self, address: str, most_seconds: float, now: float) -> None:
@@ -29,7 +29,7 @@ class Absence:
         self._said = 0
 
     def look(self, now: float) -> bool:
-        """Say that there is no scheduler, if that is due. Returns whether it has been so for too long."""
+        """Log that there is no scheduler, if that is due. Return whether this has lasted too long."""
         seconds = now - self._began
         if seconds >= self._most_seconds:
             logger.warning("no scheduler at %s for %g s: the cluster ends", self._address, self._most_seconds)

@@ -1,7 +1,7 @@
 """Edge: the agent's socket. It belongs to the shell's thread; the link decides when there is a new one.
 
-The shell calls `receive` and `flush`. What arrives goes to the link as batches; what the link says leaves in one
-message for each turn of the shell. After something that is no message, the edge hangs up and tells the link.
+The shell calls `receive` and `flush`. Arriving items go to the link as batches; items of the link leave as one message
+per turn of the shell. After bytes that are not a message, the edge closes the connection and tells the link.
 
 Must never: keep state of the protocol, or let bytes from outside raise.
 """
@@ -30,7 +30,7 @@ RECEIVED_MOST = 64
 
 @dataclass
 class _OpenConnection:
-    """What exists only while there is a connection."""
+    """The state of one connection."""
 
     socket: DealerSocket
     link: ActorRef
@@ -87,7 +87,7 @@ class Edge:
             try:
                 batches = decode(SCHEDULER_TO_AGENT, *received)
             except ProtocolError as error:
-                # Nobody knows which tasks were in it: the next hello says what is here, and the rest comes again.
+                # It may have held any task: the next hello says which are here, and the others come again.
                 self.undecodable += 1
                 logger.debug("what came is no message of a scheduler: %s", error)
                 self.hang_up()
@@ -114,6 +114,6 @@ class Edge:
         return True
 
     def close(self) -> None:
-        """Close for good; what was said last has a moment to leave."""
+        """Close for good; the last items have a moment to leave."""
         self.hang_up(linger_seconds=0.2)
         close_context(self._context)

@@ -1,7 +1,7 @@
-"""GarbageCollector: says now and then that it is time to forget what nobody uses.
+"""GarbageCollector: tells workers from time to time to drop unused objects.
 
-It has a timer and nothing else. It tells the workers, which know what their processors used, and looks after the memory
-of the agent itself. A worker whose processor did nothing meanwhile lets it sleep.
+It only has a timer. It notifies the workers, which know what their processors used, and trims the memory of the agent
+itself. A worker does not wake an idle processor.
 """
 
 from __future__ import annotations

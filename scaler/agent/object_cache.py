@@ -1,10 +1,9 @@
 """ObjectCache: the functions and objects of a node, each fetched once, whichever workers need it.
 
-Workers write to it (`NeedObject`), and the link (what the scheduler answers, deletes, or is). It sends to the workers
-what they asked for, and to the link what the scheduler must be asked for. A large object lies in one block of shared
-memory that all processors map.
+Written to by workers (`NeedObject`) and the link (answers and deletes of the scheduler). Sends objects to the workers,
+and requests for the scheduler to the link. A large object lies in one block of shared memory that all processors map.
 
-Must never: look into an object.
+Must never: read an object.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class ObjectCache(Actor):
         for response in responses:
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
-                continue  # nobody waits for it any more
+                continue  # no worker waits for it any more
             if response.found and response.location:
                 self._look_there(response, waiting)
             elif response.found and response.frames:
@@ -75,7 +74,7 @@ class ObjectCache(Actor):
             worker.send(ObjectFound(stored))
 
     def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
-        """Take an object from its client's memory; if that cannot be, ask for its bytes."""
+        """Take an object from its client's memory; if that is impossible, ask for its bytes."""
         try:
             block = SharedBlock.open(response.location)
         except OSError as error:
@@ -92,7 +91,7 @@ class ObjectCache(Actor):
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
-        """Keep a result of this node, and say so, since it is to be deleted like what was fetched."""
+        """Keep a result of this node and report the copy, so that it is deleted like fetched objects."""
         object_id = keep.object_id
         if object_id not in self._stored:
             block = block_of(keep.frames)

@@ -1,6 +1,6 @@
-"""Snapshot: one page of text about what an agent does now, for its log, when somebody sends SIGUSR1.
+"""Snapshot: one page about the agent's present state, for its log, on SIGUSR1.
 
-Made of what the link says and of the counts of the edge. Must never: grow with the number of workers.
+Made of the counts of the link and the edge. Must never: grow with the number of workers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The child process that runs user code, the server that forks it, and its channel to the agent."""
+"""The worker process that runs user code, the fork server, and the channel to the agent."""

@@ -28,14 +28,14 @@ _READS_MOST = 16  # of one call, so that one busy channel does not keep the othe
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 _NOT_INHERITED = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-"""To receive descriptors that programs started here do not get. Elsewhere than on Linux `subprocess` closes them."""
+"""Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
 
 ChannelMessage = tuple[bytes, list[memoryview]]
 """A header and its frames."""
 
 
 class ChannelClosedError(ConnectionError):
-    """The other end is gone, or what it sends makes no sense."""
+    """The other end is gone, or it sent malformed bytes."""
 
 
 def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
@@ -53,7 +53,7 @@ def _mapped(block: SharedBlock, remember: bool) -> list[memoryview]:
 
 
 class _Reader:
-    """Puts messages together from what the socket gives."""
+    """Assembles messages from the bytes of the socket."""
 
     def __init__(self, connection: socket.socket, remembers_blocks: bool) -> None:
         self._socket = connection
@@ -158,7 +158,7 @@ class Channel:
         """Send a message, its frames as it suits their size.
 
         Returns:
-            whether all was written; if not (an end that does not block), the rest waits for `flush`.
+            whether all was written; if not (a non-blocking end), the rest waits for `flush`.
 
         Raises:
             ChannelClosedError: if the other end is gone.
@@ -184,7 +184,7 @@ class Channel:
         return len(self._pending) == 1 and self.flush()
 
     def flush(self) -> bool:
-        """Write what waits. Returns whether nothing is left.
+        """Write the waiting bytes. Return whether none are left.
 
         Raises:
             ChannelClosedError: if the other end is gone.

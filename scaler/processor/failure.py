@@ -1,6 +1,6 @@
-"""What went wrong with a task, in a form that travels. Nothing that an exception object does can make this fail.
+"""Failure: describes the exception of a task in a form that travels. No exception object can make this fail.
 
-Used by whoever calls functions.
+Used by the code that calls user functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scaler.wire.structs import TaskFailure
 T = TypeVar("T")
 
 TEXT_CHARACTERS = 64 * 1024
-"""The most of a text or a traceback that travels."""
+"""The most characters of a message or a traceback that travel."""
 EXCEPTION_BYTES = 4 * 1024 * 1024
 """A larger exception travels as text only."""
 
@@ -41,7 +41,7 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
     """Return type, text, traceback and, if it can be pickled and read again, the exception itself.
 
     Args:
-        worker: the name of the one that called the function, if it is not this process alone.
+        worker: the name of the worker that called the function, if it has one.
     """
     if type(error) is DeserializeObjectError and isinstance(error.__cause__, ModuleNotFoundError):
         error = _about_module(error.__cause__, worker)
@@ -55,7 +55,7 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
 
 
 def _about_module(missing: ModuleNotFoundError, worker: str) -> DeserializeObjectError:
-    """Return the same in other words: it is what users meet first, and they can do something about it."""
+    """Return a more helpful message: users meet this error first, and can do something about it."""
     who = f"worker {worker!r}" if worker else "this process"
     error = DeserializeObjectError(
         f"the function or an argument needs the module {missing.name!r}, which {who} does not find: install "
@@ -74,7 +74,7 @@ def _folder() -> str:
 
 
 def describe_stack(frame: FrameType | None) -> str:
-    """Return where the task is that executes `frame`, as in a traceback."""
+    """Return the traceback of the task that executes `frame`."""
     frames = []
     while frame is not None and frame.f_code.co_filename not in _OWN_FILES:
         frames.append((frame, frame.f_lineno))
@@ -86,7 +86,7 @@ def describe_stack(frame: FrameType | None) -> str:
 
 
 def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise: T) -> T:
-    """Whatever is asked of an exception may run its class's code, and that may raise anything."""
+    """Any access to an exception may run code of its class, which may raise anything."""
     try:
         return describe(error)
     except BaseException:  # noqa: BLE001 - see above
@@ -94,7 +94,7 @@ def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise
 
 
 def _clean(text: str) -> str:
-    """Return at most so much text, without what is not Unicode."""
+    """Return at most so many characters, without lone surrogates."""
     if len(text) > TEXT_CHARACTERS:
         half = TEXT_CHARACTERS // 2
         text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"

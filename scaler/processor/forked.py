@@ -1,10 +1,10 @@
-"""Forked: how a process ends that a task has forked with `os.fork()`, when it comes back out of its task.
+"""Forked: ends a process that a task has forked with `os.fork()`, when it returns from the task's function.
 
-Such a process is a copy of its processor and has nothing to do with the agent: `Processor.forked` and `Uplink.leave`
-cut it off as soon as it exists. What comes back from the task's function ends here as a program of its own would: with
-the exit code of `sys.exit`, or with a traceback on its standard error.
+Such a process is a copy of its processor without a connection to the agent: `Processor.forked` and `Uplink.leave` cut
+it off as soon as it exists. It ends here like a program: with the exit code of `sys.exit`, or with a traceback on its
+standard error.
 
-Used by whoever calls functions. Must never: return, or run what the process has registered for its own end (`atexit`).
+Used by the code that calls user functions. Must never: return, or run handlers of `atexit`, which belong to the parent.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import threading
 from typing import NoReturn
 
 _INTERRUPTED = 130
-"""what a shell shows for a program that Ctrl-C has ended"""
+"""the exit code that a shell shows after Ctrl-C"""
 
 
 def end_forked(error: BaseException | None) -> NoReturn:
     """End this process as a program ends, after its threads.
 
     Args:
-        error: what came out of the task's function; None if it has returned.
+        error: the exception of the task's function; None if it has returned.
     """
     code = 1
     try:
@@ -32,7 +32,7 @@ def end_forked(error: BaseException | None) -> NoReturn:
             if not thread.daemon and thread is not threading.current_thread():
                 thread.join()
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # the task may have put anything in their places
+            with contextlib.suppress(Exception):  # the task may have replaced them
                 stream.flush()
     finally:
         os._exit(code)

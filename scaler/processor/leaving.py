@@ -1,10 +1,10 @@
-"""Leaving: what a processor does before it ends in good order: what the interpreter does at the end of a program.
+"""Leaving: ends a processor in good order, as the interpreter ends a program.
 
-Threads of user code are waited for and handlers of `atexit` run. Then the helpers that libraries have started in the
-background see the ends of their pipes, and clean up: those of `multiprocessing` and loky delete what tasks have left in
-shared memory. All of that may take a second.
+Threads of user code are joined and handlers of `atexit` run. Then the background helpers of libraries see the ends of
+their pipes and clean up: those of `multiprocessing` and loky delete the shared memory that tasks have left. All of this
+may take one second.
 
-Must never: return to user code, or hold up the end of its process.
+Must never: return to user code, or delay the end of its process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def leave(channel: int, last_words: Callable[[], None]) -> None:
 
     Args:
         channel: the descriptor that stays open, since its end is news to the agent.
-        last_words: called when no user code runs any more.
+        last_words: called when user code does not run any more.
     """
     watchdog = threading.Timer(LEAVE_SECONDS, os._exit, (0,))
     watchdog.daemon = True
     watchdog.start()
     for end in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # noqa: SLF001
-        with contextlib.suppress(BaseException):  # what user code has registered may raise anything
+        with contextlib.suppress(BaseException):  # handlers of user code may raise anything
             end()  # as `multiprocessing` ends its children
     last_words()
     with contextlib.suppress(ChildProcessError):

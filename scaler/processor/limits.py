@@ -1,8 +1,8 @@
-"""Limits: how much one process may run and have: after so many tasks, or with so much memory, a fresh one takes over.
+"""Limits: the number of tasks and the memory of one process; at a limit a fresh process takes over.
 
-Asked by the processor between tasks. While a task runs, the system refuses it more memory than the process may have, so
-that it fails with `MemoryError` and nothing else does. The memory that counts is private and can be written to: what
-objects share does not count, an argument that is mapped for its task does.
+Checked by the processor between tasks. While a task runs, the system refuses memory above the limit, so that only this
+task fails, with `MemoryError`. Private writable memory counts: shared objects do not count, an argument that is mapped
+for its task does.
 
 Must never: end the process.
 """
@@ -54,7 +54,7 @@ class ProcessLimits:
 
     @contextlib.contextmanager
     def of_memory(self) -> Iterator[None]:
-        """Refuse more memory than the process may have while tasks run. Only on Linux."""
+        """Refuse memory above the limit while tasks run. Only on Linux."""
         data_bytes = _data_bytes() if self._most_bytes else 0
         if not data_bytes:
             yield

@@ -1,7 +1,7 @@
-"""Meter: what a call takes: wall time, processor time, memory. Used by the processor for the tasks that ask for it.
+"""Meter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks.
 
-On Linux the kernel keeps the highest value of a process's memory, and forgets it when told to. Elsewhere a thread
-looks every few milliseconds while the call runs. Must never: change what the call returns or raises.
+On Linux the kernel keeps the peak memory of a process and resets it on request. On other systems a thread samples every
+few milliseconds during the call. Must never: change the result or the exception of the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Meter:
 
 
 class KernelWatch:
-    """Reads the highest value that Linux has seen since it was told to forget it.
+    """Reads the peak memory that Linux has recorded since the last reset.
 
     Raises:
         OSError: if the system does not let this process do that.
@@ -66,7 +66,7 @@ def _status(name: str) -> int:
 
 
 class SampledWatch:
-    """Looks now and then, in a thread of its own."""
+    """Samples the memory in a thread of its own."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -93,8 +93,8 @@ class SampledWatch:
 def new_memory_watch() -> KernelWatch | SampledWatch:
     """Begin to watch the memory of this process, in the best way that it is allowed to.
 
-    What earlier tasks have freed and the C library keeps is given back before: else a task that uses it again would
-    seem to need nothing.
+    Memory that earlier tasks freed and the C library keeps goes back to the system first. Otherwise a task that uses it
+    again would seem to need none.
     """
     give_back_memory(0)
     if sys.platform == "linux":

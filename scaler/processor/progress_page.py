@@ -1,8 +1,8 @@
 """The progress page: a few words of memory that an agent and one processor share.
 
-The processor writes which task it executes; the agent reads that, also after the processor's death, also while a task
-holds the GIL. The agent writes which of the handed tasks must not be started any more. Tasks are numbered from 1 in
-the order in which they were handed to this processor.
+The processor writes which task it executes; the agent reads it, even after the processor's death or while a task holds
+the GIL. The agent writes which tasks must not be started. Tasks are numbered from 1 in the order in which they were
+handed to this processor.
 
     word 0  written by the processor   the task that is executed now, 0 = none
     word 1  written by the agent       tasks after this one ...
@@ -11,9 +11,9 @@ the order in which they were handed to this processor.
     word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock, if
                                        there is a limit for how long tasks may run
 
-Nobody waits for anybody here. The processor writes word 0 first and then looks at words 1 and 2; the agent writes
-those first, waits some milliseconds, and then looks at word 0: if that has not moved, no later task was or will be
-started. A signal has the processor look at word 3: the task in there is interrupted only while it is executed.
+Neither side blocks. The processor writes word 0 and then reads words 1 and 2. The agent writes words 1 and 2, waits
+some milliseconds, and then reads word 0: if it has not changed, no later task was or will be started. On a signal the
+processor reads word 3: that task is interrupted only while it is executed.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Progress:
     def close(self) -> None:
         """Unmap the page, and with it free the descriptor that the mapping has.
 
-        What was in the page last can still be read, and what is written now nobody sees: the slot may have this in its
-        hands until it hears that the processor is dead.
+        The last content can still be read, and writes have no effect: the slot may use this until it learns that the
+        processor is dead.
         """
         if self._mapping.closed:
             return
@@ -84,7 +84,7 @@ class Progress:
     def ran_seconds(self, number: int, now: float) -> float:
         """Return for how long the task has been executed; 0 if it is not.
 
-        The processor writes the time before the number. So a task is never taken for older than it is.
+        The processor writes the time before the number, so a task never seems older than it is.
         """
         began_ns = int(self.words[4])
         return now - began_ns / 1e9 if number and self.words[0] == number else 0.0

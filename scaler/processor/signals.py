@@ -1,8 +1,8 @@
-"""Signals: what a processor does with those that reach it, and what its tasks find.
+"""Signals: sets the signal handlers of a processor, also for its tasks.
 
-SIGINT is `KeyboardInterrupt` in the task that is executed, as in any program, and nothing between tasks. Ctrl-C in the
-terminal of a cluster does not get here, because each processor has a process group of its own. Handlers are Python
-functions, which `exec` resets, so programs that a task starts have all signals as usual.
+SIGINT raises `KeyboardInterrupt` in the running task, as in any program, and does nothing between tasks. Ctrl-C in the
+terminal of a cluster does not arrive here, because each processor has its own process group. Handlers are Python
+functions, which `exec` resets, so programs that a task starts have the usual signals.
 
     SIGINT            KeyboardInterrupt in the task
     SIGTERM           ends the process at once
@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TypeAlias
 
 INTERRUPT_SIGNAL = signal.SIGURG
-"""By default it is ignored, so it harms no process that does not expect it."""
+"""Its default is to be ignored, so it harms no process that does not expect it."""
 
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 _handler_of = import_module("_signal").getsignal  # that of `signal` makes an enumeration of it, in fifty times the time
@@ -36,7 +36,7 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
     Args:
         interrupt: has the executed task interrupted if the agent has named it.
         keyboard: raises `KeyboardInterrupt` if a task is executed.
-        continued: called when the process was stopped and goes on.
+        continued: called when the process was stopped and continues.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(INTERRUPT_SIGNAL, interrupt)

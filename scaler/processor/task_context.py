@@ -1,18 +1,18 @@
-"""ProcessorTaskContext: what clients in tasks find around them, and how a task that waits gives up its place.
+"""ProcessorTaskContext: the context of clients in tasks; a task that waits gives up its slot here.
 
-Called by threads of tasks, through the clients that they use; says to the agent when the task that is executed begins
-to wait and when it asks to go on. Of several waits at once the first and the last are said.
+Called by threads of tasks, through their clients; tells the agent when the running task begins to wait and when it asks
+to continue. Of several simultaneous waits, the first and the last are reported.
 
-The main thread asks before it goes on, so that no more tasks run at once than there are workers. Not if it gave up
-before what it waits for was there: that may hold the place, for ever. Any other thread just goes on, too: whoever waits
-for that thread cannot be seen from here, and if it had to wait for a place, so would the one who holds the place. For
-the same reason a task is waiting as long as any thread of it is.
+The main thread asks before it continues, so that no more tasks run at once than there are workers. Exception: after a
+timeout it continues at once, because the child it waited for may hold the slot forever. Other threads continue at once,
+too. We cannot see who joins such a thread. If it had to wait for a slot, the slot's holder might be joining it:
+deadlock. For the same reason a task waits as long as any of its threads does.
 
-With hard suspension the process is stopped while its main thread waits, if nobody else in it does. Its client asks the
-scheduler for that, when it has nothing more to say (`Voice.rest`), and again whenever the process was continued.
+With hard suspension the process is stopped while only its main thread waits. Its client asks the scheduler for that
+when it has sent everything (`Voice.rest`), and again whenever the process was continued.
 
-Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or say anything
-about a task that has ended.
+Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or report about a
+task that has ended.
 """
 
 from __future__ import annotations

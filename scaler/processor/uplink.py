@@ -58,7 +58,7 @@ class Uplink:
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Send a result soon. `is_last`: the processor sends it itself, when it has put it."""
+        """Send a result soon. `is_last`: the caller flushes right after."""
         unsent = self._unsent
         unsent.append(result)
         if result.frames:  # perhaps memory that the task has kept, and that the next task changes

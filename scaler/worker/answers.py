@@ -1,8 +1,8 @@
-"""Answers: what a slot tells the link about runs, other than the results of its processors.
+"""Answers: reports runs to the link that do not end by a result of a processor.
 
 Used by the slot and its rooms; sends to the link.
 
-Must never: answer a run that a processor may still execute; whoever calls it sees to that.
+Must never: answer a run that a processor may still execute; the caller must ensure that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scaler.worker.task_queue import RunKey, run_of
 
 
 class End(NamedTuple):
-    """How a run is answered that does not end by a result of its processor."""
+    """The answer for a run without a result of its processor."""
 
     status: TaskStatus
     text: str = ""
@@ -40,7 +40,7 @@ class Answers:
         self._link = link
 
     def end(self, tasks: Iterable[RunTask], end: End, where: bytes = b"", profile: bytes = b"") -> None:
-        """These runs have ended; `where` they were, if that is to be told."""
+        """These runs have ended; `where` is their traceback, if there is one."""
         text = end.text.encode() + (b"\n" + where if end.text and where else b"")
         results = Batch[RunResult](
             RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile) for task in tasks
@@ -49,21 +49,21 @@ class Answers:
             self._link.send(results)
 
     def given_back(self, tasks: Iterable[RunTask]) -> None:
-        """These runs are the scheduler's again."""
+        """These runs go back to the scheduler."""
         given = Batch[RecallResponse](RecallResponse(task.task_id, task.worker, task.attempt) for task in tasks)
         if given:
             self._link.send(given)
 
     def not_here(self, wanted: Iterable[RunCancel | RecallRequest], here: Collection[RunKey]) -> None:
-        """Have the link answer for the others, if it takes them for open. Mostly their results were quicker."""
+        """Let the link answer for the other runs, if it has them as open. Usually their results were quicker."""
         others = [item for item in wanted if run_of(item) not in here]
         if others:
             self._link.send(RunsNotHere(others))
 
     def blocked(self, task: RunTask) -> None:
-        """This run waits for other tasks: its place is free."""
+        """This run waits for other tasks: its slot is free."""
         self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
 
     def unblocked(self, task: RunTask) -> None:
-        """This run goes on: it takes a place again."""
+        """This run continues: it occupies a slot again."""
         self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))

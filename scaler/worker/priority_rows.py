@@ -1,7 +1,7 @@
-"""PriorityRows: rows of waiting things, one for each priority. The highest priority is first.
+"""PriorityRows: rows of waiting items, one for each priority, the highest first.
 
-Nearly always there is one priority, and so one row: to find it costs no more than to look it up in a dictionary. A row
-is whatever can be empty: a list, a deque.
+Nearly always there is one priority and one row, which one dictionary look-up finds. A row is anything that can be
+empty: a list, a deque.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Row = TypeVar("Row", bound=Sized)
 
 
 class PriorityRows(dict[int, Row]):
-    """Priority -> row. A row that is not there is made when it is looked up.
+    """Priority -> row. A missing row is made when it is looked up.
 
     Args:
         new_row: makes an empty row.
@@ -32,7 +32,7 @@ class PriorityRows(dict[int, Row]):
         return row
 
     def first(self) -> Row:
-        """Return the row of the highest priority that has something in it; an empty one if none has."""
+        """Return the row of the highest priority that is not empty, or an empty row."""
         priorities = self._priorities
         while not self[priorities[-1]] and len(priorities) > 1:
             del self[priorities.pop()]

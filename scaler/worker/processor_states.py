@@ -1,4 +1,4 @@
-"""The life of a processor as its slot sees it, as a table: state and event to the next state.
+"""The life of a processor, as its slot sees it, as a table: state and event to the next state.
 `docs/reference/processor-states.md` is drawn from it.
 
 An event that is not in the row of the state, and not among `IGNORED`, is a mistake in this program and raises; it

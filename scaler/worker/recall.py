@@ -1,8 +1,8 @@
-"""Recall: taking back the tasks in a processor that are behind one that takes long, or waits, or shall end.
+"""Recall: takes back the tasks in a processor behind one that takes long, waits, or must end.
 
-Used by the slot, with its processors; writes to their progress pages. What a processor holds cannot be stolen by other
-workers and is late behind a long task, so it comes back to the queue. But the slot cannot see which task a processor is
-about to start:
+Used by the slot, with its processors; writes to their progress pages. Tasks in a processor cannot move to other workers
+and are late behind a long task, so they come back to the queue. But the slot cannot see which task a processor is about
+to start:
 
     withhold (the page) --some milliseconds--> has the same task been executed all the time?
                                                  yes: it has seen the page; those behind are taken back
@@ -23,9 +23,9 @@ from scaler.worker.processor_states import ASKING, BLOCKED, KILLED
 from scaler.worker.processors import ProcessorRecord, Processors
 
 STUCK_SECONDS = 0.01
-"""When a processor with several tasks finished none for so long, the others are taken back."""
+"""When a processor with several tasks finishes none for this time, the others are taken back."""
 SETTLE_SECONDS = 0.003
-"""How long the processor has to notice that tasks are withheld; a few memory writes, so this is very long."""
+"""How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
 
 @message
@@ -80,9 +80,9 @@ class Recall:
             self._schedule(STUCK_SECONDS, StuckCheck(processor.number, processor.results_seen))
 
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
-        """Have the processor start none of the tasks behind the executing one, and take them back soon.
+        """Withhold the tasks behind the executing one, and take them back soon.
 
-        Between two messages it executes none, and which it has behind it is known only when it answers for them.
+        Between two messages the processor executes none, and only its answers tell which tasks are behind it.
         """
         due = self._withhold(processor, executing)
         if executing:
@@ -103,7 +103,7 @@ class Recall:
         return RecallDue(processor.number, executing, last, results_seen)
 
     def _check(self, check: StuckCheck) -> None:
-        """Withhold the others if the processor has been at one task all the time."""
+        """Withhold the other tasks if the processor has executed the same one all the time."""
         self._watched.discard(check.number)
         processor = self._processors.get(check.number)
         if processor is None or processor.state in (BLOCKED, ASKING):

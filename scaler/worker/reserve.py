@@ -1,7 +1,7 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
-Used by the slot; it has the pool start processors, and dismisses those that had nothing to do. A worker whose tasks
-wait for no others has one processor and no reserve.
+Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker whose tasks do not wait for
+others has one processor and no reserve.
 
 Must never: dismiss the processor that the pool starts again by itself.
 """
@@ -17,9 +17,9 @@ from scaler.worker.processor_states import DISMISS, IDLE, STAY
 from scaler.worker.processors import ProcessorRecord, Processors
 
 SPARE_KEPT = 2
-"""How many idle processors stay besides the usual one, once tasks have waited for others."""
+"""How many spare idle processors stay, once tasks have waited for others."""
 SPARE_SECONDS = 5.0
-"""How long a processor more than that is idle before it is dismissed, at least."""
+"""The least idle time of further processors before they are dismissed."""
 
 
 @message
@@ -74,7 +74,7 @@ class Reserve:
         return len(self._processors.place(IDLE)) + self._processors.coming() + self._asked
 
     def watch(self) -> None:
-        """A processor is idle: if there are too many, look after a while whether they are needed."""
+        """A processor is idle: if there are too many, check after a while whether they are needed."""
         if not self._has_check and len(self._extra()) > SPARE_KEPT:
             self._has_check = True
             self._schedule(SPARE_SECONDS, SpareCheck())

@@ -1,7 +1,7 @@
 """Supplies: the objects that the tasks of a worker need, first of all their functions.
 
-Used by the slot; asks the object cache through it, and sends to the processors. It knows which objects each processor
-has, and which are on their way from the cache.
+Used by the slot; asks the object cache through the slot, and sends to the processors. It knows which objects each
+processor has, and which are on their way from the cache.
 
     task needs it --NeedObject--> object cache --ObjectFound--> HandObject --> processor has it
                          ^             |                                          | no task needed it for some time,
@@ -25,8 +25,8 @@ from scaler.worker.processors import ProcessorRecord, Processors
 from scaler.worker.task_queue import RunKey, run_of
 
 AWAITED_OBJECTS = 4
-"""How many objects are asked for before the tasks that need them are waited for. Those behind go on meanwhile, since an
-object may be long on its way; but each takes memory when it is there."""
+"""How many objects are requested ahead. Tasks behind one that lacks an object continue in the meantime, since an object
+may take long to arrive; but each takes memory when it is there."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Stock:
 
     has: set[ObjectId] = field(default_factory=set)
     used: set[ObjectId] = field(default_factory=set)
-    """of these, what tasks needed that were handed since the last collection"""
+    """of these, the objects of tasks that were handed over since the last collection"""
     results_collected: int = 0
     """how many results had been seen at the last collection"""
 
@@ -58,7 +58,7 @@ class Supplies:
         self.mail: dict[type, Callable[[Any], None]] = {CollectionDue: self._clean_all}
 
     def join(self, processor: ProcessorRecord) -> None:
-        """There is a new processor, which has nothing: ask again also for what was asked for already."""
+        """Add a new processor, which has no objects: objects that were requested before are requested again."""
         self._stocks[processor.number] = _Stock()
         self._awaited.clear()
 
@@ -142,7 +142,7 @@ class Supplies:
             self._clean(processor)
 
     def _clean(self, processor: ProcessorRecord) -> None:
-        """Drop what no task needed since the last time. A processor that did nothing since then is left alone."""
+        """Drop the objects that no task has needed since the last time. An idle processor is left alone."""
         stock = self._stocks[processor.number]
         unused = stock.has - stock.used
         if not unused and processor.results_seen == stock.results_collected:

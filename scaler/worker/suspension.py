@@ -1,17 +1,18 @@
-"""Suspension: when the process of a blocked task is stopped, and when it goes on.
+"""Suspension: stops the process of a blocked task, and continues it.
 
 Used by the slot, with its processors; sends to these. Used only with `hard_processor_suspend`; otherwise waits are not
 numbered.
 
     client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 
-A stopped process hears nothing. So the scheduler says when it may be stopped: when all that its client has said has
-arrived, and nothing is on the way to it. It also says when anything is. Both come on one connection, in order.
+A stopped process receives nothing. So the scheduler decides when it may be stopped: when all items of its client have
+arrived and none is on the way to it. The scheduler also says when an item is on the way. Both arrive on one connection,
+in order.
 
-Messages may be lost on the way. So every few seconds the process goes on, until it has said again that it only waits.
-Meanwhile it answers the heartbeats of ZeroMQ, and renews a connection that was cut.
+Messages may be lost. So every few seconds the process continues until it has reported again that it only waits. In that
+time it answers ZeroMQ's heartbeats and renews a lost connection.
 
-Must never: leave a process stopped whose task shall end, or whose wait is over.
+Must never: leave a process stopped whose task must end or whose wait is over.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from scaler.worker.messages import SuspendProcessor
 from scaler.worker.processors import ProcessorRecord, Processors
 
 BREATH_SECONDS = 5.0
-"""How long a process is stopped at most; ZeroMQ gives a connection up after 20 s of silence."""
+"""The longest stop of a process; ZeroMQ closes a connection after 20 s of silence."""
 
 
 @message

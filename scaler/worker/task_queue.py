@@ -1,8 +1,8 @@
-"""TaskQueue: the tasks that wait at one worker. The greatest priority first; first come, first served within one.
+"""TaskQueue: the waiting tasks of one worker: the greatest priority first, then first come, first served.
 
 Only the slot writes to it. Nearly always all tasks have the same priority, and so there is one row; nested tasks add a
-row for each depth, and wishes of users one each. A task that has to wait for something else than its turn steps aside,
-so that it does not hold up those behind it, and comes back to the front.
+row for each depth, and each wish of users adds one. A task that lacks an object steps aside, so that it does not block
+those behind it, and comes back to the front.
 
 While tasks of several clients wait here, it is first come, first served, however deep: else a client whose tasks keep
 submitting tasks would overtake the others for ever. The scheduler has put them in order, and it is some 50 ms of work.
@@ -28,7 +28,7 @@ def run_of(item: RunTask | RunCancel | RecallRequest) -> RunKey:
 
 
 _NOBODY, _SEVERAL = -1, -2
-"""In the place of an account, which is never negative."""
+"""Stands for several accounts; an account is never negative."""
 
 
 class TaskQueue:

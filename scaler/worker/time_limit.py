@@ -1,7 +1,6 @@
-"""TimeLimit: for how long a task may run, its waits for other tasks included.
+"""TimeLimit: ends tasks that run for too long, including their waits for other tasks.
 
-Used by the slot, with its processors. It reads from the progress page when a task began, and has tasks end that have
-run for too long.
+Used by the slot, with its processors. It reads the start of a task in the progress page.
 
 Must never: end a task before its time, or one that is behind it.
 """
@@ -30,12 +29,12 @@ class TimeLimit:
     """Watches the processors of one slot.
 
     Args:
-        limit_seconds: how long a task may run; 0: for any time.
-        name: of the worker, as errors tell it.
+        limit_seconds: how long a task may run; 0: no limit.
+        name: of the worker, for errors.
         processors: the processors of the slot.
         now: the present, in seconds.
         schedule: has the slot get a message after some seconds.
-        end: has runs end that a processor holds.
+        end: ends runs that a processor holds.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class TimeLimit:
         assert self._watched <= numbers, "the time limit watches a processor that is gone"
 
     def _due(self, due: LimitDue) -> None:
-        """End the task if it is overdue. Look again when it, or the one after it, could be."""
+        """End the task if it is overdue. Check again when it, or the one after it, could be."""
         processor = self._processors.get(due.number)
         if processor is None or not processor.held or processor.state in KILLED:
             self._watched.discard(due.number)

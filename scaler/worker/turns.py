@@ -1,15 +1,14 @@
-"""Turns: which processor of a worker holds the slot, and when the task of another one may go on.
+"""Turns: decides which processor of a worker holds the slot, and when a blocked task may continue.
 
-Used by the slot; sends to the processors, and tells which runs are blocked. A worker runs one task at a time.
-When its task waits for other tasks, another processor gets the slot, and the scheduler hears that it may send more
-tasks meanwhile. When the task could go on, it asks, and waits until the slot is free.
+Used by the slot; sends to the processors, and reports blocked runs. A worker runs one task at a time. When its task
+waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task could
+continue, it asks, and waits until the slot is free.
 
     running --block--> blocked --ask--> asking --get slot--> running
                           +--go on without the slot--> loose --finish--> idle
 
-Those that ask go on one after the other, the greatest priority first, and before any task that waits in the queue. A
-processor is loose when its task shall end (it need not wait for the slot for that), or when another thread of the task
-resumed it.
+Asking tasks continue one after the other, the greatest priority first, before all tasks in the queue. `loose`: runs
+without holding the slot (cancelled, or resumed from another thread). No tasks are dispatched until it ends.
 
 Must never: hand out tasks while a loose processor runs, or one that was killed may still run.
 """

@@ -1,12 +1,12 @@
-"""The agent: one process for each node of a cluster. Here it is put together, lives, and ends.
+"""The agent: one process for each node of a cluster. This module assembles, runs and ends it.
 
     edge <--> Link <--> worker 0..n-1 of an executor <-- GarbageCollector
                 ^          ^
                 +-> ObjectCache
 
-The agent never runs user code and never unpickles, so that heartbeats, cancels and the death of a processor are dealt
-with at once, whatever a task does. What runs tasks is an executor (`executor.py`). A failure of one of the actors ends
-the agent, loudly: the scheduler gives its tasks to others.
+The agent never runs user code and never unpickles, so it handles heartbeats, cancels and deaths of processors at once,
+whatever a task does. An executor runs the tasks (`executor.py`). A failure of any actor ends the agent, loudly: the
+scheduler gives its tasks to others.
 """
 
 from __future__ import annotations

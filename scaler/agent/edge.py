@@ -89,9 +89,9 @@ class Edge:
             except ProtocolError as error:
                 # It may have held any task: the next hello says which are here, and the others come again.
                 self.undecodable += 1
-                logger.debug("what came is no message of a scheduler: %s", error)
+                logger.debug("received bytes that are not a message of a scheduler: %s", error)
                 self.hang_up()
-                connection.link.send(LinkCut("what came is no message of a scheduler"))
+                connection.link.send(LinkCut("received bytes that are not a message of a scheduler"))
                 return False
             self.received.add_message(*received)
             self.received.add_batches(batches)

@@ -1,6 +1,6 @@
-"""The executor contract: what runs the tasks of a node, and all that its agent knows of it.
+"""The executor contract: everything that an agent knows of the executor that runs the tasks of its node.
 
-An agent speaks the protocol with the scheduler; it runs nothing. Each worker of its node is one actor of an executor,
+An agent speaks the protocol with the scheduler; it runs no tasks. Each worker of its node is one actor of an executor,
 a child of the agent's supervisor named `worker_child(index)`. This page is the whole contract between the two.
 
     scheduler <--> Link --mail in--> worker 0 .. n-1 --mail out--> Link <--> scheduler
@@ -66,18 +66,18 @@ LINK, OBJECTS = "link", "objects"
 
 
 class Part(Enum):
-    """What an executor may do beyond the core of the contract."""
+    """The optional parts of the contract."""
 
     CRASH = "crash"
     """a task that ends its process fails with `PROCESSOR_DIED`, and the worker goes on"""
     INTERRUPT = "interrupt"
-    """a cancelled task that runs is stopped, and does not merely lose its result"""
+    """a cancelled task is stopped while it runs, instead of only losing its result"""
     TIME_LIMIT = "time limit"
     """a task that runs longer than `task_timeout_seconds` ends with `TIMED_OUT`"""
     SUSPENSION = "suspension"
     """`hard_processor_suspend`: the process of a blocked task is stopped"""
     MEMORY = "memory"
-    """memory that is not used is given back to the system"""
+    """unused memory is returned to the system"""
 
 
 _NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_processor_suspend"}
@@ -85,7 +85,7 @@ _NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_proces
 
 @dataclass(frozen=True)
 class Node:
-    """What an executor is told of the node for which it runs tasks."""
+    """The node for which an executor runs tasks."""
 
     shell: Shell
     """the agent's loop: an executor may watch descriptors with it"""
@@ -93,18 +93,18 @@ class Node:
     names: tuple[str, ...]
     """of the workers"""
     agent_token: bytes
-    """what clients inside the tasks show the scheduler, to say where they are"""
+    """with this token, clients inside the tasks prove to the scheduler where they are"""
 
 
 class Executor(Protocol):
-    """What runs the tasks of a node."""
+    """Runs the tasks of a node."""
 
     @property
     def parts(self) -> frozenset[Part]:
-        """What it can do beyond the core."""
+        """The optional parts that it supports."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
-        """Return the actors that it consists of, among them one for each worker, named `worker_child(index)`.
+        """Return the specifications of its actors, among them one for each worker, named `worker_child(index)`.
 
         They find the agent's actors among their peers, as `LINK` and `OBJECTS`. A failure of any ends the agent.
         """

@@ -1,7 +1,7 @@
-"""Ledger: the tasks that an agent has from its scheduler, and the results that it owes it.
+"""Ledger: the open tasks of an agent, and the results that the scheduler has not acknowledged.
 
-Kept by the link, which writes down here what it hears and says. A task is open until its result is there, or until it
-is given back; a result is kept until the scheduler has said that it arrived.
+Kept by the link, which records received and sent items here. A task is open until its result is there, or until it is
+given back. A result is kept until the scheduler acknowledges it.
 
     RunTask --> open --result--> kept --acknowledged--> gone
                  |  waits <--> goes on
@@ -35,7 +35,7 @@ OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
 
 
 class Ledger:
-    """What is open between an agent and one scheduler."""
+    """The open tasks and results between an agent and one scheduler."""
 
     def __init__(self) -> None:
         self._open: dict[TaskId, RunTask] = {}
@@ -138,7 +138,7 @@ class Ledger:
         return waiting
 
     def resume(self, run: RunUnblocked | RunResult) -> None:
-        """A task waits no more."""
+        """A task does not wait any more."""
         waiting = self._waiting.get(run.task_id)
         if waiting is not None and waiting.attempt == run.attempt:
             del self._waiting[run.task_id]
@@ -157,7 +157,7 @@ class Ledger:
         self._kept.extend(results)
 
     def acknowledge(self, total: int) -> bool:
-        """So many results have arrived since the hello. Returns whether that can be."""
+        """Acknowledge results; the total counts from the hello. Return whether that total is possible."""
         news = total - self._acknowledged
         if news > len(self._kept):
             return False

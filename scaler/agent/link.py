@@ -1,7 +1,7 @@
-"""Link: what the agent and the scheduler have to say to each other, whatever becomes of the connection.
+"""Link: the agent's side of the protocol, over one connection after the other.
 
-The edge writes to it what arrives (batches, `LinkCut`), workers their results, the object cache what it needs. It sends
-tasks and cancels to the workers, objects to the cache, and everything for the scheduler to the edge.
+Written to by the edge (batches, `LinkCut`), workers (results) and the object cache (requests). Sends tasks and cancels
+to the workers, objects to the cache, and all items for the scheduler to the edge.
 
 It is a connection (`connection.py`) that has tasks and objects. Results are kept until they are acknowledged, and said
 first on a new connection. While the scheduler is away the tasks go on.
@@ -55,14 +55,14 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
-"""The scheduler may have missed the end of so many processors with a lost connection."""
+"""The ends of so many processors are reported again, because they may be lost with a connection."""
 
 
 class Link(SchedulerConnection):
     """The agent's side of the protocol.
 
     Args:
-        end: called once with the exit code when the agent shall end.
+        end: called once with the exit code when the agent must end.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Link(SchedulerConnection):
         self._ledger = Ledger()
         self._gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
         self._fetched: dict[ObjectId, bool] = {}
-        """objects that were asked for, and whether their location was no use"""
+        """requested objects, and whether their location could not be opened"""
 
     # For the connection
 
@@ -140,10 +140,10 @@ class Link(SchedulerConnection):
             self._refuse(self._ledger.without_result(others), "no such task here")
 
     def _drop_tasks(self) -> None:
-        """Stop all tasks: another scheduler wants none of them, and none of their results.
+        """Stop all tasks: another scheduler wants neither them nor their results.
 
-        Its own may have the same ids, since the clients say their open tasks again, but never the same attempts. So
-        whatever is still said of these is news of an attempt that it does not know.
+        Its own tasks may have the same ids, since the clients send their open tasks again, but never the same attempts.
+        So it ignores news of the old runs.
         """
         by_worker: dict[int, Batch[RunCancel]] = {}
         for task in self._ledger.clear():
@@ -255,7 +255,7 @@ class Link(SchedulerConnection):
         self._objects.send(instructions)
 
     def _keep_result(self, object_id: ObjectId) -> None:
-        """Have the cache keep a result, if it is still here; else it is fetched when somebody needs it."""
+        """Let the cache keep a result, if it is still here. Otherwise a worker that needs it will fetch it."""
         frames = self._ledger.large_result(object_id)
         if frames:
             self._objects.send(KeepObject(object_id, frames))

@@ -1,11 +1,10 @@
-"""What the actors of an agent tell each other, and what they and the executor of a node say.
+"""Messages between the actors of an agent, and between them and the executor of a node.
 
     Link <--> executor
       ^          ^
       +-> ObjectCache
 
-Messages within an executor are the business of that executor. What crosses a process boundary is in
-`scaler.wire.messages`.
+Each executor defines its own internal messages. Messages between processes are in `scaler.wire.messages`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class LinkCut:
 
 @message
 class Leave:
-    """The agent shall end: say goodbye."""
+    """The agent must end: send a goodbye."""
 
     reason: str
     drain_seconds: float = 0.0
@@ -45,7 +44,7 @@ class Leave:
 
 @message
 class SayStatistics:
-    """What does the agent do? To the link, in the urgent lane, which adds its counts to the report."""
+    """To the link, in the urgent lane: add your counts to the report."""
 
     report: Report
 
@@ -59,18 +58,18 @@ class ExecutorProcessGone:
 
 @message
 class RunsNotHere:
-    """An executor to the link: it was told to end or give back these runs, and has none of them."""
+    """Executor to link: it was told to end or give back these runs, and does not have them."""
 
     runs: Sequence[RunCancel | RecallRequest]
 
 
 @message
 class FetchObject:
-    """Somebody on this node needs an object."""
+    """A worker of this node needs an object."""
 
     object_id: ObjectId
     by_value: bool = False
-    """its location was no use"""
+    """its location could not be opened"""
 
 
 # To and from the object cache.
@@ -98,7 +97,7 @@ class ObjectFound:
 
 @message
 class ObjectLost:
-    """The scheduler does not have it either."""
+    """The scheduler does not have the object either."""
 
     object_id: ObjectId
 
@@ -137,4 +136,4 @@ class ForgetEverything:
 
 @message
 class CollectionDue:
-    """An interval is over: what nobody used in it can be forgotten."""
+    """An interval is over: objects that were not used in it can be dropped."""

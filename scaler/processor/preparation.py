@@ -1,6 +1,6 @@
-"""Preparation: what the user wants done before the first task: modules imported for all processors, a call in each.
+"""Preparation: imports the user's modules once for all processors, and calls the user's initializer in each.
 
-Asked by the fork server before it forks, and by each processor before it is ready. Must never: let a process with
+Called by the fork server before it forks, and by each processor before it is ready. Must never: let a process with
 threads be forked.
 """
 

@@ -1,14 +1,14 @@
-"""The processor: runs user code, in the main thread of a process of its own, and nothing else does.
+"""The processor: runs user code, in the main thread of its own process. No other part runs user code.
 
 The agent's slot writes to it over the channel: objects, then tasks that need them. It answers each task with one
 result, in the order of the tasks, and says in the progress page which task it executes.
 
     uplink --> objects, tasks --> arguments --> call --> result --> uplink
 
-What the clients in its tasks need to know, and what it means that a task waits, is in `task_context.py`.
+The context of clients in its tasks, and the waits of tasks, are in `task_context.py`.
 
-A task that is not wanted any more is interrupted: the agent names it in the progress page and sends a signal, whose
-handler raises `TaskInterrupt` in the main thread, in the middle of that task and nowhere else.
+A cancelled task is interrupted: the agent names it in the progress page and sends a signal, whose handler raises
+`TaskInterrupt` in the main thread, in the middle of that task and nowhere else.
 
 Must never: let an exception of a task out of that task's result.
 """
@@ -226,7 +226,7 @@ class Processor:
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)
 
     def forked(self) -> None:
-        """This is the copy in a process that a task has forked: it ends where its task ends, and answers nothing."""
+        """In a process that a task has forked: end where the task ends, and answer nothing."""
         self._is_forked = self._is_void = True
         self._write = _end_forked
         self._describe = end_forked

@@ -1,17 +1,17 @@
-"""Cancellation: how a task that a processor holds ends before it is done.
+"""Cancellation: ends a task in a processor before it is done.
 
-Used by the slot, with its processors; sends to these and writes to their progress pages. A task that is executed is
-interrupted; one that is not yet is kept from being started. The processor goes on with the others.
+Used by the slot, with its processors; sends to these and writes to their progress pages. A running task is interrupted;
+a waiting one is kept from being started. The processor continues with the others.
 
     stop --interrupt--> its result, "stopped"
       |                    ^
       |  asked again and again, until it has ended
       +--grace is over--> the processor is killed
 
-A task may not let itself be interrupted: because it is deep in C code, holds on to its `finally`, or catches
-everything. Then its processor is killed after some time, and another one goes on.
+A task may resist: because it is deep in C code, stays in its `finally`, or catches everything. Then its processor is
+killed after a grace time, and another one takes over.
 
-Must never: interrupt another task than the one that is meant, or answer for one that may still run.
+Must never: interrupt the wrong task, or answer for a task that may still run.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from scaler.worker.processors import ProcessorRecord, Processors
 from scaler.worker.task_queue import RunKey, run_of
 
 STOPPED = TaskStatus.CANCELED
-"""What a processor answers for a task that it was told not to start, or that was interrupted; never anything else."""
+"""The possible answers of a processor for a withheld or interrupted task."""
 GRACE_SECONDS = 1.0
-"""How long a task that was interrupted has to end before its processor is killed."""
+"""How long an interrupted task has to end before its processor is killed."""
 INSIST_SECONDS = 0.02
 """How often the processor is asked again to interrupt a task, until it has, and its page looked at."""
 
 
 @message
 class StopDue:
-    """Have the runs of this processor ended that shall end?"""
+    """Check whether the runs of this processor that must end have ended."""
 
     number: int
 
@@ -110,7 +110,7 @@ class Cancellation:
         self._send_kill(processor, reason)
 
     def distrust(self, processor: ProcessorRecord, reason: str) -> None:
-        """Believe nothing more that the processor says, and end it."""
+        """Distrust the processor from now on, and end it."""
         self._processors.apply(processor, DISTRUST)
         self._send_kill(processor, reason)
 

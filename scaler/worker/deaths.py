@@ -1,6 +1,6 @@
-"""Deaths of processes, in words: for logs, and for the errors that users get.
+"""Deaths: describes the deaths of processes, for logs and for errors of users.
 
-Asked by the proxies of processors and of the fork server.
+Called by the proxies of processors and of the fork server.
 """
 
 from __future__ import annotations

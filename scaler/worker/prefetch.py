@@ -1,9 +1,9 @@
-"""Prefetch: how much of its queue a worker hands to a processor at a time.
+"""Prefetch: decides how many tasks a worker hands to a processor at a time.
 
-Used by the slot. What a processor holds cannot be stolen, so it gets a few milliseconds of work, by what the functions
-took so far, and only tasks whose objects it has (see `supplies.py`).
+Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
+whose objects it has (see `supplies.py`).
 
-Must never: let a processor run dry while it has something to do, or hold short tasks behind a long one.
+Must never: let a processor idle while tasks wait, or hold short tasks behind a long one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
 
 HELD_US = 6_000.0
-"""The most work that a processor holds, unless one task alone is more; refilled when half of it is done."""
+"""The most work that a processor holds, unless a single task has more; refilled when half of it is done."""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
-"""The most bytes of arguments in one portion, unless one task alone has more."""
+"""The most bytes of arguments in one portion, unless a single task has more."""
 OVERHEAD_US = 5.0
-"""What a task takes in the processor besides the call itself."""
+"""The time that a task takes in the processor besides the call itself."""
 FUNCTIONS_REMEMBERED = 10_000
 
 

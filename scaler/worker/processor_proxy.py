@@ -7,8 +7,8 @@ sends its slot what became of it all, and the proxy of the fork server what is t
     coming --ProcessorReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
 
-A process that dies after it was ready ends the proxy in good order, for a task that kills its processor is not the
-node's failure. One that never gets ready is a failure.
+A process that dies after it was ready ends the proxy in good order, because a task that kills its processor is not a
+failure of the node. A process that never becomes ready is a failure.
 
 Must never: block on a processor.
 """

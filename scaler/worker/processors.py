@@ -1,7 +1,7 @@
 """Processors: the processors of one worker, and the state of each.
 
-Used by the slot and its rooms; it sends nothing. A `ProcessorRecord` holds what all rooms need to know of a processor;
-what only one room needs is kept by that room. Which state follows which is in `processor_states.py`.
+Used by the slot and its rooms; it sends nothing. A `ProcessorRecord` holds the state that all rooms share; each room
+keeps its own part. `processor_states.py` says which state follows which.
 
 Must never: have two processors with the slot, or one processor in two states.
 """

@@ -20,7 +20,7 @@ TEXT = """\
 
 A task is an actor of the scheduler (`scaler/actors/task.py`) from its submission to its end. Which state comes after which is a
 table in `scaler/actors/task_states.py`, and this page is drawn from it. An event that is neither in the table nor among
-those that are ignored is a mistake in the program: it raises, the task ends as *internal error*, and nobody else is harmed.
+those that are ignored is a bug: it raises, and that task alone ends as *internal error*.
 
 A task begins as **{start}**.
 

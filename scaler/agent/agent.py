@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
-    """Run the agent of a cluster until it shall end; nothing that it started is left then.
+    """Run the agent of a cluster until its end. It leaves nothing behind that it started.
 
     It ends on SIGTERM, SIGINT and SIGHUP, when the scheduler sends it away, and when there is none for too long.
 

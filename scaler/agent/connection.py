@@ -47,7 +47,7 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 5.0
-"""A scheduler that said nothing for so long, and for three heartbeats, is taken for dead."""
+"""A scheduler that is silent for this time, and for three heartbeats, is considered dead."""
 BACK_OFF_SECONDS = 0.05
 BACK_OFF_MOST_SECONDS = 2.0
 GOODBYE_SECONDS = 1.0
@@ -106,7 +106,7 @@ class SchedulerConnection(Actor):
     """One side of the protocol, without tasks and objects.
 
     Args:
-        end: called once with the exit code when the agent shall end.
+        end: called once with the exit code when the agent must end.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class SchedulerConnection(Actor):
         self._is_up()
 
     def _is_up(self) -> bool:
-        """Return whether the scheduler may say what it just said, and note that it is there."""
+        """Note that the scheduler is alive. Return whether its item is allowed in this state."""
         self._heard_at = self.now()
         if self._state is State.UP:
             return True

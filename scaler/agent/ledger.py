@@ -49,7 +49,9 @@ class Ledger:
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return all runs that are not over for the scheduler, as a hello names them. Acknowledging begins anew."""
+        """Return all runs that are open for the scheduler, as a hello names them. The count of acknowledgements
+        restarts.
+        """
         self._acknowledged = 0
         runs = [(task.task_id, task.attempt, task.worker) for task in self._open.values()]
         runs += [(result.task_id, result.attempt, result.worker) for result in self._kept]
@@ -102,7 +104,7 @@ class Ledger:
         return task if task is not None and task.attempt == attempt else None
 
     def by_worker(self, items: Iterable[OfRun]) -> tuple[dict[int, list[OfRun]], list[OfRun]]:
-        """Return what is said of open runs, by worker, and what is said of others."""
+        """Return the items about open runs, by worker, and the items about other runs."""
         of_open: dict[int, list[OfRun]] = {}
         of_others: list[OfRun] = []
         for item in items:

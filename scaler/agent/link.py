@@ -3,8 +3,8 @@
 Written to by the edge (batches, `LinkCut`), workers (results) and the object cache (requests). Sends tasks and cancels
 to the workers, objects to the cache, and all items for the scheduler to the edge.
 
-It is a connection (`connection.py`) that has tasks and objects. Results are kept until they are acknowledged, and said
-first on a new connection. While the scheduler is away the tasks go on.
+It is a connection (`connection.py`) with tasks and objects. Results are kept until they are acknowledged, and sent
+first on a new connection. Tasks continue while the scheduler is away.
 
 Must never: forget a result, or decode a payload.
 """

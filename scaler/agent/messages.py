@@ -39,7 +39,7 @@ class Leave:
 
     reason: str
     drain_seconds: float = 0.0
-    """so long the tasks that run have for their end; those that wait are given back at once"""
+    """how long running tasks have for their end; waiting tasks are given back at once"""
 
 
 @message

@@ -7,7 +7,7 @@ once their processor has ended, and kills it.
 When the agent ends in good order, it says so, and processors have a second for their own end. However the agent goes,
 the fork server sees the end of their connection, kills everything below it, and ends.
 
-Must never: run user code other than the import of what shall be preloaded, open a ZeroMQ context, or start a thread.
+Must never: run user code other than the import of preloaded modules, open a ZeroMQ context, or start a thread.
 """
 
 from __future__ import annotations

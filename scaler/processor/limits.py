@@ -72,7 +72,7 @@ class ProcessLimits:
 
 
 def own_bytes() -> int:
-    """Return how much memory this process has that it shares with nobody; 0 where the system does not say."""
+    """Return the private memory of this process; 0 if the system does not tell."""
     try:
         _, resident, shared, *_ = _STATM.read_bytes().split()
     except OSError:

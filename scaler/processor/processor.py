@@ -257,7 +257,8 @@ class Processor:
     def _void_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
 
-        Processes that it has started and not waited for shall not outlive it. They end with this one, and so it ends.
+        Processes that the task has started and not waited for must not outlive it. They end with this process, so it
+        ends.
         """
         if self._is_forked:  # while the result was written
             end_forked(None)

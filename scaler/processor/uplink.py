@@ -106,7 +106,7 @@ class Uplink:
                         self.send_results()
 
     def leave(self) -> None:
-        """This is the copy in a forked process: say nothing, hear nothing, and wait for nobody."""
+        """In a forked process: send nothing, receive nothing, and never wait."""
         self._lock = threading.Lock()  # the other one may have been held by a thread that does not exist here
         self._unsent.clear()
         self._channel.close()
@@ -129,7 +129,7 @@ class Uplink:
         """Wait until the agent lets the task with this number go on; for the main thread in the middle of that task.
 
         Raises:
-            TaskInterrupt: if the agent is gone, and nobody wants the task any more.
+            TaskInterrupt: if the agent is gone, so that the task is not wanted any more.
         """
         try:
             while self._permitted != number:

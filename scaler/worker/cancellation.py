@@ -45,7 +45,7 @@ class StopDue:
 
 @dataclass(slots=True)
 class _Stop:
-    """What is kept of a processor while runs in it shall end, and until the next `StopDue` after that."""
+    """The state of a processor while runs in it must end, and until the next `StopDue` after that."""
 
     ends: dict[RunKey, End]
     interrupted: int = 0
@@ -85,7 +85,7 @@ class Cancellation:
         self._reasons.pop(processor.number, None)
 
     def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
-        """Return the runs of this processor that shall end, if there are any. Whoever answers for one takes it out."""
+        """Return the runs of this processor that must end, if any. The caller removes a run when it answers for it."""
         stop = self._stops.get(processor.number)
         return stop.ends if stop is not None and stop.ends else None
 
@@ -94,7 +94,7 @@ class Cancellation:
         return self._reasons[processor.number]
 
     def stop(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
-        """Have these runs end that the processor holds. One that shall end already ends as was said first."""
+        """End these runs in the processor. A run that must end already keeps its first reason."""
         stop = self._stops.get(processor.number)
         if stop is not None:
             stop.ends = ends | stop.ends
@@ -138,7 +138,7 @@ class Cancellation:
         self._schedule(INSIST_SECONDS, due)
 
     def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
-        """Interrupt the task that is executed, if it shall end, and keep those from being started that shall."""
+        """Interrupt the running task if it must end, and withhold the waiting tasks that must end."""
         executing = processor.progress.executing
         numbers = [
             number

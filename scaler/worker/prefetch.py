@@ -67,7 +67,7 @@ class Prefetch:
         return portion
 
     def learn(self, function_id: ObjectId, duration_us: float) -> None:
-        """A call took so long. Up fast and down slowly: too little work in hand costs less than too much."""
+        """Learn the duration of a call. Up fast and down slowly: too little work costs less than too much."""
         took_us = duration_us + OVERHEAD_US
         known = self._expected_us
         before = known.get(function_id)

@@ -212,7 +212,7 @@ class Slot(Actor):
     def _take_results(
         self, processor: ProcessorRecord, results: Batch[RunResult]
     ) -> tuple[Batch[RunResult], list[RunTask]]:
-        """Return the results that go to the scheduler, and the tasks that were not started and shall be.
+        """Return the results for the scheduler, and the tasks that were not started and must run again.
 
         A result that is not that of the task at its place ends the processor: user code has written to the channel, or
         a process that a task forked has come back from it. Which of the further results are right cannot be known.
@@ -281,7 +281,7 @@ class Slot(Actor):
     # Tasks on their way into a processor, and out of it before they are done
 
     def _hand_out(self) -> None:
-        """Hand tasks to the processor whose turn it is; none behind one that shall end."""
+        """Hand tasks to the processor whose turn it is, but none behind a task that must end."""
         processor = self._turns.next()
         if processor is None or self._cancellation.ends(processor):
             return

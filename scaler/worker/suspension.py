@@ -80,7 +80,7 @@ class Suspension:
             self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)
 
     def end(self, processor: ProcessorRecord) -> None:
-        """The task does not wait any more, or shall end."""
+        """The task does not wait any more, or must end."""
         self._waits.pop(processor.number, None)
         self._continue(processor)
 

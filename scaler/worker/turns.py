@@ -95,7 +95,7 @@ class Turns:
         return active
 
     def let_end(self, processor: ProcessorRecord) -> None:
-        """Runs of this processor shall end. If its task asks, it need not wait for the slot: it goes on to end."""
+        """Runs of this processor must end. If its task asks, it continues at once, without the slot."""
         if processor.state is ASKING:
             self._go_on_loose(processor)
 
@@ -115,7 +115,7 @@ class Turns:
         if processor is None or task is None or processor.state in KILLED:
             return
         self._processors.block(processor, task)
-        # A task that shall end is not stopped while it waits.
+        # A task that must end is not stopped while it waits.
         wait = 0 if self._cancellation.ends(processor) else blocks.wait
         self._suspension.begin(processor, wait, blocks.timeout_seconds)
         self._answers.blocked(task)
@@ -168,7 +168,7 @@ class Turns:
         self._reserve.watch()
 
     def _go_on_loose(self, processor: ProcessorRecord) -> None:
-        """Let a task go on although another one may run, because it shall end."""
+        """Let a task continue although another one may run, because it must end."""
         self._say_unblocked(processor)
         self._processors.apply(processor, GO_ON)
         self._send_resume(processor)

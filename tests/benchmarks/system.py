@@ -4,7 +4,7 @@
     python tests/benchmarks/system.py map latency         some of them
     python tests/benchmarks/system.py --event-loop uvloop
 
-Targets are those of docs/design.md for a machine with two cores. Rates are tasks per second, the best of several runs.
+Rates are tasks per second, the best of several runs.
 """
 
 from __future__ import annotations

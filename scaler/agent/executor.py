@@ -30,7 +30,7 @@ Mail out, to the link:
 - `RunResult`: exactly one result for each run that was handed here, unless it was given back. A function that raises,
   or whose arguments or result cannot be read or written, is a result with `FAILED`. What it returned is copied before
   the next task begins, which may change it.
-- `RecallResponse`: these runs were given back and are nobody's.
+- `RecallResponse`: these runs were given back; the executor does not have them any more.
 - `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and they are not here. Optional: a run that the
   link still takes for open is then answered with `NOT_FOUND`, so that the scheduler does not wait for it.
 - `RunBlocked`, `RunUnblocked`: this run waits for other tasks and holds no place, so that another one runs; it holds

@@ -15,7 +15,7 @@ EXAMPLES = """\
 examples:
   scaler_scheduler tcp://127.0.0.1:2345              for this machine
   scaler_scheduler ipc:///tmp/scaler                 for this machine, without a port
-  scaler_scheduler tcp://0.0.0.0:2345                for a trusted network: whoever reaches the port can run code
+  scaler_scheduler tcp://0.0.0.0:2345                for a trusted network: anyone who reaches the port can run code
 then, in other terminals:
   scaler_cluster tcp://127.0.0.1:2345 -n 4
   python -c "from scaler import Client; print(Client('tcp://127.0.0.1:2345').submit(pow, 2, 10).result())"

@@ -37,7 +37,7 @@ LONGEST_US = 2**32 - 1
 JOIN_SECONDS = 1.0
 
 _EVERYTHING = 0
-"""The permission for all tasks that may still ask: there is nobody left to ask."""
+"""The permission for all tasks that may still ask, because no worker is left to ask."""
 
 
 # What the threads tell their worker. Each message names the thread and the number of its task, so that news of a task

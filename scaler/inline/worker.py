@@ -169,7 +169,7 @@ class InlineWorker(Actor):
         if run is not None and run.state is _State.WAITS:
             run.state = _State.ASKS
             self._go_on()
-        else:  # nobody waits for it any more: it goes on only to end
+        else:  # its result is not wanted any more: it continues only to end
             asks.thread.permit(asks.number)
 
     @handles(TaskGoesOn)

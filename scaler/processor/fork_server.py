@@ -138,7 +138,7 @@ class ForkServer:
         if kind == START:
             birth = Birth(number, agent_token, is_extra, self._config.worker_names[worker])
             self._start(birth, descriptors, not_for_children)
-        elif number in self._pids:  # reaped by nobody else: the id cannot be another process's
+        elif number in self._pids:  # only reaped here, so the id cannot belong to another process
             if kind == KILL:
                 strays.kill_group(self._pids[number])
             else:
@@ -159,7 +159,7 @@ class ForkServer:
             os.close(channel)
             os.close(progress)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # the child does so too: whoever is first
+            os.setpgid(pid, pid)  # the child does so too; the first one counts
         self._pids[birth.number] = pid
         self._report(STARTED, birth.number, pid)
 

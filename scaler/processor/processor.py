@@ -311,7 +311,7 @@ _PURE = frozenset({to_frames.__module__, Values.__module__})
 
 
 def _has_children() -> bool:
-    """Return whether this process has child processes, ended ones that nobody has waited for included."""
+    """Return whether this process has child processes, including ended ones that were not waited for."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -66,7 +66,7 @@ class TaskLog:
 
 
 class _Lines(io.BufferedIOBase):
-    """Takes bytes, and says each line. To close it does nothing: whoever wraps it may be collected at any time."""
+    """Takes bytes, and logs each line. Closing it does nothing, because a wrapper may be collected at any time."""
 
     mode = "wb"
 
@@ -80,7 +80,7 @@ class _Lines(io.BufferedIOBase):
         self._is_forked = False
 
     def forked(self) -> None:
-        """This is the copy in a forked process: another thread may have held the lock, and nobody ends a task here."""
+        """In a forked process: another thread may have held the lock, and no task ends here."""
         self._lock = threading.RLock()
         self._parts, self.unfinished_bytes = [], 0
         self._is_forked = True

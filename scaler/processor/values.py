@@ -1,6 +1,6 @@
 """Values: the functions and objects that tasks need, as bytes and as what was made of them.
 
-Used by whoever calls functions: a processor, a thread of the engine `inline`. It is told of objects before the tasks
+Used by the callers of functions: processors, and threads of the engine `inline`. It is told of objects before the tasks
 that need them, and when they are deleted. Must never: keep a small value, which belongs to one task alone.
 """
 

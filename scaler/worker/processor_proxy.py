@@ -337,7 +337,9 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number))
 
     def on_stop(self) -> None:
-        """Kill the process; if all of the agent ends, nobody reads that, and it interrupts its task and ends itself."""
+        """Kill the process. If the whole agent ends, this is not read, and the process interrupts its task and ends
+        itself.
+        """
         self._progress.interrupt_all()
         self._fork_server.send(KillProcess(self.number))
         self._over(0, "was ended")  # by us: no task is to blame

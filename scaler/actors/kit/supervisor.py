@@ -45,7 +45,7 @@ class Strategy(Enum):
     """Who else is restarted with a failed child."""
 
     ONE_FOR_ONE = "one for one"
-    """nobody"""
+    """only the failed child"""
     REST_FOR_ONE = "rest for one"
     """the children that were started after it"""
     ONE_FOR_ALL = "one for all"

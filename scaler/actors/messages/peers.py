@@ -61,7 +61,7 @@ class NewsSaid:
 
 @message
 class EndNested:
-    """agent session -> nested session: the processor of your client has ended, or nobody can tell any more."""
+    """agent session -> nested session: the processor of your client has ended, or its state is unknown now."""
 
 
 @message
@@ -102,7 +102,7 @@ class DrainWorker:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: your agent is gone. `was_lost`: by nobody's will, so what ran is suspect."""
+    """agent session -> worker proxy: your agent is gone. `was_lost`: unexpectedly, so the running tasks are suspect."""
 
     was_lost: bool
 

@@ -109,7 +109,7 @@ class ByThread(TaskContext):
         self._here().keep_while(is_needed)
 
     def _concerned(self, voice: Voice | None) -> list[InlineTaskContext] | None:
-        """Return the workers whose tasks may wait, if this is an unknown thread with a client that only tasks have."""
+        """Return the contexts whose tasks may wait, if this is an unknown thread with a client that only tasks have."""
         if self._mine.context is not None or voice is None or not voice.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == voice.address]

@@ -14,7 +14,7 @@ import scaler
 
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), CHECKOUT / "protocol" / "README.md"]
+PAGES = [*sorted(DOCS.rglob("*.md")), CHECKOUT / "protocol" / "README.md", CHECKOUT / "CONTRIBUTING.md"]
 
 
 def run(script: str) -> ModuleType:

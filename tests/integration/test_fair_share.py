@@ -62,6 +62,8 @@ def accounts(client: Client, depth: int) -> list[int]:
 
 def test_what_tasks_submit_is_on_the_account_of_their_client_in_the_same_processes(address: str) -> None:
     with Client(address) as first, Client(address) as second:
-        for _ in range(2):
-            assert first.submit(accounts, first, 2).result(60) == [0, 0, 0]
-            assert second.submit(accounts, second, 2).result(60) == [1, 1, 1]
+        shares = [[client.submit(accounts, client, 2).result(60) for client in (first, second)] for _ in range(2)]
+    assert shares[0] == shares[1], "they stay the same"
+    of_first, of_second = ({*accounts_of_one} for accounts_of_one in shares[0])
+    assert (len(of_first), len(of_second)) == (1, 1), "a task and those below it are on one share"
+    assert of_first != of_second

@@ -212,7 +212,7 @@ def test_many_cycles_leave_no_process_port_descriptor_or_thread_behind(cycles: i
             addresses.append(combo.get_address())
     wait_until(lambda: set(descendants()) == processes, "no process is left")
     assert threading.active_count() == threads
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors
     assert not [address for address in addresses if Path(address.removeprefix("ipc://")).parent.exists()]
 
 

@@ -31,6 +31,7 @@ class Node:
     """Slots and their processors in this process's own shell, between recorders; it is its own `Edge`."""
 
     def __init__(self, n_workers: int = 1) -> None:
+        self._strangers = {each.pid for each in psutil.Process().children(recursive=True)}
         self.shell = Shell("builtin")
         self.link, self.objects = Recorder(), Recorder()
         dispatcher = self.shell.dispatcher
@@ -109,10 +110,11 @@ class Node:
 
     def processes(self) -> list[int]:
         """The processors, without their fork server."""
-        return [each.pid for child in psutil.Process().children() for each in child.children() if alive(each.pid)]
+        own = [child for child in psutil.Process().children() if child.pid not in self._strangers]
+        return [each.pid for child in own for each in child.children() if alive(each.pid)]
 
     def close(self) -> None:
-        started = [each.pid for each in psutil.Process().children(recursive=True)]
+        started = {each.pid for each in psutil.Process().children(recursive=True)} - self._strangers
         self.shell.dispatcher.end(self.pool)
         self.shell.dispatcher.close()
         self.shell.loop.close()

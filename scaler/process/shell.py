@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 
 from scaler.actors.kit import Dispatcher
@@ -84,8 +85,9 @@ class Shell:
     def __init__(self, event_loop: str, clock: WakefulClock | None = None) -> None:
         self.loop = new_event_loop(event_loop)
         self._wakeful_clock = clock
-        self._clock: Callable[[], float] = clock or time.monotonic
-        self.dispatcher = Dispatcher(clock=self._clock, wake=self._wake, on_escalation=self._escalated)
+        # Not a lambda: this is read on the way of each message.
+        now = time.monotonic if clock is None else partial(getattr, clock, "now")
+        self.dispatcher = Dispatcher(clock=now, wake=self._wake, on_escalation=self._escalated)
         self.exit_code = 0
         self._edge: Edge | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -160,7 +162,8 @@ class Shell:
         edge, dispatcher = self._edge, self.dispatcher
         if edge is None:
             return
-        self._clock()  # it ends its sleep
+        if self._wakeful_clock is not None:
+            self._wakeful_clock.look()
         for count in range(TURNS_PER_WAKE):
             may_be_more = edge.receive()
             if count and not may_be_more and not dispatcher.has_mail:
@@ -190,7 +193,8 @@ class Shell:
         self._timer_deadline = deadline
         self._timer = None
         if deadline is not None:
-            self._timer = self.loop.call_later(max(0.0, deadline - self._clock()), self._timer_due)
+            now = time.monotonic() if self._wakeful_clock is None else self._wakeful_clock.now
+            self._timer = self.loop.call_later(max(0.0, deadline - now), self._timer_due)
 
     def _timer_due(self) -> None:
         self._timer = self._timer_deadline = None

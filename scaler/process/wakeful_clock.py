@@ -1,7 +1,8 @@
 """WakefulClock: the time that a process was awake. It stands still while the process is stopped or starved.
 
-Used by the loop of the scheduler. Whoever is silent while the scheduler itself is paused (SIGSTOP, a virtual machine
-that is moved, swapping) is not dead: what it has said meanwhile waits in the sockets.
+Used by the loop of the scheduler, which looks at it once a turn: what happens in one turn happens at one time. A peer
+that is silent while the scheduler itself is paused (SIGSTOP, a virtual machine that is moved, swapping) is not dead:
+what it has said meanwhile waits in the sockets.
 """
 
 from __future__ import annotations
@@ -19,22 +20,27 @@ class WakefulClock:
 
     Args:
         clock: the real time, monotonic.
+
+    Attributes:
+        now: the time when it was last looked at.
     """
+
+    __slots__ = ("_awake_by", "_clock", "_paused_seconds", "now")
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._paused_seconds = 0.0
-        self._awake_by = clock()
-        """when it is called again at the latest, unless the process is paused"""
+        self.now = clock()
+        self._awake_by = self.now
+        """when it is looked at again at the latest, unless the process is paused"""
 
-    def __call__(self) -> float:
-        """Return the time. More than a second since the last call, other than in a planned sleep, was a pause."""
+    def look(self) -> float:
+        """Return the time. More than a second since the last look, other than in a planned sleep, was a pause."""
         now = self._clock() - self._paused_seconds
-        late_seconds = now - self._awake_by
-        if late_seconds > PAUSE_SECONDS:
-            self._paused_seconds += late_seconds
+        if now - self._awake_by > PAUSE_SECONDS:
+            self._paused_seconds += now - self._awake_by
             now = self._awake_by
-        self._awake_by = now
+        self.now = self._awake_by = now
         return now
 
     def sleep_until(self, deadline: float | None) -> None:

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "engine" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--engine", default=None)
-        metafunc.parametrize("engine", [chosen] if chosen else OURS, scope="session")
+        metafunc.parametrize("engine", [chosen] if chosen else OURS, scope="module")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[index] = item
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _shared(engine: str) -> Iterator[ExecutorBench]:
     bench = ExecutorBench(engine, 2)
     yield bench

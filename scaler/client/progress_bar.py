@@ -46,7 +46,7 @@ class Progress:
         self._draw(done, time.monotonic(), "\n")
 
     def _draw(self, done: int, now: float, end: str) -> None:
-        line = self._uplink(done, now - self._started)
+        line = self._line(done, now - self._started)
         with contextlib.suppress(OSError, ValueError):  # the stream is closed
             if self._is_terminal:
                 self._stream.write("\r" + line.ljust(self._width) + end)
@@ -55,7 +55,7 @@ class Progress:
                 self._stream.write(line + "\n")
             self._stream.flush()
 
-    def _uplink(self, done: int, elapsed_seconds: float) -> str:
+    def _line(self, done: int, elapsed_seconds: float) -> str:
         rate = done / elapsed_seconds if elapsed_seconds > 0 else 0.0
         timing = f"{_clock(elapsed_seconds)} elapsed, {rate:,.0f} tasks/s"
         if self._total is None:

@@ -32,7 +32,7 @@ test-more: $(VENV)/.dev docs ## the documentation, and the tests that are heavy,
 	@$(BIN)/python -m pytest -m more $(ARGS)
 
 fast: $(VENV)/.dev ## the tests without real processes, with few examples of each property, in 30 seconds
-	@$(BIN)/python -m pytest -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, types and layers, as CI checks them
 	@$(BIN)/ruff format --check .

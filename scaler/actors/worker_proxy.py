@@ -200,7 +200,7 @@ class WorkerProxy(Actor):
             self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
 
     @handles(RecallTasks)
-    def _return_tasks(self, wish: RecallTasks) -> None:
+    def _recall_tasks(self, wish: RecallTasks) -> None:
         """Ask for the tasks that the worker would run last. They stay here until it gives them back."""
         behind = [run for run in self._runs.values() if not (run.canceled or run.lent_places)][1:]
         behind.sort(key=lambda run: run.spec.priority, reverse=True)
@@ -224,17 +224,17 @@ class WorkerProxy(Actor):
             self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
 
     @handles(Batch[RunBlocked])
-    def _suspended(self, batch: Batch[RunBlocked]) -> None:
-        for suspended in batch:
-            run = self._run_of(suspended)
+    def _blocked(self, batch: Batch[RunBlocked]) -> None:
+        for blocked in batch:
+            run = self._run_of(blocked)
             if run is not None and not run.lent_places:
                 run.lent_places, run.lent_us = run.places, run.expected_us
                 self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
 
     @handles(Batch[RunUnblocked])
-    def _goes_on(self, batch: Batch[RunUnblocked]) -> None:
-        for resumed in batch:
-            run = self._run_of(resumed)
+    def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
+        for unblocked in batch:
+            run = self._run_of(unblocked)
             if run is not None:
                 self._take_back(run)
 

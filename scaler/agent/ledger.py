@@ -133,13 +133,13 @@ class Ledger:
         """An open task has not begun, and goes back to the scheduler."""
         del self._open[response.task_id]
 
-    def suspend(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
+    def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
         """Some tasks wait for others now. Returns those that are open."""
         waiting = Batch[RunBlocked](run for run in runs if self.find(run.task_id, run.attempt) is not None)
         self._waiting.update((run.task_id, run) for run in waiting)
         return waiting
 
-    def resume(self, run: RunUnblocked | RunResult) -> None:
+    def unblock(self, run: RunUnblocked | RunResult) -> None:
         """A task does not wait any more."""
         waiting = self._waiting.get(run.task_id)
         if waiting is not None and waiting.attempt == run.attempt:
@@ -152,7 +152,7 @@ class Ledger:
         known = self._open
         for result in results:
             if self._waiting:
-                self.resume(result)
+                self.unblock(result)
             task = known.pop(result.task_id, None)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here

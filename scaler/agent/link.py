@@ -175,12 +175,12 @@ class Link(SchedulerConnection):
 
     @handles(Batch[RunBlocked])
     def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:
-        self._say(self._ledger.suspend(batch))
+        self._say(self._ledger.block(batch))
 
     @handles(Batch[RunUnblocked])
     def _runs_unblocked(self, batch: Batch[RunUnblocked]) -> None:
-        for resumed in batch:
-            self._ledger.resume(resumed)
+        for unblocked in batch:
+            self._ledger.unblock(unblocked)
         self._say(batch)
 
     @handles(Batch[ResultsReceived])

@@ -198,7 +198,7 @@ class ProcessorProxy(Actor):
             self._is_dismissed = False
             self._slot.send(ProcessorStays(self.number))
 
-    def _suspended(self, batch: Batch[TaskBlocked]) -> None:
+    def _blocked(self, batch: Batch[TaskBlocked]) -> None:
         for item in batch:
             timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
             self._slot.send(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
@@ -207,16 +207,16 @@ class ProcessorProxy(Actor):
         for item in batch:
             self._slot.send(TaskAsks(self.number, item.number))
 
-    def _goes_on(self, batch: Batch[TaskUnblocked]) -> None:
+    def _unblocked(self, batch: Batch[TaskUnblocked]) -> None:
         for item in batch:
             self._slot.send(TaskUnblocks(self.number, item.number))
 
     _readers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         Batch[RunResult]: _finished,
         Batch[ProcessorReady]: _ready,
-        Batch[TaskBlocked]: _suspended,
+        Batch[TaskBlocked]: _blocked,
         Batch[ResumeRequest]: _asks,
-        Batch[TaskUnblocked]: _goes_on,
+        Batch[TaskUnblocked]: _unblocked,
     }
 
     # From the slot

@@ -123,10 +123,10 @@ def test_only_open_runs_wait_and_only_until_they_go_on_or_end(ledger: Ledger) ->
     ledger.add(tasks)
     waits = [RunBlocked(each.task_id, 0, each.attempt) for each in tasks]
     stale = RunBlocked(tasks[0].task_id, 0, tasks[0].attempt - 1)
-    assert ledger.suspend([*waits, stale, RunBlocked(task().task_id, 0, 7)]) == waits
-    ledger.resume(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt - 1))
+    assert ledger.block([*waits, stale, RunBlocked(task().task_id, 0, 7)]) == waits
+    ledger.unblock(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt - 1))
     assert ledger.waiting() == waits
-    ledger.resume(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt))
+    ledger.unblock(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt))
     ledger.finish([result(tasks[1])])
     assert ledger.waiting() == waits[2:]
 
@@ -150,7 +150,7 @@ def test_a_large_result_is_found_as_long_as_it_is_kept(ledger: Ledger) -> None:
 def test_another_scheduler_finds_a_clean_page(ledger: Ledger) -> None:
     open_task, waiting, ended = task(), task(), task()
     ledger.add([open_task, waiting, ended])
-    ledger.suspend([RunBlocked(waiting.task_id, 0, waiting.attempt)])
+    ledger.block([RunBlocked(waiting.task_id, 0, waiting.attempt)])
     ledger.finish([result(ended)])
     assert ledger.clear() == [open_task, waiting]
     assert (ledger.held(), ledger.results(), ledger.waiting()) == (b"", [], [])
@@ -159,7 +159,7 @@ def test_another_scheduler_finds_a_clean_page(ledger: Ledger) -> None:
 def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:
     one, two, other = task(0), task(0), task(2)
     ledger.add([one, two, other])
-    ledger.suspend([RunBlocked(one.task_id, 0, one.attempt)])
+    ledger.block([RunBlocked(one.task_id, 0, one.attempt)])
     ledger.finish([result(other)])
     assert ledger.statistics() == {"tasks": 2, "blocked_tasks": 1, "results": 1}
     assert ledger.tasks_by_worker() == {0: 2}

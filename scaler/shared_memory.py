@@ -94,7 +94,7 @@ class SharedBlock:
         offsets = _offsets(sizes)
         block = cls(new_memory(offsets[-1]), sizes)
         for offset, frame in zip(offsets, frames, strict=False):
-            _write_at(block.descriptor, memoryview(frame).cast("B") if nbytes(frame) else b"", offset)
+            write_at(block.descriptor, memoryview(frame).cast("B") if nbytes(frame) else b"", offset)
         return block
 
     @classmethod
@@ -191,7 +191,8 @@ def private_frames(frames: Sequence[Any]) -> Sequence[Any]:
     return [frames[0], *map(bytearray, frames[1:])]
 
 
-def _write_at(descriptor: int, data: Any, offset: int) -> None:
+def write_at(descriptor: int, data: Any, offset: int) -> None:
+    """Write all of `data` to a place in a file, or in memory of `new_memory`."""
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view[:_WRITE_MOST], offset)

@@ -1,7 +1,7 @@
 """Child: the main program of a child process: a scheduler or an agent, with a lifeline to its parent.
 
-The parent writes the settings as one line on standard input and leaves it open; this process reports one line on the
-descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
+The parent writes the settings on standard input (a line with their length, then as many bytes) and leaves it open; this
+process reports one line on the descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
 """
 
 from __future__ import annotations
@@ -38,12 +38,19 @@ def main() -> None:
 
 
 def _settings() -> str:
-    """Return the line with the settings; ends the process if the parent has closed the pipe."""
+    """Return the text with the settings; ends the process if the parent has closed the pipe."""
     with os.fdopen(LIFELINE, "rb", buffering=0, closefd=False) as lifeline:
-        line = lifeline.readline()
-    if not line:
+        left = int(lifeline.readline() or 0)
+        parts = []
+        while left:
+            part = lifeline.read(left)
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+    if left or not parts:
         sys.exit(0)
-    return line.decode()
+    return b"".join(parts).decode()
 
 
 def _run_scheduler(report: Callable[[str, Any], None]) -> int:

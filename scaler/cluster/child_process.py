@@ -66,7 +66,7 @@ class Running:
         """Put a new process in the place of one that has died; the caller has the lock."""
         self._hang_up()
         self.process = self._start(os.open(os.devnull, os.O_WRONLY))
-        self.say(settings)
+        self.configure(settings)
         if self.is_ending:  # a garbage collection has collected its owner
             self.end()
 
@@ -82,12 +82,13 @@ class Running:
             )
         finally:
             os.close(report)
-        _say(process, json.dumps(sys.path))
+        _write(process, f"{json.dumps(sys.path)}\n".encode())
         return process
 
-    def say(self, line: str) -> None:
-        """Write a line to its standard input. If it died, `wait_ready` or the keeper tells how."""
-        _say(self.process, line)
+    def configure(self, settings: str) -> None:
+        """Write settings to its standard input. If it died, `wait_ready` or the keeper tells how."""
+        data = settings.encode()
+        _write(self.process, b"%d\n%b" % (len(data), data))
 
     def terminate(self) -> None:
         """Ask it to end in good order; no other one is started."""
@@ -121,10 +122,12 @@ class Running:
             self.process.stdin.close()
 
 
-def _say(process: subprocess.Popen[bytes], line: str) -> None:
+def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
     assert process.stdin is not None
+    left = memoryview(data)
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(line.encode() + b"\n")
+        while left:
+            left = left[process.stdin.write(left) :]
 
 
 class ChildProcess:
@@ -146,7 +149,7 @@ class ChildProcess:
     def configure(self, settings: Settings) -> None:
         """Tell the child what to be."""
         assert self._running is not None
-        self._running.say(settings.to_json())
+        self._running.configure(settings.to_json())
 
     def wait_ready(self) -> Any:
         """Wait until the child is ready. Returns what it reports.

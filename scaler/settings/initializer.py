@@ -8,7 +8,6 @@ from typing import Any
 from scaler.config import ConfigError
 
 PICKLED = "pickle:"
-_MOST_CHARACTERS = 64 * 1024  # it is an argument of a command
 
 
 def check_initializer(text: str) -> None:
@@ -27,7 +26,7 @@ def initializer_text(value: Any) -> str:
         value: a function, or what is text already; None is no initializer.
 
     Raises:
-        ConfigError: if it is neither, or cannot be pickled, or has too much data with it.
+        ConfigError: if it is neither, or cannot be pickled.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -36,12 +35,6 @@ def initializer_text(value: Any) -> str:
     import cloudpickle  # noqa: PLC0415 - settings are read without it
 
     try:
-        text = PICKLED + base64.b64encode(cloudpickle.dumps(value, protocol=5)).decode()
+        return PICKLED + base64.b64encode(cloudpickle.dumps(value, protocol=5)).decode()
     except Exception as error:
         raise ConfigError(f"the initializer cannot be pickled: {error}") from error
-    if len(text) > _MOST_CHARACTERS:
-        raise ConfigError(
-            f"the initializer takes {len(text):,} bytes pickled, and at most {_MOST_CHARACTERS:,} are possible; have "
-            "it read its data from a file"
-        )
-    return text

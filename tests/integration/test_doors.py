@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
-from tests.support.processes import command, free_address
+from scaler import Client, SchedulerClusterCombo
+from tests.support.processes import command, descendants, free_address
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
 
@@ -35,3 +38,21 @@ def test_a_scheduler_raises_its_limit_of_open_files() -> None:
 
 def few_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def test_no_setting_is_in_the_command_line_of_any_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hush_module.py").write_text("def hush_start(): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with SchedulerClusterCombo(
+        2,
+        preload=["hush_module"],
+        initializer="hush_module:hush_start",
+        logging_paths=[str(tmp_path / "hush.log")],
+        scheduler_io_threads=2,
+    ) as combo:
+        with Client(combo.get_address()) as client:
+            client.submit(pow, 2, 5).result()
+        lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants()}
+    assert len(lines) >= 5  # scheduler, agent, fork server, two processors
+    for hidden in (b"hush", os.fsencode(tmp_path), combo.get_address().encode(), b"site-packages"):
+        assert [line for line in lines.values() if hidden in line] == []

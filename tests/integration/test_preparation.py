@@ -42,6 +42,19 @@ def test_preloaded_modules_are_imported_once_for_all(folder: Path) -> None:
             assert pid != loaded_by == parent
 
 
+def test_initializer_may_have_much_data() -> None:
+    data = os.urandom(3_000_000)
+
+    def prepare() -> None:
+        sys.prepared = data  # type: ignore[attr-defined]
+
+    with (
+        SchedulerClusterCombo(1, initializer=prepare, logging_level="WARNING") as combo,
+        Client(combo.get_address()) as client,
+    ):
+        assert client.submit(lambda: len(sys.prepared)).result(30) == len(data)  # type: ignore[attr-defined]
+
+
 def test_initializer_runs_in_each_new_process(folder: Path) -> None:
     mark = 3
 

@@ -37,6 +37,7 @@ REMEMBERED_BLOCKS_MOST = 64
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 """The environment variable that turns sharing with other processes off when it is 0."""
 
+_HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
 _WRITE_MOST = 0x7FFFF000  # what Linux takes in one call
 _LOCATION = struct.Struct("<16sIIQQ")
@@ -49,18 +50,31 @@ def nbytes(frame: Any) -> int:
 
 
 def new_memory(size: int) -> int:
-    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it."""
-    if hasattr(os, "memfd_create"):
+    """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it.
+
+    It is sealed: memory that is cut short under a mapping kills the process that reads it.
+    """
+    if _HAS_SEALS:
         descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     else:
         descriptor, path = tempfile.mkstemp(prefix="scaler-")
         os.unlink(path)  # noqa: PTH108 - a plain string from tempfile
     try:
         os.ftruncate(descriptor, size)
+        if _HAS_SEALS:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _may_be_cut_short(descriptor: int) -> bool:
+    """Return whether another process could still shrink some memory. Asked before its size is."""
+    try:
+        return _HAS_SEALS and not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+    except OSError:  # not memory of `memfd_create`
+        return True
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:
@@ -118,7 +132,7 @@ class SharedBlock:
         )
         found = os.fstat(block.descriptor)
         is_it = stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) == (device, inode)
-        if not is_it or found.st_size < _offsets(block.sizes)[-1]:
+        if not is_it or _may_be_cut_short(block.descriptor) or found.st_size < _offsets(block.sizes)[-1]:
             raise OSError("the block is gone")
         return block
 
@@ -136,8 +150,10 @@ class SharedBlock:
                 live, unless too many are.
 
         Raises:
-            ValueError: if the block is smaller than its sizes say.
+            ValueError: if the block is smaller than its sizes say, or may become so.
         """
+        if _may_be_cut_short(self.descriptor):
+            raise ValueError("a shared block can be cut short: its memory is not sealed")
         if os.fstat(self.descriptor).st_size < _offsets(self.sizes)[-1]:
             raise ValueError("a shared block is smaller than announced")
         mapping = _Mapping(self.descriptor, _offsets(self.sizes)[-1], mmap.MAP_SHARED, mmap.PROT_READ)
@@ -231,8 +247,6 @@ class SharedFrames(list[memoryview]):
         if len(self._open) >= OPEN_BLOCKS_MOST:
             raise OSError("too many blocks are open")
         self._block = SharedBlock.of(frames)
-        # Sealed against shrinking: memory that is cut short under a mapping kills the process that reads it.
-        fcntl.fcntl(self._block.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         super().__init__(self._block.map())
         self._open.add(self._block)
         self.location = self._block.location()

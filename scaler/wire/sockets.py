@@ -212,7 +212,7 @@ class RouterSocket:
         silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, silence_ms + HEARTBEAT_TIMEOUT_MS)
         try:
-            self._socket.bind(address)
+            self._bind(address)
         except zmq.ZMQError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:
@@ -222,6 +222,17 @@ class RouterSocket:
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._monitor = _CutMonitor(self._socket)
         self.monitor_descriptor = self._monitor.descriptor
+
+    def _bind(self, address: str) -> None:
+        """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
+        if not address.startswith("ipc://"):
+            self._socket.bind(address)
+            return
+        umask = os.umask(0o177)
+        try:
+            self._socket.bind(address)
+        finally:
+            os.umask(umask)
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""

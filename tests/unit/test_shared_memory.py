@@ -20,6 +20,7 @@ from scaler.shared_memory import (
     block_of,
     can_share,
     machine_id,
+    new_memory,
     private_frames,
 )
 
@@ -138,6 +139,32 @@ def test_shared_frames_cannot_be_cut_short() -> None:
     with pytest.raises(PermissionError):
         os.truncate(f"/proc/self/fd/{frames._block.descriptor}", 0)
     assert bytes(opened.map()[0]) == b"frame"
+
+
+def test_a_block_that_can_be_cut_short_is_refused() -> None:
+    """Its owner could end this process with it: SIGBUS."""
+    block = SharedBlock(os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), [4096])
+    os.truncate(block.descriptor, 4096)
+    with pytest.raises(OSError, match="gone"):
+        SharedBlock.open(block.location())
+    with pytest.raises(ValueError, match="not sealed"):
+        block.map()
+
+
+def test_a_file_is_no_block(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 100)
+    block = SharedBlock(os.open(tmp_path / "file", os.O_RDWR), [100])
+    with pytest.raises(OSError, match="gone"):
+        SharedBlock.open(block.location())
+    with pytest.raises(ValueError, match="not sealed"):
+        block.map()
+
+
+def test_new_memory_cannot_be_cut_short() -> None:
+    descriptor = new_memory(100)
+    with pytest.raises(PermissionError):
+        os.truncate(descriptor, 0)
+    os.close(descriptor)
 
 
 def test_the_number_of_shared_frames_is_bounded() -> None:

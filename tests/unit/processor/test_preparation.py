@@ -76,9 +76,7 @@ def test_initializer_as_a_setting() -> None:
     assert ClusterConfig.from_json(by_value.to_json()) == by_value
 
 
-@pytest.mark.parametrize(
-    "bad", ["function", "a:", ":b", "a:b c", 3, sys, lambda data=bytes(100_000): data, lambda f=sys.stdout: f]
-)
+@pytest.mark.parametrize("bad", ["function", "a:", ":b", "a:b c", 3, sys, lambda f=sys.stdout: f])
 def test_what_is_no_initializer_is_refused(bad: object) -> None:
     with pytest.raises(ConfigError, match="initializer"):
         ClusterConfig.of({"address": ADDRESS, "initializer": bad})

@@ -4,6 +4,7 @@ import contextlib
 import os
 import select
 import socket as unix
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -222,6 +223,18 @@ def test_ipc_file_that_another_program_listens_at_is_refused(context: Any, tmp_p
         with pytest.raises(AddressInUseError):
             RouterSocket(context, f"ipc://{path}")
         assert path.exists()
+
+
+def test_ipc_file_belongs_to_its_user_alone(context: Any, tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        pair = Pair(context, f"ipc://{tmp_path}/s")
+        (tmp_path / "file").touch()
+    finally:
+        os.umask(umask)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("s", "file")] == [0o600, 0o666]
+    pair.dealer.close()
+    pair.router.close()
 
 
 def test_ipc_path_that_is_an_ordinary_file_is_not_removed(context: Any, tmp_path: Path) -> None:

@@ -1,78 +1,174 @@
-"""A TCP proxy between peers and a scheduler, which can become a black hole: nothing passes, and no connection ends."""
+"""A TCP proxy between peers and a scheduler that does what bad networks do: hold back, delay, slow down, reset.
+
+A proxy holds bytes back and never drops them, as TCP does when packets are lost. **Up** is towards the scheduler, and
+**down** is from it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import select
 import socket
+import struct
 import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 from urllib.parse import urlparse
 
 READ_BYTES = 1 << 16
+CHUNKS_MOST = 256
+"""The most chunks that are on their way in one direction of one connection: the rest waits in its sender."""
+RATE_STEP_SECONDS = 0.02
+
+Returned = TypeVar("Returned")
+
+
+class _Direction:
+    """One direction of all connections."""
+
+    def __init__(self, rate: float | None, delay: float) -> None:
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+        self.rate = rate
+        self.delay = delay
+        self.n_bytes = 0
 
 
 class Proxy:
-    """Forwards whatever comes to `target`; `address` is where it listens."""
+    """Forwards whatever comes to `target`; `address` is where it listens.
 
-    def __init__(self, target: str) -> None:
+    Args:
+        target: the address of the scheduler.
+        rate: the bytes per second that pass in each direction of each connection; None: as many as come.
+        delay: the seconds that bytes take in each direction.
+    """
+
+    def __init__(self, target: str, rate: float | None = None, delay: float = 0.0) -> None:
         self._target = (urlparse(target).hostname, urlparse(target).port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._peers: dict[socket.socket, socket.socket] = {}
-        self._is_open = threading.Event()
-        self._is_open.set()
-        self._is_over = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+        self.address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        self._loop = asyncio.new_event_loop()
+        self._up, self._down = _Direction(rate, delay), _Direction(rate, delay)
+        self._pairs: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, ...]] = {}
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        self._server = self._call(asyncio.start_server(self._accept, sock=listener))
 
-    def swallow(self) -> None:
-        """From now on nothing passes, and nothing is accepted, refused or closed."""
-        self._is_open.clear()
+    def swallow(self, up: bool = True, down: bool = True) -> None:
+        """From now on nothing passes in these directions, and nothing is refused or closed."""
+        self._call(self._set_open(False, up, down))
 
     def pass_on(self) -> None:
-        """What waits and what comes passes again."""
-        self._is_open.set()
+        """What waits and what comes passes again, in both directions."""
+        self._call(self._set_open(True, True, True))
 
-    def _run(self) -> None:
-        while not self._is_over:
-            self._is_open.wait()
-            readable, _, _ = select.select([self._listener, *self._peers], [], [], 0.05)
-            for one in readable if self._is_open.is_set() else ():
-                if one is self._listener:
-                    self._accept()
-                elif one in self._peers:
-                    self._forward(one)
+    def reset(self) -> None:
+        """End all connections with a RST, in both directions."""
+        self._call(self._reset())
 
-    def _accept(self) -> None:
-        near, _ = self._listener.accept()
+    @property
+    def n_bytes(self) -> tuple[int, int]:
+        """The bytes that have passed up and down."""
+        return self._up.n_bytes, self._down.n_bytes
+
+    def _call(self, coroutine: Coroutine[Any, Any, Returned]) -> Returned:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    async def _set_open(self, is_open: bool, up: bool, down: bool) -> None:
+        for direction in [self._up] * up + [self._down] * down:
+            (direction.is_open.set if is_open else direction.is_open.clear)()
+
+    async def _reset(self) -> None:
+        for task, pair in list(self._pairs.items()):
+            for writer in pair:
+                _abort(writer)
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._serve(reader, writer))
+        self._pairs[task] = (writer,)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            far = socket.create_connection(self._target)
+            await self._up.is_open.wait()
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            self._pairs[task] = (writer, far_writer)
+            await _together(_forward(reader, far_writer, self._up), _forward(far_reader, writer, self._down))
         except OSError:
-            near.close()
-            return
-        self._peers |= {near: far, far: near}
-
-    def _forward(self, one: socket.socket) -> None:
-        data = b""
-        with contextlib.suppress(OSError):
-            data = one.recv(READ_BYTES)
-            if data:
-                self._peers[one].sendall(data)
-                return
-        other = self._peers.pop(one)
-        del self._peers[other]
-        one.close()
-        other.close()
+            pass  # the target is not there
+        finally:
+            for each in self._pairs.pop(task):
+                each.close()
 
     def close(self) -> None:
-        self._is_over = True
-        self._is_open.set()
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        for each in (self._listener, *self._peers):
-            each.close()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        self._server.close()
+        tasks = list(self._pairs)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports that were closed end in the next turn
 
     def __enter__(self) -> Proxy:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    """Close with a RST and without the bytes that wait."""
+    raw = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def _together(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run all until all have ended, or one of them has failed."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: _Direction) -> None:
+    """Take bytes and pass them on later, until either side has ended."""
+    on_their_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(CHUNKS_MOST)
+    await _together(_take(reader, direction, on_their_way), _pass(writer, direction, on_their_way))
+
+
+async def _take(reader: asyncio.StreamReader, direction: _Direction, queue: asyncio.Queue[tuple[float, bytes]]) -> None:
+    clock = asyncio.get_running_loop().time
+    data = b"-"
+    while data:
+        rate = direction.rate
+        data = await reader.read(min(READ_BYTES, int(rate * RATE_STEP_SECONDS) + 1) if rate else READ_BYTES)
+        if rate:
+            await asyncio.sleep(len(data) / rate)
+        await queue.put((clock() + direction.delay, data))
+
+
+async def _pass(writer: asyncio.StreamWriter, direction: _Direction, queue: asyncio.Queue[tuple[float, bytes]]) -> None:
+    clock = asyncio.get_running_loop().time
+    while True:
+        due, data = await queue.get()
+        if direction.delay:
+            await asyncio.sleep(due - clock())
+        await direction.is_open.wait()
+        if not data:
+            writer.write_eof()
+            return
+        writer.write(data)
+        await writer.drain()
+        direction.n_bytes += len(data)

@@ -239,10 +239,7 @@ class LinkThread:
                 conversation.open()
                 while self._ending is None and not conversation.ended_because:
                     self._listen()
-                    self._obey()
-                    conversation.look_at_the_clock(time.monotonic())
-                    conversation.send()
-                    conversation.say_rest()
+                    self._act()
                 conversation.say_goodbye()
             finally:
                 self._end()
@@ -262,19 +259,35 @@ class LinkThread:
 
     def _listen(self) -> None:
         """Handle arrived messages; if there are none, wait until there is something to do."""
-        conversation = self._conversation
-        if conversation.receive():  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
+        if self._conversation.receive():  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
             return
+        seconds = self._fall_asleep()
+        ready = self._conversation.wait(seconds)
+        self._wake_up(ready)
+
+    def _fall_asleep(self) -> float:
+        """Let others have the turn. Return how many seconds there is nothing to do."""
         may_sleep = self._inbox.fall_asleep() and self._ending is None
-        seconds = conversation.seconds_to_next(time.monotonic()) if may_sleep else 0.0
+        seconds = self._conversation.seconds_to_next(time.monotonic()) if may_sleep else 0.0
         self._turn.release()
-        ready = conversation.wait(seconds)
+        return seconds
+
+    def _wake_up(self, ready: set[int]) -> None:
+        """Take the turn, and handle what has arrived at the ready descriptors."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
-        conversation.hear(ready)
+        self._conversation.hear(ready)
         if self._is_doubtful:
             self._is_doubtful = False
-            conversation.lose("a submit was interrupted")
+            self._conversation.lose("a submit was interrupted")
+
+    def _act(self) -> None:
+        """Do what others have asked for and what is due; say what there is to say."""
+        conversation = self._conversation
+        self._obey()
+        conversation.look_at_the_clock(time.monotonic())
+        conversation.send()
+        conversation.say_rest()
 
     def _obey(self) -> None:
         """Run the commands that other threads have queued."""

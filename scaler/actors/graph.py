@@ -17,6 +17,9 @@ Must never: read a value, or keep an unneeded result.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
 
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
@@ -30,6 +33,7 @@ from scaler.actors.messages.tasks import (
     KeepResult,
     TaskDone,
 )
+from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import Home, TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
@@ -41,6 +45,10 @@ from scaler.wire.messages.common import TaskStatus
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
 finishes its queue."""
+
+SHARED_BYTES = 100_000
+"""A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
+`WORTH_AN_OBJECT_BYTES`: below, naming an object costs as much as the value."""
 
 _CANCEL = CancelTask()
 
@@ -97,6 +105,8 @@ class GraphActor(Actor):
         """nodes received since the graph was last announced; known ones were sent again"""
         self._given_up: tuple[TaskStatus, bytes] | None = None
         """after a cancel or a refusal: the status and payload with which all open nodes end"""
+        self._slices = Slices(partial(self.schedule, 0.0, NextSlice()))
+        """what concerns many nodes at once"""
 
     def on_start(self) -> None:
         self._home = self._home.of_graph(self.actor_ref)
@@ -121,9 +131,13 @@ class GraphActor(Actor):
                     self._session.send(GraphNodeDone(known.result(), ()))
             self._heard_count += 1
         if self._is_complete():
-            for node in self._nodes:
-                self._drop(node)
+            self._slices.add(self._drop(node) for node in self._nodes if node.status is not None)
             self._end_if_over()
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        self._slices.go_on()
+        self._end_if_over()
 
     def _is_complete(self) -> bool:
         return len(self._nodes) == self._spec.node_count
@@ -163,13 +177,22 @@ class GraphActor(Actor):
     def _give_up(self, status: TaskStatus, payload: bytes) -> None:
         """End all nodes in the same way; running ones when they have stopped."""
         self._given_up = (status, payload)
-        for _, task in self._running.values():
-            task.send(_CANCEL)
-        for node in self._nodes:
-            if node.status is None and node.task_id not in self._running:
-                self._end(node, status, payload)
+        self._slices.add(task.send(_CANCEL) for _, task in list(self._running.values()))
+        self._slices.add(
+            self._end(node, status, payload)
+            for node in self._nodes
+            if node.status is None and node.task_id not in self._running
+        )
 
     # Its tasks
+
+    def _start_all(self, positions: list[int]) -> None:
+        """Start nodes that are ready now. A result may be needed by a hundred thousand."""
+        if self._slices.have_room(len(positions)):
+            for position in positions:
+                self._start(position)
+        else:
+            self._slices.add(self._start(position) for position in positions if not self._given_up)
 
     def _start(self, position: int) -> None:
         node = self._nodes[position]
@@ -203,12 +226,19 @@ class GraphActor(Actor):
         return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
 
     def _make_objects(self, node: Node) -> None:
-        """Turn the larger results into objects if all together exceed one message."""
+        """Turn those results into objects that many nodes need, and the larger ones if all exceed one message."""
         values = [each for each in map(self._nodes.__getitem__, node.dependencies) if not each.is_stored]
-        sum_bytes = sum(len(value.payload) for value in values)
+        sum_bytes = 0
+        for value in values:
+            size = len(value.payload)
+            if size >= WORTH_AN_OBJECT_BYTES and size * value.needed_by > SHARED_BYTES:
+                self._store(value, (value.payload,))
+            else:
+                sum_bytes += size
         if sum_bytes <= BLOCK_BYTES:
             return
-        for value in sorted(values, key=lambda value: len(value.payload), reverse=True):
+        small = [value for value in values if not value.is_stored]
+        for value in sorted(small, key=lambda value: len(value.payload), reverse=True):
             if sum_bytes <= BLOCK_BYTES or len(value.payload) < WORTH_AN_OBJECT_BYTES:
                 break
             sum_bytes -= len(value.payload)
@@ -259,13 +289,19 @@ class GraphActor(Actor):
                 if node.size >= WORTH_A_PLACE_BYTES:
                     node.made_by = done.worker
         self._end(node, TaskStatus.SUCCESS, result.payload, done.frames)
-        for ready in self._readiness.finish(position):
-            self._start(ready)
+        ready = self._readiness.finish(position)
+        if ready:
+            self._start_all(ready)
 
     def _fail(self, position: int, status: int, payload: bytes) -> None:
         """End a node and all nodes that need it in the same way."""
-        for failed in (position, *self._readiness.fail(position)):
-            self._end(self._nodes[failed], status, payload)
+        self._slices.add(self._end_all(chain((position,), self._readiness.fail(position)), status, payload))
+
+    def _end_all(self, positions: Iterable[int], status: int, payload: bytes) -> Iterator[None]:
+        for position in positions:
+            node = self._nodes[position]
+            if node.status is None:  # else the graph was given up meanwhile
+                yield self._end(node, status, payload)
 
     # Ends
 
@@ -294,7 +330,7 @@ class GraphActor(Actor):
             node.payload = b""
 
     def _end_if_over(self) -> None:
-        if self._running or self._open_count:
+        if self._running or self._open_count or self._slices:
             return
         is_canceled = self._given_up and self._given_up[0] == TaskStatus.CANCELED  # its client says no more of it
         if not (self._is_complete() or is_canceled):

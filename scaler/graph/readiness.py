@@ -6,7 +6,8 @@ positions. A node fails with any of its dependencies. No recursion: a chain may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 WAITING, READY, FINISHED, FAILED = range(4)
 
@@ -75,17 +76,19 @@ class Readiness:
                 ready.append(consumer)
         return ready
 
-    def fail(self, position: int) -> list[int]:
-        """Fail a node. Return the other nodes that fail with it, the nearest first."""
+    def fail(self, position: int) -> Iterator[int]:
+        """Fail a node, and one node that needs it with each item: the other nodes that fail with it, the nearest first.
+
+        Between two items nodes may be added and finished. A node that is still to fail never becomes ready.
+        """
         states, consumers = self._states, self._consumers
         states[position] = FAILED
-        failed: list[int] = []
-        reached = [position]
-        for node in reached:
+        reached = deque((position,))
+        while reached:
+            node = reached.popleft()
             for consumer in consumers[node] or ():
                 if states[consumer] == WAITING:
                     states[consumer] = FAILED
-                    failed.append(consumer)
                     reached.append(consumer)
+                    yield consumer
             consumers[node] = None
-        return failed

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/graph.py                     all figures
     python tests/benchmarks/graph.py order readiness     without a scheduler: time and memory by shape and back-end
+    python tests/benchmarks/graph.py fan_out             one result that very many nodes need, in the scheduler alone
     python tests/benchmarks/graph.py system              `Client.get` on a scheduler and two workers
 
 Figures of `order` and `readiness` are taken in a process for each shape and back-end, since memory that was used once
@@ -32,10 +33,17 @@ from typing import Any, Protocol
 
 import psutil
 
+from scheduler_core import Run
+
 from scaler import Client, SchedulerClusterCombo
 from scaler.graph.description import read
 from scaler.graph.order import BACK_END_VARIABLE, back_end, order
 from scaler.graph.readiness import READY, Readiness
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.process.shell import GARBAGE_THRESHOLDS
+from scaler.serialization import result_argument
+from scaler.wire.messages.client import GraphNode, GraphTask
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 
 Graph = tuple[dict[str, Any], str]
 """A graph and the key that is asked for."""
@@ -256,7 +264,70 @@ def import_figures(_: str) -> dict[str, Any]:
     return {"import": (seconds, mib)}
 
 
-JOBS = {"order": order_figures, "rows": write_rows, "follow": follow_figures, "import": import_figures}
+class FanOut(Run):
+    """A graph of one node and many that need its result, in a scheduler without sockets."""
+
+    longest_seconds = 0.0
+    """the longest time in which the scheduler read no socket"""
+
+    def turn(self) -> None:
+        while True:
+            start = time.perf_counter()
+            more = self.edge.receive() | (not self.dispatcher.run()) | self.edge.flush()
+            self.longest_seconds = max(self.longest_seconds, time.perf_counter() - start)
+            deadline = self.dispatcher.next_deadline()
+            if not more and (deadline is None or deadline > time.monotonic()):
+                return
+
+    def submit(self) -> None:
+        graph_id, function_id = GraphId(b"g" * 16), ObjectId(b"f" * 16)
+        nodes: list[Any] = [GraphTask(graph_id, self.count + 1)]
+        for position in range(self.count + 1):
+            task_id, block, needs = TaskId(position.to_bytes(16, "big")), b"", b""
+            if position:
+                block, needs = result_argument(0), bytes(4)
+            nodes.append(GraphNode(graph_id, task_id, function_id, block, b"", needs, int(position == self.count)))
+        for start in range(0, len(nodes), 2048):
+            self.wire.say(self.clients[0], CLIENT_TO_SCHEDULER, nodes[start : start + 2048])
+            self.turn()
+
+    def finish(self) -> None:
+        while not self._answer():
+            self.turn()
+
+
+def fan_out_figures(shape: str) -> dict[str, Any]:
+    """Announce a graph, and end its first node: what the consumers cost until the last of them has started."""
+    consumers, size = map(int, shape.split("x"))
+    run = FanOut(consumers, result_bytes=size)
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    _, announce_mib, _ = measured(run.submit)
+    announce_seconds, run.longest_seconds = run.longest_seconds, 0.0
+    seconds, mib, _ = measured(run.finish)
+    return {"announce": (announce_seconds, announce_mib), "run": (run.longest_seconds, mib), "seconds": seconds}
+
+
+FAN_OUTS = ("100000x10", "20000x16000", "5000x15000")
+"""How many nodes need one result, of how many bytes."""
+
+
+def fan_outs() -> Iterator[tuple[str, str]]:
+    for shape in FAN_OUTS:
+        taken = in_a_process("fan_out", shape)
+        consumers, size = map(int, shape.split("x"))
+        name = f"{consumers:,} nodes need one result of {size:,} bytes"
+        yield f"{name}: longest time without a read, announcing it", show(taken["announce"])
+        yield f"{name}: the same, running it", show(taken["run"]) + f" ({taken['seconds']:.2f} s in all)"
+
+
+JOBS = {
+    "order": order_figures,
+    "rows": write_rows,
+    "follow": follow_figures,
+    "import": import_figures,
+    "fan_out": fan_out_figures,
+}
 
 
 def in_a_process(job: str, shape: str, choice: str = "python", rows: str = "") -> dict[str, Any]:
@@ -321,7 +392,7 @@ def system() -> Iterator[tuple[str, str]]:
             yield f"get: {name}", f"{times[0]:.3f} s (median {times[repeats // 2]:.3f}); us of processor a call: {used}"
 
 
-PARTS = {"order": orders, "readiness": readinesses, "system": system}
+PARTS = {"order": orders, "readiness": readinesses, "fan_out": fan_outs, "system": system}
 
 
 def main() -> None:
@@ -335,7 +406,7 @@ def main() -> None:
         return
     for part in options.parts or PARTS:
         for name, figure in PARTS[part]():
-            print(f"{name:60} {figure}", flush=True)
+            print(f"{name:92} {figure}" if part == "fan_out" else f"{name:60} {figure}", flush=True)
 
 
 if __name__ == "__main__":

@@ -83,12 +83,20 @@ class Run:
 
     Args:
         listen: to which events somebody listens: "none", "unusual" ones (of which there are none), or "all".
+        result_bytes: the size of each result.
     """
 
     def __init__(
-        self, count: int, listen: str = "none", workers: int = 2, clients: int = 1, limits: Limits | None = None
+        self,
+        count: int,
+        listen: str = "none",
+        workers: int = 2,
+        clients: int = 1,
+        limits: Limits | None = None,
+        result_bytes: int = 10,
     ) -> None:
         self.count = count
+        self.result = b"y" * result_bytes
         self.clients = [Connection(CLIENT + b"%d" % number) for number in range(clients)]
         self.dispatcher = Dispatcher(time.monotonic)
         tree = SchedulerTree(self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None)
@@ -134,7 +142,9 @@ class Run:
         for connection, header, frames in sent:
             for batch in decode(SCHEDULER_TO_AGENT if connection == AGENT else SCHEDULER_TO_CLIENT, header, frames):
                 if isinstance(batch, Batch[RunTask]):
-                    finished += [RunResult(run.task_id, run.worker, run.attempt, 0, b"y" * 10, 2, ()) for run in batch]
+                    finished += [
+                        RunResult(run.task_id, run.worker, run.attempt, 0, self.result, 2, ()) for run in batch
+                    ]
                 elif isinstance(batch, Batch[TaskResult]):
                     got += len(batch)
         for start in range(0, len(finished), RESULT_BATCH):

@@ -45,6 +45,14 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def short_slices() -> Iterator[None]:
+    """The work of small graphs is long work, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scaler.actors.slices.SLICE_STEPS", 2)
+        yield
+
+
 class Story:
     """A random schedule, made by a seed."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.acceptor import Limits
-from scaler.actors.graph import WORTH_A_PLACE_BYTES, GraphActor
+from scaler.actors.graph import SHARED_BYTES, WORTH_A_PLACE_BYTES, GraphActor
 from scaler.actors.policy import Rules
+from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
 from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, argument_block
+from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, argument_block
 from scaler.wire.messages.client import GraphNode, GraphTask, TaskCancel
 from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.messages.worker import RunTask
@@ -117,6 +118,77 @@ def test_many_results_that_are_too_much_for_one_message_become_objects(simulatio
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert len(run.payload) < BLOCK_BYTES + count * 32
     assert len(run.object_ids) > 0
+    leave_and_check(simulation, client)
+
+
+FAN_OUT = 3 * SLICE_STEPS
+WIDE = [(), *[(0,)] * FAN_OUT]
+
+
+def test_very_many_consumers_are_started_in_slices() -> None:
+    simulation = Simulation(audited=False)
+    client, agent = simulation.client(), simulation.agent(1)
+    client.submit_graph(WIDE, [FAN_OUT])
+    simulation.run()
+    (graph,) = simulation.graphs()
+    most = 0
+    simulation.clock.advance(0.1)
+    agent.on_time(simulation.clock())
+    simulation.edge.receive()
+    while not graph._running or len(graph._running) < FAN_OUT:
+        before = len(graph._running)
+        simulation.dispatcher.run(1)
+        most = max(most, len(graph._running) - before)
+    assert SLICE_STEPS - 1 <= most <= SLICE_STEPS
+    simulation.advance(200.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("later", [0, SLICE_STEPS + 5])
+def test_a_wide_graph_that_is_cancelled_while_its_nodes_start(simulation: Simulation, later: int) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    client.submit_graph([*WIDE, *[(0,)] * later], [1, FAN_OUT])
+    simulation.run()
+    simulation.clock.advance(0.1)
+    agent.on_time(simulation.clock())
+    simulation.edge.receive()
+    (graph,) = simulation.graphs()
+    while not graph._slices:
+        simulation.dispatcher.run(1)
+    client.cancel(client.submitted[0])
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.CANCELED] * 2
+    assert simulation.living_graphs() == []
+    leave_and_check(simulation, client)
+
+
+def test_very_many_nodes_fail_with_the_one_that_they_need(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(1, lambda _run: Outcome(TaskStatus.FAILED, b"why"))
+    client.submit_graph(WIDE, range(len(WIDE)))
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.FAILED] * len(WIDE)
+    assert simulation.living_graphs() == []
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("size", [WORTH_AN_OBJECT_BYTES - 1, WORTH_AN_OBJECT_BYTES, 8192])
+def test_a_small_result_is_an_object_if_many_need_it(simulation: Simulation, size: int) -> None:
+    client = simulation.client()
+    value = b"v" * size
+    agent = simulation.agent(1, lambda _run: Outcome(payload=value))
+    count = SHARED_BYTES // size + 1
+    client.submit_graph([(), *[(0,)] * count], [count])
+    simulation.advance(100.0)
+    first = client.graphs[next(iter(client.graphs))][0].task_id
+    is_object = size >= WORTH_AN_OBJECT_BYTES
+    expected = argument_block(OBJECT, first) if is_object else argument_block(VALUE, value)
+    assert {run.payload for run in agent.started[1:2]} == {expected}
+    if is_object:  # those who are left may carry it again
+        assert sum(len(run.payload) for run in agent.started[1:]) <= SHARED_BYTES + count * 64
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    client.delete(ObjectId(client.submitted[0]))
     leave_and_check(simulation, client)
 
 

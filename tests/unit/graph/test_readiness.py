@@ -24,7 +24,7 @@ def test_a_node_is_ready_when_all_that_it_depends_on_have_finished() -> None:
 
 def test_a_failure_reaches_all_that_depend_on_it_and_nobody_else() -> None:
     nodes = graph((), (), (0,), (1,), (2, 3), (4,))
-    assert nodes.fail(0) == [2, 4, 5]
+    assert list(nodes.fail(0)) == [2, 4, 5]
     assert nodes.finish(1) == [3]
     assert nodes.finish(3) == []
     assert nodes.state(4) == FAILED
@@ -33,7 +33,7 @@ def test_a_failure_reaches_all_that_depend_on_it_and_nobody_else() -> None:
 def test_nodes_that_come_after_the_end_of_what_they_need() -> None:
     nodes = graph((), ())
     nodes.finish(0)
-    nodes.fail(1)
+    assert list(nodes.fail(1)) == []
     assert nodes.add((0,)) == READY
     assert nodes.add((0, 1)) == FAILED
     assert nodes.add((3,)) == FAILED
@@ -47,6 +47,17 @@ def test_a_node_can_only_depend_on_those_before_it() -> None:
     assert len(nodes) == 1
 
 
+def test_a_failure_goes_on_between_other_news() -> None:
+    nodes = graph((), (), (0,), (0, 1), (2,))
+    failing = nodes.fail(0)
+    assert next(failing) == 2
+    assert nodes.finish(1) == []  # not even what is still to fail
+    assert nodes.add((2,)) == FAILED
+    assert nodes.add((4,)) == WAITING
+    assert list(failing) == [3, 4, 6]
+    assert nodes.state(6) == FAILED
+
+
 def test_a_chain_of_a_hundred_thousand_nodes_fails_without_recursion() -> None:
     chain = graph((), *((position,) for position in range(100_000)))
-    assert len(chain.fail(0)) == 100_000
+    assert sum(1 for _ in chain.fail(0)) == 100_000

@@ -1,0 +1,57 @@
+"""Slices: work of one actor that is too long for one handler, done a slice at a time.
+
+Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and all
+other actors have their turn. Must never: reorder the work that it is given.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from scaler.message import message
+
+SLICE_STEPS = 256
+"""The most steps in one handler: some milliseconds of starting tasks, less of anything else."""
+
+
+@message
+class NextSlice:
+    """actor -> itself, by a timer of no delay: continue with the long work."""
+
+
+class Slices:
+    """The long work of one actor, in the order in which it was given.
+
+    Args:
+        come_back: has `go_on` called soon: the actor schedules a `NextSlice` to itself.
+    """
+
+    def __init__(self, come_back: Callable[[], object]) -> None:
+        self._come_back = come_back
+        self._work: deque[Iterator[object]] = deque()
+
+    def __bool__(self) -> bool:
+        """Return whether work is left."""
+        return bool(self._work)
+
+    def have_room(self, steps: int) -> bool:
+        """Return whether so many steps would be done at once. Then they need not be given here."""
+        return not self._work and steps <= SLICE_STEPS
+
+    def add(self, steps: Iterator[object]) -> None:
+        """Take steps, one with each item of an iterator, behind all other work. The first slice is done here."""
+        self._work.append(steps)
+        if len(self._work) == 1:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Do the next slice."""
+        work, left = self._work, SLICE_STEPS
+        while work:
+            left -= sum(1 for _ in islice(work[0], left))
+            if not left:
+                self._come_back()
+                return
+            work.popleft()

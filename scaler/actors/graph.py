@@ -17,7 +17,6 @@ Must never: read a value, or keep an unneeded result.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -131,7 +130,7 @@ class GraphActor(Actor):
                     self._session.send(GraphNodeDone(known.result(), ()))
             self._heard_count += 1
         if self._is_complete():
-            self._slices.add(self._drop(node) for node in self._nodes if node.status is not None)
+            self._slices.add(self._drop, (node for node in self._nodes if node.status is not None))
             self._end_if_over()
 
     @handles(NextSlice)
@@ -177,12 +176,9 @@ class GraphActor(Actor):
     def _give_up(self, status: TaskStatus, payload: bytes) -> None:
         """End all nodes in the same way; running ones when they have stopped."""
         self._given_up = (status, payload)
-        self._slices.add(task.send(_CANCEL) for _, task in list(self._running.values()))
-        self._slices.add(
-            self._end(node, status, payload)
-            for node in self._nodes
-            if node.status is None and node.task_id not in self._running
-        )
+        self._slices.add(lambda task: task.send(_CANCEL), [task for _, task in self._running.values()])
+        waiting = (node for node in self._nodes if node.status is None and node.task_id not in self._running)
+        self._slices.add(lambda node: self._end(node, status, payload), waiting)
 
     # Its tasks
 
@@ -192,7 +188,7 @@ class GraphActor(Actor):
             for position in positions:
                 self._start(position)
         else:
-            self._slices.add(self._start(position) for position in positions if not self._given_up)
+            self._slices.add(self._start, (position for position in positions if not self._given_up))
 
     def _start(self, position: int) -> None:
         node = self._nodes[position]
@@ -295,13 +291,9 @@ class GraphActor(Actor):
 
     def _fail(self, position: int, status: int, payload: bytes) -> None:
         """End a node and all nodes that need it in the same way."""
-        self._slices.add(self._end_all(chain((position,), self._readiness.fail(position)), status, payload))
-
-    def _end_all(self, positions: Iterable[int], status: int, payload: bytes) -> Iterator[None]:
-        for position in positions:
-            node = self._nodes[position]
-            if node.status is None:  # else the graph was given up meanwhile
-                yield self._end(node, status, payload)
+        failed = map(self._nodes.__getitem__, chain((position,), self._readiness.fail(position)))
+        waiting = (node for node in failed if node.status is None)  # the graph may be given up meanwhile
+        self._slices.add(lambda node: self._end(node, status, payload), waiting)
 
     # Ends
 

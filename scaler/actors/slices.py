@@ -7,13 +7,17 @@ other actors have their turn. Must never: reorder the work that it is given.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from scaler.message import message
 
 SLICE_STEPS = 256
 """The most steps in one handler: some milliseconds of starting tasks, less of anything else."""
+
+
+_T = TypeVar("_T")
 
 
 @message
@@ -40,9 +44,11 @@ class Slices:
         """Return whether so many steps would be done at once. Then they need not be given here."""
         return not self._work and steps <= SLICE_STEPS
 
-    def add(self, steps: Iterator[object]) -> None:
-        """Take steps, one with each item of an iterator, behind all other work. The first slice is done here."""
-        self._work.append(steps)
+    def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
+        """Do a step with each item, behind all other work. The items are asked for one by one; the first slice is done
+        here.
+        """
+        self._work.append(map(step, items))
         if len(self._work) == 1:
             self.go_on()
 

@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
-
 from scheduler_core import Run
 
 from scaler import Client, SchedulerClusterCombo

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from scaler.actors.kit import Actor, Dispatcher, VirtualClock, handles
 from scaler.actors.slices import SLICE_STEPS, NextSlice, Slices
 from scaler.message import message
@@ -21,13 +19,9 @@ class Counter(Actor):
         self.counted: list[str] = []
         self.handlers_run: list[list[str]] = []
 
-    def _steps(self, count: Count) -> Iterator[None]:
-        for _ in range(count.steps):
-            yield self.counted.append(count.name)
-
     @handles(Count)
     def _count(self, count: Count) -> None:
-        self.slices.add(self._steps(count))
+        self.slices.add(self.counted.append, [count.name] * count.steps)
         self._note()
 
     @handles(NextSlice)
@@ -36,8 +30,8 @@ class Counter(Actor):
         self._note()
 
     def _note(self) -> None:
-        self.handlers_run.append(self.counted)
-        self.counted = []
+        self.handlers_run.append(list(self.counted))
+        self.counted.clear()
 
 
 def counted(*counts: Count) -> Counter:

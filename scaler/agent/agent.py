@@ -153,7 +153,7 @@ def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
     report = Report()
     link.notify(SayStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
-    shell.loop.call_soon(lambda: logger.info("%s", snapshot(report, edge.address, edge.received, edge.sent, counts)))
+    shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.address, edge.received, edge.sent, counts)))
 
 
 def _adopt_strays(shell: Shell) -> None:

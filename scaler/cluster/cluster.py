@@ -54,6 +54,7 @@ class Cluster(ChildProcess):
         drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
         engine: str = "processes",
+        logging_text_characters: int = 256,
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")

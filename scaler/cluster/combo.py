@@ -62,6 +62,7 @@ class SchedulerClusterCombo:
         processor_memory_bytes: when a worker process has so much memory of its own, its task gets MemoryError; one that
             keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
+        logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
 
     Raises:
         ConfigError: if an argument has a bad value.
@@ -103,6 +104,7 @@ class SchedulerClusterCombo:
         drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
         engine: str = "processes",
+        logging_text_characters: int = 256,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.

@@ -71,6 +71,6 @@ def _give_up(address: str, why: str, code: int) -> None:
         f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}. The log of the "
         "cluster says why; SIGKILL most often means that the machine ran out of memory. Mend that, then make a new one"
     )
-    logger.critical("%s", text)
+    logger.critical(text)
     if address in schedulers and _clusters[address] == 1:
         fail_links(address, partial(WorkerDiedError, text))

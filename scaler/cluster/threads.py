@@ -117,5 +117,5 @@ def _fail_if(code: int, address: str) -> None:
     """After a failure that is ours, leave no future without an end."""
     if code:
         text = "the scheduler or the agent in this process has failed, see the log; make a new client"
-        logger.critical("%s", text)
+        logger.critical(text)
         fail_links(address, partial(WorkerDiedError, text))

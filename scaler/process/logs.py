@@ -6,6 +6,8 @@ Only processes of Scaler are set up here, never the user's program.
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import logging
 import logging.config
 import os
@@ -13,10 +15,14 @@ import sys
 
 from scaler.config import ConfigError
 from scaler.settings import LoggingConfig
+from scaler.texts import escaped, printable
 
 FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
+OURS = "scaler."
+"""The loggers of Scaler are below this name."""
 TASK_OUTPUT = "scaler.task"
 """The logger of the prints of tasks; it ignores the level."""
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 
 
 def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
@@ -38,7 +44,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
         handler.close()
     for path in config.paths:
         handler = _handler(path, worker)
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(_Formatter(config.text_characters))
         root.addHandler(handler)
     root.setLevel(config.level)
     logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
@@ -55,6 +61,46 @@ def _handler(path: str, worker: str) -> logging.Handler:
         return _FileHandler(name)
     except OSError as error:
         raise ConfigError(f"cannot log to {name!r}: {error.strerror}") from None
+
+
+class _Formatter(logging.Formatter):
+    """Keeps the texts of other processes in their places in the lines of Scaler: names, versions, reasons.
+
+    Args:
+        most_characters: of each such text.
+    """
+
+    def __init__(self, most_characters: int) -> None:
+        super().__init__(FORMAT)
+        self._most_characters = most_characters
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not record.name.startswith(OURS) or record.name == TASK_OUTPUT:
+            return super().format(record)
+        args = record.args
+        if isinstance(args, tuple):
+            record.args = tuple(
+                argument if isinstance(argument, (int, float)) else _Shown(argument, self._most_characters)
+                for argument in args
+            )
+        try:
+            return escaped(super().format(record), "\n")
+        finally:
+            record.args = args
+
+
+class _Shown:
+    """An argument of a line."""
+
+    def __init__(self, value: object, most_characters: int) -> None:
+        self._value = value
+        self._most_characters = most_characters
+
+    def __str__(self) -> str:
+        return printable(str(self._value), self._most_characters)
+
+    def __repr__(self) -> str:
+        return printable(repr(self._value), self._most_characters)
 
 
 class _SaysOnce(logging.Handler):
@@ -79,6 +125,20 @@ class _StreamHandler(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg
 
 
 class _FileHandler(_SaysOnce, logging.FileHandler):
+    """Makes files for their user alone, and follows no link: others may have put it there."""
+
+    def _open(self) -> io.TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        if not self.baseFilename.startswith(_DESCRIPTORS):
+            flags |= os.O_NOFOLLOW
+        try:
+            descriptor = os.open(self.baseFilename, flags, 0o600)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise OSError(errno.ELOOP, "it is a symbolic link; name the file that it leads to") from None
+            raise
+        return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 - of a descriptor
+
     def close(self) -> None:
         with contextlib.suppress(
             OSError

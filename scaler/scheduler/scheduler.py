@@ -156,7 +156,7 @@ class SchedulerProcess:
         report = tree.report()
         counts = self._shell.dispatcher.statistics()
         counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
-        self._shell.loop.call_soon(lambda: logger.info("%s", snapshot(report, edge.received, edge.sent, counts)))
+        self._shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.received, edge.sent, counts)))
 
     def _give_memory_back_later(self) -> None:
         self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back)

@@ -87,6 +87,14 @@ class LoggingConfig(_Checked):
             metavar="FILE",
         ),
     )
+    text_characters: int = field(
+        default=256,
+        metadata=entry(
+            "names, versions and reasons of other processes are cut to this length in the log",
+            "--logging-text-characters",
+            least=16,
+        ),
+    )
 
 
 class Settings(_Checked):

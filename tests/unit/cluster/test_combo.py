@@ -112,7 +112,12 @@ def test_each_setting_is_an_argument_of_a_combo(kind: Any, names: dict[str, str]
 
 def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SchedulerClusterCombo, "_start", lambda _combo: None)
-    logging = {"logging_paths": "/tmp/a", "logging_level": "DEBUG", "logging_config_file": None}
+    logging = {
+        "logging_paths": "/tmp/a",
+        "logging_level": "DEBUG",
+        "logging_config_file": None,
+        "logging_text_characters": 20,
+    }
     given = {
         name: other(value)
         for name, value in defaults(SchedulerClusterCombo).items()
@@ -121,7 +126,7 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
     combo = SchedulerClusterCombo(3, ADDRESS, **given, **logging)  # type: ignore[arg-type]
     scheduler, cluster = combo._scheduler._config, combo._cluster._config
     assert (scheduler.address, cluster.n_workers) == (ADDRESS, 3)
-    assert scheduler.logging == cluster.logging == LoggingConfig(("/tmp/a",), "DEBUG")
+    assert scheduler.logging == cluster.logging == LoggingConfig(("/tmp/a",), "DEBUG", None, 20)
     for config, names in ((scheduler, OF_SCHEDULER), (cluster, OF_CLUSTER)):
         for field in dataclasses.fields(config):
             name = names.get(field.name, field.name)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import stat
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +81,73 @@ def test_handlers_that_were_there_are_replaced(tmp_path: Path) -> None:
 def test_file_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no/such/folder/log.*No such file"):
         set_up_logging(LoggingConfig((str(tmp_path / "no/such/folder/log"),)))
+
+
+def test_a_new_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
+
+
+def test_the_mode_of_a_file_that_exists_stays(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("old\n")
+    (tmp_path / "log").chmod(0o640)
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    logging.getLogger("scaler").info("new")
+    assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o640
+    assert re.fullmatch(r"old\n.*: new\n", (tmp_path / "log").read_text())
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=r"log.*symbolic link"):
+        set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_descriptor_is_a_file(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        set_up_logging(LoggingConfig((f"/dev/fd/{file.fileno()}",)))
+        logging.getLogger("scaler").info("x")
+    assert (tmp_path / "log").read_text().endswith(": x\n")
+
+
+HOSTILE = "a\n[CRITICAL]2026-01-01: forged \x1b[2J\u202e"
+
+
+def test_texts_of_others_stay_in_their_places(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=60))
+    logger = logging.getLogger("scaler.anything")
+    logger.info("workers %s connected, %r, %d", HOSTILE, ValueError(HOSTILE), 3)
+    logger.info("workers %s connected, %s", "x" * 100_000, ValueError("y" * 100_000))
+    logger.info(HOSTILE.replace("\n", " "))
+    lines = [line.partition(": ")[2] for line in (tmp_path / "log").read_text().splitlines()]
+    hostile = r"a\n[CRITICAL]2026-01-01: forged \x1b[2J\u202e"
+    assert lines == [
+        f"workers {hostile} connected, ValueError('{hostile}'), 3",
+        f"workers {'x' * 57}... connected, {'y' * 57}...",
+        hostile.replace(r"\n", " "),
+    ]
+
+
+def test_lines_of_tasks_and_of_users_are_their_own(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=16))
+    for name in (TASK_OUTPUT, "scalers", "theirs"):
+        logging.getLogger(name).info("%s", "\x1b[1mbold\x1b[0m" * 10)
+    assert (tmp_path / "log").read_text().count("\x1b[1mbold\x1b[0m" * 10 + "\n") == 3
+
+
+def test_a_line_with_several_lines_keeps_them(tmp_path: Path) -> None:
+    set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=16))
+    try:
+        raise ValueError("x")
+    except ValueError:
+        logging.getLogger("scaler.anything").exception("one\ntwo %(three)s", {"three": 3})
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[1:3] == ["two 3", "Traceback (most recent call last):"]
 
 
 def test_warnings_are_logged(tmp_path: Path) -> None:

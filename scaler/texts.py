@@ -1,0 +1,23 @@
+"""Texts of other processes: made harmless for logs, terminals and error messages."""
+
+from __future__ import annotations
+
+CUT = "..."
+
+
+def printable(text: str, most_characters: int) -> str:
+    """Return a text for one line: what is not printable is escaped, and what is too long is cut off."""
+    if len(text) <= most_characters and text.isprintable():
+        return text
+    shown = escaped(text[: most_characters + 1])
+    return shown if len(shown) <= most_characters else shown[: most_characters - len(CUT)] + CUT
+
+
+def escaped(text: str, but: str = "") -> str:
+    """Return a text with escape sequences for the characters that are neither printable nor one of `but`."""
+    return "".join(
+        character
+        if character.isprintable() or character in but
+        else character.encode("unicode_escape", "backslashreplace").decode()
+        for character in text
+    )

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.texts import escaped, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("worker-1 (é, 日本, 🙂)", "worker-1 (é, 日本, 🙂)"),
+        ("a\nb\r\x1b[2J\x00", r"a\nb\r\x1b[2J\x00"),
+        ("\u202eevil\u2028\ud800", r"\u202eevil\u2028\ud800"),
+        ("x" * 24, "x" * 24),
+        ("x" * 25, "x" * 21 + "..."),
+        ("\n" * 13, r"\n\n\n\n\n\n\n\n\n\n" + "\\..."),
+    ],
+)
+def test_what_is_not_printable_is_escaped_and_what_is_too_long_is_cut(text: str, shown: str) -> None:
+    assert printable(text, 24) == shown
+
+
+@given(st.text(st.characters(exclude_categories=())), st.integers(3, 40))
+def test_a_shown_text_is_one_short_line_and_stays_as_it_is(text: str, most: int) -> None:
+    shown = printable(text, most)
+    assert len(shown) <= most
+    assert shown.isprintable()
+    assert printable(shown, most) == shown
+
+
+def test_some_characters_may_stay() -> None:
+    assert escaped("a\n\tb", "\n") == "a\n\\tb"

@@ -7,6 +7,8 @@ using Common = import "common.capnp";
 struct ClientToScheduler {
   batches @0 :List(Batch);   # in the order in which the items were said
   direction @1 :UInt16;     # always 1: a message of another direction is refused
+  number @2 :UInt64;        # counts the messages of this session this way, from 1; 0 = not counted, see README.md
+  heard @3 :UInt64;         # the highest number that has come the other way
 
   struct Batch {
     union {
@@ -21,6 +23,7 @@ struct ClientToScheduler {
       graphNode @8 :GraphNode;
       graphTaskCancel @9 :GraphTaskCancel;
       clientResting @10 :ClientResting;
+      chunk @11 :Common.Chunk;
     }
   }
 }
@@ -28,6 +31,8 @@ struct ClientToScheduler {
 struct SchedulerToClient {
   batches @0 :List(Batch);   # in the order in which the items were said
   direction @1 :UInt16;     # always 2: a message of another direction is refused
+  number @2 :UInt64;        # counts the messages of this session this way, from 1; 0 = not counted, see README.md
+  heard @3 :UInt64;         # the highest number that has come the other way
 
   struct Batch {
     union {
@@ -38,6 +43,7 @@ struct SchedulerToClient {
       clientHeartbeatEcho @4 :ClientHeartbeatEcho;
       clientShutdownResponse @5 :ClientShutdownResponse;
       objectRequest @6 :Common.ObjectRequest;
+      chunk @7 :Common.Chunk;
     }
   }
 }
@@ -52,6 +58,8 @@ struct ClientHello {
   clientId @5 :Data;                   # id column: random and secret; the same on the next connection means the same client
   agentToken @6 :Data;                     # id column: of a client inside a task, the agentToken of the agent that runs it; else zero
   processor @7 :Data;                  # UInt32 column: of a client inside a task: the number of its processor; see README.md
+  resumes @8 :Data;                    # byte column: 1 = the client goes on with its session, if it still exists; 0 = it begins anew
+  heard @9 :Data;                      # UInt64 column: if it goes on: the highest number of the scheduler that has come
 }
 
 struct Task {

@@ -15,6 +15,8 @@ struct HelloReply {
   schedulerId @3 :Data;              # id column: this run of the scheduler; another id means another, empty scheduler
   protocolVersion @4 :Data;          # UInt16 column: the protocol version that the scheduler speaks
   packageVersion @5 :List(Text);     # the version of the scheduler's package
+  resumed @6 :Data;                  # byte column: 1 = the session goes on where it was; 0 = both sides count from 1 again
+  heard @7 :Data;                    # UInt64 column: if it goes on: the highest number of the peer that has come
 }
 
 struct HelloRequest {
@@ -22,6 +24,14 @@ struct HelloRequest {
   # and sends again what is still open.
   count @0 :UInt32;        # number of items
   reason @1 :List(Text);   # for the log of the peer
+}
+
+struct Chunk {
+  # A part of a message that is too large to travel in one piece, see README.md.
+  count @0 :UInt32;       # number of items
+  transfer @1 :Data;      # UInt32 column: the message that it belongs to: its number among those that travel in parts
+  sizes @2 :List(Data);   # first part: the bytes of each frame of that message, the header first: UInt64, little-endian; else empty
+  frames @3 :Data;        # UInt32 column: how many of the message's payload frames are bytes of that message, one after the other
 }
 
 struct ObjectRequest {

@@ -8,6 +8,8 @@ using Common = import "common.capnp";
 struct AgentToScheduler {
   batches @0 :List(Batch);   # in the order in which the items were said
   direction @1 :UInt16;     # always 3: a message of another direction is refused
+  number @2 :UInt64;        # counts the messages of this session this way, from 1; 0 = not counted, see README.md
+  heard @3 :UInt64;         # the highest number that has come the other way
 
   struct Batch {
     union {
@@ -22,6 +24,7 @@ struct AgentToScheduler {
       runBlocked @8 :RunBlocked;
       runUnblocked @9 :RunUnblocked;
       drainRequest @10 :DrainRequest;
+      chunk @11 :Common.Chunk;
     }
   }
 }
@@ -29,6 +32,8 @@ struct AgentToScheduler {
 struct SchedulerToAgent {
   batches @0 :List(Batch);   # in the order in which the items were said
   direction @1 :UInt16;     # always 4: a message of another direction is refused
+  number @2 :UInt64;        # counts the messages of this session this way, from 1; 0 = not counted, see README.md
+  heard @3 :UInt64;         # the highest number that has come the other way
 
   struct Batch {
     union {
@@ -43,6 +48,7 @@ struct SchedulerToAgent {
       disconnectResponse @8 :DisconnectResponse;
       recallRequest @9 :RecallRequest;
       processorNews @10 :ProcessorNews;
+      chunk @11 :Common.Chunk;
     }
   }
 }
@@ -58,6 +64,8 @@ struct WorkerHello {
   workerNames @6 :List(Text);          # names of the workers, separated by commas
   held @7 :List(Data);                 # tasks the agent still has: 16 bytes id, UInt32 attempt, UInt16 worker, little-endian, each
   agentToken @8 :Data;                     # id column: random; clients inside the agent's tasks show it to say where they are
+  resumes @9 :Data;                    # byte column: 1 = the agent goes on with its session, if it still exists; 0 = it begins anew
+  heard @10 :Data;                     # UInt64 column: if it goes on: the highest number of the scheduler that has come
 }
 
 struct RunTask {

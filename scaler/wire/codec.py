@@ -30,6 +30,12 @@ from scaler.wire.stencils import ITEMS_MOST, ColumnKind, ItemKind, Stencils
 MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together: more are split, and a message that claims more is refused."""
 
+# A numbered message of one segment: the segments less one, their size, the pointer to the root (which follows at once,
+# three words and a pointer), the direction, `number`, `heard`.
+_HEAD = struct.Struct("<I4xQ8xQQ")
+_NUMBERS_AT = 24
+_ROOT_POINTER = 3 << 32 | 1 << 48
+
 # Columns
 
 
@@ -205,12 +211,17 @@ class _DirectionCodec:
         fields, union = self.schema.schema.fields, self.schema.Batch.schema.fields
         self.direction_field = fields["direction"]
         self.batches_field = fields["batches"]
+        self.is_numbered = "number" in fields
         self.by_item: dict[type, _ItemCodec] = {}
         self.by_name: dict[str, _ItemCodec] = {}
         for batch in direction.batches:
             name = union_name(batch.item)
             self.by_item[batch.item] = self.by_name[name] = _ItemCodec(batch, union[name])
-        self.stencils = Stencils(list(map(_item_kind, direction.batches)), lambda items: _encode(self, items)[0])
+        self.stencils = Stencils(
+            list(map(_item_kind, direction.batches)),
+            lambda items: _encode(self, items)[0],
+            _NUMBERS_AT if self.is_numbered else None,
+        )
 
 
 def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
@@ -227,7 +238,7 @@ _CODECS = {direction.name: _DirectionCodec(direction) for direction in DIRECTION
 def encode(
     direction: Direction, items: Sequence[Any], counts: defaultdict[type, int] | None = None
 ) -> list[tuple[bytes, list[Any]]]:
-    """Write items as messages, in their order; runs of one type become one batch of columns.
+    """Write items as messages without a number, in their order; runs of one type become one batch of columns.
 
     Args:
         counts: items written so far by class; this call adds its own (`Traffic.items`).
@@ -235,27 +246,53 @@ def encode(
     Returns:
         the header frame and the payload frames of each message: one, unless there are very many items.
     """
+    if len(items) <= MESSAGE_ITEMS:
+        return [encode_message(direction, items, counts=counts)] if items else []
+    starts = range(0, len(items), MESSAGE_ITEMS)
+    return [encode_message(direction, items[start : start + MESSAGE_ITEMS], counts=counts) for start in starts]
+
+
+def encode_message(
+    direction: Direction,
+    items: Sequence[Any],
+    number: int = 0,
+    heard: int = 0,
+    counts: defaultdict[type, int] | None = None,
+) -> tuple[bytes, list[Any]]:
+    """Write items as one message. Return its header frame and its payload frames.
+
+    Args:
+        items: at most `MESSAGE_ITEMS`.
+        number: of the message in its session; 0 for one that is not counted.
+        heard: the highest number that has come from the other side.
+        counts: as for `encode`.
+    """
     codec = _CODECS[direction.name]
     if 0 < len(items) <= ITEMS_MOST:
-        header = codec.stencils.write(items)
+        header = codec.stencils.write(items, number, heard)
         if header is not None:
             if counts is not None:
                 for item in items:
                     counts[type(item)] += 1
-            return [(header, [])]
-    if len(items) <= MESSAGE_ITEMS:
-        return [_encode(codec, items, counts)] if items else []
-    starts = range(0, len(items), MESSAGE_ITEMS)
-    return [_encode(codec, items[start : start + MESSAGE_ITEMS], counts) for start in starts]
+            return header, []
+    return _encode(codec, items, counts, number, heard)
 
 
 def _encode(
-    codec: _DirectionCodec, items: Sequence[Any], counts: defaultdict[type, int] | None = None
+    codec: _DirectionCodec,
+    items: Sequence[Any],
+    counts: defaultdict[type, int] | None = None,
+    number: int = 0,
+    heard: int = 0,
 ) -> tuple[bytes, list[Any]]:
     runs = [(type(items[0]), items)] if len(items) == 1 else [(kind, list(run)) for kind, run in groupby(items, type)]
     frames: list[Any] = []
     message = codec.schema.new_message()
     message._set("direction", codec.number)  # noqa: SLF001 - see the module's docstring
+    if number:
+        message._set("number", number)  # noqa: SLF001
+    if heard:
+        message._set("heard", heard)  # noqa: SLF001
     batches = message.init("batches", len(runs))
     for index, (kind, run) in enumerate(runs):
         item_codec = codec.by_item[kind]
@@ -263,6 +300,30 @@ def _encode(
         if counts is not None:
             counts[kind] += len(run)
     return message.to_bytes(), frames
+
+
+def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
+    """Return `number` and `heard` of a message, without reading the rest of it. `decode` does that.
+
+    Raises:
+        ProtocolError: if this cannot be a message.
+    """
+    try:
+        if len(header) >= _HEAD.size:
+            segments, root, number, heard = _HEAD.unpack_from(header)
+            if not segments and root == _ROOT_POINTER:
+                return number, heard
+        message = open_message(_CODECS[direction.name].schema, header)
+        return message.number, message.heard
+    except Exception as error:
+        raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
+
+
+def heard_anew(header: bytes, heard: int) -> bytes:
+    """Return the header of a message that this codec has written, with another `heard`."""
+    segments = int.from_bytes(header[:4], "little")
+    place = _NUMBERS_AT + 4 * (segments + segments % 2)
+    return header[: place + 8] + heard.to_bytes(8, "little") + header[place + 16 :]
 
 
 def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:

@@ -84,8 +84,14 @@ class _Stencil:
     """One shape: the bytes around the holes, and where the values belong."""
 
     def __init__(
-        self, message: bytes, holes: Sequence[_Hole], present: Sequence[int], kinds: Sequence[ItemKind]
+        self,
+        message: bytes,
+        numbers: Sequence[_Hole],
+        holes: Sequence[_Hole],
+        present: Sequence[int],
+        kinds: Sequence[ItemKind],
     ) -> None:
+        n_numbers, holes = len(numbers), [*numbers, *holes]
         edges = [0, *(edge for hole in holes for edge in hole[:2]), len(message)]
         self._around = tuple(message[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
         formats = [f"{len(part)}s{hole.format}" for part, hole in zip(self._around, holes, strict=False)]
@@ -96,7 +102,8 @@ class _Stencil:
         self._defaults = tuple(column.default for kind in kinds for column in kind.columns)
         self._takers: list[tuple[ItemKind, Callable[[Any], tuple[Any, ...]]]] = []
         self._limits: list[tuple[int, int]] = []
-        place_of = {value: place for place, value in enumerate(present)}
+        self._n_numbers = n_numbers
+        place_of = {value: place for place, value in enumerate(present, n_numbers)}
         n_values = n_columns = 0
         for kind in kinds:
             places = list(range(len(holes) + n_columns, len(holes) + n_columns + len(kind.columns)))
@@ -115,9 +122,10 @@ class _Stencil:
     def size(self) -> int:
         return self._layout.size
 
-    def write(self, values: tuple[Any, ...]) -> bytes:
+    def write(self, values: tuple[Any, ...], number: int, heard: int) -> bytes:
         parts = self._parts.copy()
-        parts[1::2] = self._present(values)
+        present = self._present(values)
+        parts[1::2] = (number, heard, *present) if self._n_numbers else present
         return self._layout.pack(*parts)
 
     def read(self, header: bytes) -> list[Any] | None:
@@ -138,17 +146,21 @@ class Stencils:
 
     Args:
         kinds: the message classes of the direction.
-        write: writes items the long way.
+        write: writes items the long way, without numbers.
+        numbers_at: where the number of a message lies, and behind it the number that was heard; None if it has none.
     """
 
-    def __init__(self, kinds: Sequence[ItemKind], write: Write) -> None:
+    def __init__(self, kinds: Sequence[ItemKind], write: Write, numbers_at: int | None) -> None:
         self._kinds = {kind.item: kind for kind in kinds}
         self._write = write
+        self._numbers: list[_Hole] = []
+        if numbers_at is not None:
+            self._numbers = [_Hole(start, start + 8, "Q") for start in (numbers_at, numbers_at + 8)]
         self._by_shape: dict[Shape, _Stencil | int] = {}
         """the stencil, or how often the shape was seen; negative if no stencil can be cut"""
         self._by_size: dict[int, list[_Stencil]] = {}
 
-    def write(self, items: Sequence[Any]) -> bytes | None:
+    def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`, or None if there is no stencil for it."""
         shaped = self._shape(items)
         if shaped is None:
@@ -158,7 +170,7 @@ class Stencils:
             self._saw(stencil, shaped[1], items)
             return None
         try:
-            return stencil.write(shaped[0])
+            return stencil.write(shaped[0], number, heard)
         except struct.error:
             return None  # a number that does not fit: the long way reports the error
 
@@ -232,8 +244,8 @@ class Stencils:
             if hole is None or (holes and hole.start < holes[-1].end):
                 return None
             holes.append(hole)
-        stencil = _Stencil(plain, holes, present, kinds)
-        return stencil if stencil.write(tuple(values)) == self._write(items) else None
+        stencil = _Stencil(plain, self._numbers, holes, present, kinds)
+        return stencil if stencil.write(tuple(values), 0, 0) == self._write(items) else None
 
 
 def _probe(column: ColumnKind, value: Any, byte: int) -> Any:

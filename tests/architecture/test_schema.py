@@ -92,7 +92,8 @@ def test_union_of_a_direction_is_its_batches_in_order(direction: Direction) -> N
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)
 def test_direction_is_batches_and_its_number_and_says_which(direction: Direction) -> None:
     struct = getattr(LOADED[direction.schema], direction.name).schema
-    assert schema_fields(struct) == {"batches": "list of struct", "direction": "uint16"}
+    numbers = {} if direction.schema == "processor" else {"number": "uint64", "heard": "uint64"}
+    assert schema_fields(struct) == {"batches": "list of struct", "direction": "uint16", **numbers}
     body = re.search(rf"struct {direction.name} {{(.+?)struct Batch", SCHEMAS[direction.schema].read_text(), re.DOTALL)
     assert body is not None
     assert f"# always {direction.number}:" in body[1]

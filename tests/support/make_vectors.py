@@ -17,10 +17,16 @@ from typing import Any
 
 from scaler.ids import ObjectId
 from scaler.serialization import OBJECT, RESULT, VALUE, argument_block
-from scaler.wire.codec import camel_case, column_kinds, encode, union_name
+from scaler.wire.codec import camel_case, column_kinds, encode, encode_message, union_name
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import PROFILE
-from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
+from scaler.wire.messages.directions import (
+    AGENT_TO_PROCESSOR,
+    CLIENT_TO_SCHEDULER,
+    DIRECTIONS,
+    PROCESSOR_TO_AGENT,
+    Direction,
+)
 from scaler.wire.messages.worker import HELD_RUN
 from scaler.wire.schemas import schema_directory
 from scaler.wire.structs import RunOptions, TaskFailure
@@ -51,6 +57,7 @@ BYTES = {
     "location": [b"", bytes(range(48)), b""],
     "profile": [PROFILE.pack(1_250_000, 800_000, 3 * 2**20), b"", PROFILE.pack(0, 0, 0)],
     "options": [RunOptions(profiling=True).encode(), b"", RunOptions(retries=3, capabilities=(("gpu", 1),)).encode()],
+    "sizes": [bytes((0, 2, 0, 0, 0, 0, 0, 0, 64, 226, 1, 0, 0, 0, 0, 0)), b"", bytes((8, *bytes(7)))],
     "dependencies": [bytes((0, 0, 0, 0, 2, 1, 0, 0)), b"", bytes((3, 0, 0, 0))],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]
@@ -115,10 +122,12 @@ def items_from_json(direction: Direction, batches: list[Json]) -> list[Any]:
     return items
 
 
-def message(title: str, direction: Direction, items: list[Any]) -> Json:
-    ((header, frames),) = encode(direction, items)
+def message(title: str, direction: Direction, items: list[Any], number: int = 0, heard: int = 0) -> Json:
+    header, frames = encode_message(direction, items, number, heard)
     return {
         "title": title,
+        "number": number,
+        "heard": heard,
         "header": header.hex(),
         "frames": [bytes(frame).hex() for frame in frames],
         "batches": items_as_json(items),
@@ -135,6 +144,10 @@ def messages(direction: Direction) -> Json:
         vectors.append(message(f"three {name}, all columns empty", direction, [default_item(item)] * 3))
     mixed = [sample(batch.item, index) for batch in direction.batches for index in range(2)]
     vectors.append(message("all kinds, and the first one once more", direction, [*mixed, mixed[0]]))
+    if direction not in (AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT):
+        vectors.append(message("an acknowledgement alone", direction, [], 0, 258))
+        vectors.append(message("the first message", direction, mixed[:2], 1, 0))
+        vectors.append(message("a later message", direction, mixed, 2**40 + 3, 2**63 + 5))
     return {"direction": direction.name, "number": direction.number, "messages": vectors}
 
 

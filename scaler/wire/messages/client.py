@@ -51,6 +51,10 @@ class ClientHello:
     """
     processor: U32 = 0
     """of a client inside a task: its processor's number, never used again by the agent"""
+    resumes: U8 = 0
+    """1: it goes on with its session, if that still exists"""
+    heard: U64 = 0
+    """if it goes on: the highest number of the scheduler's messages that has come"""
 
 
 @message

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U16, Bytes, FrameColumn, Id, ObjectIdColumn, Text
+from scaler.wire.messages.columns import U8, U16, U32, U64, Bytes, FrameColumn, Id, ObjectIdColumn, Text
 
 PROTOCOL_VERSION = 1
 """Raised by every change that an older peer cannot read."""
@@ -71,6 +71,10 @@ class HelloReply:
     scheduler_id: Id
     protocol_version: U16
     package_version: Text
+    resumed: U8 = 0
+    """1: the session goes on where it was; 0: both sides count their messages from 1 again"""
+    heard: U64 = 0
+    """if it goes on: the highest number of the peer's messages that has come"""
 
 
 @message
@@ -78,6 +82,18 @@ class HelloRequest:
     """The scheduler does not know this connection: send a hello on a new one."""
 
     reason: Text
+
+
+@message
+class Chunk:
+    """A part of a message that is too large to travel in one piece. Made and read by `scaler.wire.pipe` only."""
+
+    transfer: U32
+    """the number of that message, among those that travel in parts"""
+    sizes: Bytes
+    """in the first part: the bytes of each frame, the header first, as a row of UInt64; else empty"""
+    frames: FrameColumn
+    """bytes of these frames, one after the other"""
 
 
 @message

@@ -29,6 +29,7 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
+    Chunk,
     HelloReply,
     HelloRequest,
     ObjectInstruction,
@@ -98,6 +99,7 @@ CLIENT_TO_SCHEDULER = Direction(
         GraphNode,
         GraphTaskCancel,
         ClientResting,
+        Chunk,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -112,6 +114,7 @@ SCHEDULER_TO_CLIENT = Direction(
         ClientHeartbeatEcho,
         ClientShutdownResponse,
         ObjectRequest,
+        Chunk,
     ),
 )
 AGENT_TO_SCHEDULER = Direction(
@@ -130,6 +133,7 @@ AGENT_TO_SCHEDULER = Direction(
         RunBlocked,
         RunUnblocked,
         DrainRequest,
+        Chunk,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -148,6 +152,7 @@ SCHEDULER_TO_AGENT = Direction(
         DisconnectResponse,
         RecallRequest,
         ProcessorNews,
+        Chunk,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

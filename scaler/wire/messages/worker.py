@@ -42,6 +42,10 @@ class WorkerHello:
     agent_token: Id = NO_ID
     """random, known to the agent, its processors and the scheduler; clients inside its tasks prove with it where they
     are"""
+    resumes: U8 = 0
+    """1: it goes on with its session, if that still exists"""
+    heard: U64 = 0
+    """if it goes on: the highest number of the scheduler's messages that has come"""
 
 
 @message

@@ -16,7 +16,7 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.wire.codec import MESSAGE_ITEMS, camel_case, decode, encode
+from scaler.wire.codec import MESSAGE_ITEMS, camel_case, decode, encode, encode_message, heard_anew, numbers
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, GoodbyeKind, Task, TaskCancel
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
@@ -335,3 +335,31 @@ def test_schema_directory_has_the_schemas() -> None:
 
 def test_camel_case() -> None:
     assert [camel_case(name) for name in ("worker", "task_id", "sent_ns")] == ["worker", "taskId", "sentNs"]
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 2, 900])
+def test_numbers_are_read_without_the_rest_of_the_message(n_items: int) -> None:
+    """Of a message in one segment, and in several."""
+    header, _ = encode_message(CLIENT_TO_SCHEDULER, [TaskCancel(TaskId(NO_ID))] * n_items, 2**40 + 3, 2**63 + 5)
+    assert numbers(CLIENT_TO_SCHEDULER, header) == (2**40 + 3, 2**63 + 5)
+    again = heard_anew(header, 7)
+    assert numbers(CLIENT_TO_SCHEDULER, again) == (2**40 + 3, 7)
+    assert decode(CLIENT_TO_SCHEDULER, again, []) == decode(CLIENT_TO_SCHEDULER, header, [])
+
+
+def test_numbers_are_read_wherever_another_codec_has_put_the_root() -> None:
+    header, _ = encode_message(CLIENT_TO_SCHEDULER, [], 5, 6)
+    (words,) = struct.unpack_from("<I", header, 4)
+    moved = struct.pack("<II", 0, words + 1) + struct_pointer(1, 3, 1) + bytes(8) + header[16:]
+    assert numbers(CLIENT_TO_SCHEDULER, moved) == (5, 6)
+    assert numbers(CLIENT_TO_SCHEDULER, hand_made(struct_pointer(0, 1, 1), struct.pack("<Q", 1), bytes(8))) == (0, 0)
+
+
+@pytest.mark.parametrize("header", [b"", b"x", b"\xff" * 64])
+def test_numbers_of_what_is_no_message_are_refused(header: bytes) -> None:
+    with pytest.raises(ProtocolError) as refusal:
+        numbers(CLIENT_TO_SCHEDULER, header)
+    assert "\n" not in str(refusal.value)

@@ -131,3 +131,12 @@ def test_an_empty_message_teaches_nothing() -> None:
     known = table()
     known.learn([])
     assert not known._by_shape
+
+
+def test_numbers_differ_from_message_to_message() -> None:
+    known = taught([task(1)])
+    header = known.write([task(2)], 5, 2**63)
+    assert header is not None
+    assert codec.numbers(CLIENT_TO_SCHEDULER, header) == (5, 2**63)
+    assert known.read(header) == [[task(2)]]
+    assert known.read(long_way([task(3)])) == [[task(3)]]

@@ -9,8 +9,8 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.serialization import OBJECT, VALUE, put_results, read_arguments
-from scaler.wire.codec import decode, encode, union_name
-from scaler.wire.messages.directions import DIRECTIONS, Direction
+from scaler.wire.codec import decode, encode_message, numbers, union_name
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, DIRECTIONS, PROCESSOR_TO_AGENT, Direction
 from scaler.wire.messages.worker import HELD_RUN
 from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.items import as_sent
@@ -53,9 +53,16 @@ def test_vector_is_read_as_what_it_means(direction: Direction, vector: Any) -> N
 @pytest.mark.parametrize(("direction", "vector"), VECTORS)
 def test_what_a_vector_means_is_written_as_the_same_bytes(direction: Direction, vector: Any) -> None:
     """Another codec need not make the same choices; ours has no reason to change them."""
-    ((header, frames),) = encode(direction, items_from_json(direction, vector["batches"]))
+    items = items_from_json(direction, vector["batches"])
+    header, frames = encode_message(direction, items, vector["number"], vector["heard"])
     assert header.hex() == vector["header"]
     assert [bytes(frame).hex() for frame in frames] == vector["frames"]
+
+
+@pytest.mark.parametrize(("direction", "vector"), VECTORS)
+def test_numbers_of_a_vector_are_read_without_the_rest(direction: Direction, vector: Any) -> None:
+    if direction not in (AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT):
+        assert numbers(direction, bytes.fromhex(vector["header"])) == (vector["number"], vector["heard"])
 
 
 @pytest.mark.parametrize("vector", load("refused")["messages"], ids=lambda vector: vector["title"])

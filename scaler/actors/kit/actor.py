@@ -203,6 +203,10 @@ class Actor(pykka.Actor):
     handlers: ClassVar[HandlerTable] = HandlerTable()
     """Message type -> handler; collected once per class."""
 
+    has_on_start: ClassVar[bool] = False
+    has_on_stop: ClassVar[bool] = False
+    """whether the class has such a method of its own: to call an empty one costs time in each task"""
+
     _actor_ref: ActorRef
 
     def __init__(self) -> None:
@@ -211,6 +215,8 @@ class Actor(pykka.Actor):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.handlers = _collect_handlers(cls)
+        cls.has_on_start = cls.on_start is not pykka.Actor.on_start
+        cls.has_on_stop = cls.on_stop is not pykka.Actor.on_stop
 
     def __str__(self) -> str:
         ref = getattr(self, "_actor_ref", None)
@@ -237,8 +243,9 @@ class Actor(pykka.Actor):
 
     def _start_actor_loop(self) -> None:
         """Have `on_start` run before any mail; costs nothing where there is none."""
-        if type(self).on_start is not pykka.Actor.on_start:
-            self._actor_ref._dispatcher._run_hook(self._actor_ref, self, self.on_start)
+        if self.has_on_start:
+            ref = self._actor_ref
+            ref._dispatcher._run_hook(ref, self, self.on_start)
 
     # What actors use.
 

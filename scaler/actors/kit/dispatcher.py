@@ -130,7 +130,7 @@ class Dispatcher:
             self._addresses.discard(ref)
         if type(waiting) is list:
             self.dead_letters.extend(waiting)
-        if actor is not None:
+        if actor is not None and actor.has_on_stop:
             self._run_on_stop(ref, actor)
 
     def withdraw(self, ref: ActorRef) -> None:
@@ -214,6 +214,15 @@ class Dispatcher:
         mailbox, actor = ref._mailbox, ref._actor
         if type(mailbox) is not list or actor is None:
             return 0
+        handlers = actor.handlers
+        if len(mailbox) == 1:  # most turns: there is no rest to put back
+            ref._mailbox = None
+            message = mailbox[0]
+            try:
+                handlers[type(message)](actor, message)
+            except BaseException as error:
+                self._fail(ref, actor, error)
+            return 1
         if len(mailbox) > TURN_MESSAGES:
             # A share of a very long mailbox, so that moving up the rest stays cheap beside handling the share.
             share = max(TURN_MESSAGES, len(mailbox) >> 7)
@@ -223,7 +232,6 @@ class Dispatcher:
             self._ready.append(ref)
         else:
             ref._mailbox = None
-        handlers = actor.handlers
         mail = iter(mailbox)
         try:
             for message in mail:

@@ -1,6 +1,6 @@
 """The codec: items to bytes and back, for every message alike.
 
-The annotations of a message class say how each field becomes a column (see `_COLUMNS`); the codec knows no message by
+The annotations of a message class say how each field becomes a column (`columns.py`); the codec knows no message by
 name. All input is untrusted: any fault in it becomes a `ProtocolError`, and the items take no more memory than a small
 multiple of the message.
 
@@ -11,19 +11,17 @@ pycapnp looks the name up in a slower way, which was half of the cost of reading
 from __future__ import annotations
 
 import struct
-import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
 from itertools import groupby, islice, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from scaler.errors import ProtocolError
-from scaler.ids import ID_BYTES, NO_ID
+from scaler.wire.columns import Column, column_kinds, column_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
-from scaler.wire.schemas import SCHEMAS, first_line, utf8
+from scaler.wire.schemas import SCHEMAS, first_line
 from scaler.wire.schemas import read as open_message
 from scaler.wire.stencils import ITEMS_MOST, ColumnKind, ItemKind, Stencils
 
@@ -36,92 +34,12 @@ _HEAD = struct.Struct("<I4xQ8xQQ")
 _NUMBERS_AT = 24
 _ROOT_POINTER = 3 << 32 | 1 << 48
 
-# Columns
-
-
-class _Column(NamedTuple):
-    """How the values of one field are written and read."""
-
-    default: Any
-    write: Callable[[list[Any]], Any]
-    read: Callable[[Any, int], Iterable[Any]]
-
-
-def _same(values: list[Any]) -> Any:
-    return values
-
-
-def _write_texts(values: list[str]) -> list[bytes]:
-    return [utf8(value) for value in values]
-
-
-def _read_list(reader: Any, count: int) -> Iterable[Any]:
-    if len(reader) != count:
-        raise ProtocolError(f"a column has {len(reader)} entries for {count} items")
-    return list(reader)
-
-
-def _read_bytes(data: bytes, count: int) -> Iterable[int]:
-    if len(data) != count:
-        raise ProtocolError(f"a byte column has {len(data)} entries for {count} items")
-    return data
-
-
-def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
-    if len(data) != count * ID_BYTES:
-        raise ProtocolError(f"an id column has {len(data)} bytes for {count} items")
-    return [data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)]
-
-
-def _number_column(code: str) -> _Column:
-    """A column of numbers in the format `code` of the `struct` module, one after the other."""
-    size = struct.calcsize(f"<{code}")
-
-    def write(values: list[int]) -> bytes:
-        try:
-            return struct.pack(f"<{len(values)}{code}", *values)
-        except struct.error as error:
-            raise OverflowError(f"a number is out of range: {error}") from error
-
-    def read(data: bytes, count: int) -> Iterable[int]:
-        if len(data) != count * size:
-            raise ProtocolError(f"a column has {len(data)} bytes for {count} numbers of {size}")
-        return struct.unpack(f"<{count}{code}", data)
-
-    return _Column(0, write, read)
-
-
-_COLUMNS = {
-    "u8": _Column(0, bytes, _read_bytes),
-    "u16": _number_column("H"),
-    "u32": _number_column("I"),
-    "u64": _number_column("Q"),
-    "i32": _number_column("i"),
-    "id": _Column(NO_ID, b"".join, _read_ids),
-    "bytes": _Column(b"", _same, _read_list),
-    "text": _Column("", _write_texts, _read_list),
-    "frames": _number_column("I")._replace(default=()),
-}
-
-
-def _enumeration_column(numbers: type[IntEnum]) -> _Column:
-    """A byte column whose values are the numbers of an enumeration: 0, 1, 2, ... without a gap."""
-    most = len(numbers) - 1
-    assert sorted(numbers) == list(range(most + 1))
-
-    def read(data: bytes, count: int) -> Iterable[int]:
-        if max(data) > most:
-            raise ProtocolError(f"{max(data)} is no {numbers.__name__}")
-        return _read_bytes(data, count)
-
-    return _Column(0, bytes, read)
-
 
 class _Field(NamedTuple):
     get: Callable[[Any], Any]
     name: str
     schema: Any
-    column: _Column
+    column: Column
     has_frames: bool
 
 
@@ -134,15 +52,6 @@ def camel_case(name: str) -> str:
 def union_name(item: type) -> str:
     """Return the name that a message class has in the union of a direction."""
     return item.__name__[0].lower() + item.__name__[1:]
-
-
-def column_kinds(item: type) -> dict[str, tuple[str, type[IntEnum] | None]]:
-    """Return field name -> column kind and enumeration (or None) of a message class."""
-    hints = typing.get_type_hints(item, include_extras=True)
-    return {
-        name: (hint.__metadata__[0], hint.__metadata__[1] if len(hint.__metadata__) > 1 else None)
-        for name, hint in hints.items()
-    }
 
 
 class _ItemCodec:
@@ -160,10 +69,10 @@ class _ItemCodec:
                 attrgetter(name),
                 camel_case(name),
                 schema_fields[camel_case(name)],
-                _COLUMNS[kind] if numbers is None else _enumeration_column(numbers),
+                column_of(kind, rule),
                 kind == "frames",
             )
-            for name, (kind, numbers) in column_kinds(batch.item).items()
+            for name, (kind, rule) in column_kinds(batch.item).items()
         ]
 
     def write(self, builder: Any, items: Sequence[Any], frames: list[Any]) -> None:
@@ -226,8 +135,8 @@ class _DirectionCodec:
 
 def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
     columns = [
-        ColumnKind(name, kind, _COLUMNS[kind].default, None if numbers is None else len(numbers) - 1)
-        for name, (kind, numbers) in column_kinds(batch.item).items()
+        ColumnKind(name, kind, column_of(kind, rule).default, len(rule) - 1 if isinstance(rule, type) else None)
+        for name, (kind, rule) in column_kinds(batch.item).items()
     ]
     return ItemKind(batch.item, batch, columns)
 

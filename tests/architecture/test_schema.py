@@ -11,7 +11,8 @@ from typing import Any
 import capnp
 import pytest
 
-from scaler.wire.codec import camel_case, column_kinds, union_name
+from scaler.wire.codec import camel_case, union_name
+from scaler.wire.columns import column_kinds
 from scaler.wire.messages import client, common, processor, worker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus

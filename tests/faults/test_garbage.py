@@ -13,11 +13,12 @@ import zmq
 
 from scaler import Client
 from scaler.ids import random_id
-from scaler.wire.codec import encode
+from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskCancel
-from scaler.wire.messages.common import PROTOCOL_VERSION
-from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
+from scaler.wire.messages.common import PROTOCOL_VERSION, HelloRequest
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import RunResult, WorkerHello
+from scaler.wire.schemas import SCHEMAS
 from tests.support.processes import command, scheduler
 
 pytestmark = pytest.mark.faults
@@ -106,6 +107,31 @@ def test_spoiled_hellos_of_workers_that_never_work_delay_tasks_and_lose_none() -
                 peer.send(header)
                 peer.send(flip_bits(header, chance))
         assert client.map(pow, [(i, 2) for i in range(100)], timeout=60) == [i * i for i in range(100)]
+
+
+def test_malformed_task_costs_its_sender_only() -> None:
+    """Its object ids are no ids. An agent that asked for them could not even say so."""
+    hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())
+    task = {"count": 1, "taskId": random_id(), "functionId": random_id(), "payload": [b""], "objectIds": [b"abc"]}
+    spoiled = SCHEMAS["client"].ClientToScheduler.new_message(direction=1, number=1, batches=[{"task": task}])
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "1") as cluster,
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as peer,
+        Client(address) as client,
+    ):
+        assert client.submit(pow, 1, 2).result(30) == 1
+        peer.connect(address)
+        peer.send(encode(CLIENT_TO_SCHEDULER, [hello])[0][0])
+        assert decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0].accepted
+        peer.send(spoiled.to_bytes())
+        asked = decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0]
+        assert isinstance(asked, HelloRequest), asked
+        assert "rows" in asked.reason
+        assert client.map(pow, [(i, 2) for i in range(100)]) == [i * i for i in range(100)]
+        assert "down" not in cluster.output
+        assert logging.getLevelName(logging.ERROR) not in running.output
 
 
 def test_raw_bytes_on_the_port_stop_nothing() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.wire import codec
+from scaler.wire.columns import column_kinds
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.schemas import read
@@ -23,14 +24,14 @@ WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 def of_the_same_shape(item: Any) -> st.SearchStrategy[Any]:
     """Items with values of the same lengths, and zeros in the same places."""
     fields: dict[str, st.SearchStrategy[Any]] = {}
-    for name, (kind, numbers) in codec.column_kinds(type(item)).items():
+    for name, (kind, rule) in column_kinds(type(item)).items():
         value = getattr(item, name)
         if kind in ("id", "bytes"):
             fields[name] = st.binary(min_size=len(value), max_size=len(value))
         elif kind == "i32" and value:
             fields[name] = st.integers(-(2**31), -1) | st.integers(1, 2**31 - 1)
         elif kind in WIDTHS and value:
-            fields[name] = st.integers(1, 2 ** (8 * WIDTHS[kind]) - 1 if numbers is None else len(numbers) - 1)
+            fields[name] = st.integers(1, 2 ** (8 * WIDTHS[kind]) - 1 if not isinstance(rule, type) else len(rule) - 1)
         else:
             fields[name] = st.just({"text": "", "frames": ()}.get(kind, 0))
     return st.builds(type(item), **fields)

@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scaler.ids import ID_BYTES, NO_ID
-from scaler.wire.codec import column_kinds
-from scaler.wire.messages.columns import Batch
+from scaler.texts import printable
+from scaler.wire.columns import NAME_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
+from scaler.wire.messages.columns import NAMES, Batch, Rows
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -24,12 +25,17 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+def values_of(kind: str, rule: Rule) -> st.SearchStrategy[Any]:
+    """Any good value of a field."""
+    if isinstance(rule, Rows):
+        rows = st.lists(st.binary(min_size=rule.size, max_size=rule.size), max_size=min(rule.most, 3))
+        return rows.map(b"".join)
+    return st.integers(0, len(rule) - 1) if isinstance(rule, type) else VALUES[kind]
+
+
 def items_of(item: type) -> st.SearchStrategy[Any]:
     """Any item of one message class."""
-    fields = {
-        name: VALUES[kind] if numbers is None else st.integers(0, len(numbers) - 1)
-        for name, (kind, numbers) in column_kinds(item).items()
-    }
+    fields = {name: values_of(kind, rule) for name, (kind, rule) in column_kinds(item).items()}
     return st.builds(item, **fields)
 
 
@@ -53,11 +59,17 @@ def default_item(item: type) -> Any:
 
 
 def as_sent(item: Any) -> Any:
-    """The item with its frames as a tuple of bytes, however they are held: what was sent equals what arrived."""
-    if not hasattr(item, "frames"):
-        return item
-    values = {name: getattr(item, name) for name in column_kinds(type(item))}
-    values["frames"] = tuple(bytes(frame) for frame in item.frames)
+    """The item as it arrives: its frames as a tuple of bytes, however they are held, and its texts printable."""
+    values = {}
+    for name, (kind, rule) in column_kinds(type(item)).items():
+        value = getattr(item, name)
+        if kind == "frames":
+            value = tuple(map(bytes, value))
+        elif rule == NAMES:
+            value = ",".join(printable(each, NAME_CHARACTERS) for each in value.split(","))
+        elif kind == "text":
+            value = printable(value, TEXT_CHARACTERS)
+        values[name] = value
     return type(item)(**values)
 
 

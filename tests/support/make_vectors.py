@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from enum import IntEnum
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from scaler.ids import ObjectId
 from scaler.serialization import OBJECT, RESULT, VALUE, argument_block
-from scaler.wire.codec import camel_case, column_kinds, encode, encode_message, union_name
+from scaler.wire.codec import camel_case, encode, encode_message, union_name
+from scaler.wire.columns import Rule, column_kinds
 from scaler.wire.messages.client import Task, TaskCancel
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.directions import (
@@ -70,10 +70,10 @@ NUMBERS = {
 }
 
 
-def value(name: str, kind: str, numbers: type[IntEnum] | None, index: int) -> Any:
+def value(name: str, kind: str, rule: Rule, index: int) -> Any:
     """A value for the field of one item; small, plain and never the same for two items in a row."""
-    if numbers is not None:
-        return list(numbers)[(index + 1) % len(numbers)].value
+    if isinstance(rule, type):
+        return list(rule)[(index + 1) % len(rule)].value
     if kind == "id":
         return sample_id(index + 1)
     if kind == "text":

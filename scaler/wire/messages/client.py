@@ -16,11 +16,13 @@ from scaler.wire.messages.columns import (
     Bytes,
     GraphIdColumn,
     Id,
+    IdRow,
     ObjectIdColumn,
+    PositionRow,
     TaskIdColumn,
     Text,
 )
-from scaler.wire.messages.common import StatusColumn
+from scaler.wire.messages.common import ProfileColumn, StatusColumn
 
 
 class GoodbyeKind(IntEnum):
@@ -65,7 +67,7 @@ class Task:
     function_id: ObjectIdColumn
     payload: Bytes
     """the block of arguments"""
-    object_ids: Bytes
+    object_ids: IdRow
     """the ids of the objects among the arguments, one after the other"""
     priority: I32 = 0
     """depth and user's wish, see `scaler.wire.priority`; the greater goes first"""
@@ -93,7 +95,7 @@ class TaskResult:
     payload: Bytes
     size: U64
     """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
-    profile: Bytes = b""
+    profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
 
 
@@ -122,9 +124,9 @@ class GraphNode:
     function_id: ObjectIdColumn
     payload: Bytes
     """the block of arguments; the results of other nodes are in it by their positions"""
-    object_ids: Bytes
+    object_ids: IdRow
     """as in `Task`"""
-    dependencies: Bytes
+    dependencies: PositionRow
     """the positions of the nodes it depends on, each once: UInt32, little-endian, counted from 0; all before its own"""
     wanted: U8
     """whether the client wants the result"""

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import ID_BYTES, GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
+
+_ROWS_BYTES_MOST = 64 * 1024 * 1024
+
+
+class Rows(NamedTuple):
+    """Bytes that are rows of one size, one after the other."""
+
+    size: int
+    most: int
+
+    @classmethod
+    def of(cls, size: int) -> Rows:
+        """Return rows of which there may be very many."""
+        return cls(size, _ROWS_BYTES_MOST // size)
+
+
+NAMES = "names"
+"""A text that is names with commas between them."""
 
 U8 = Annotated[int, "u8"]
 U16 = Annotated[int, "u16"]
@@ -17,7 +35,10 @@ TaskIdColumn = Annotated[TaskId, "id"]
 GraphIdColumn = Annotated[GraphId, "id"]
 ObjectIdColumn = Annotated[ObjectId, "id"]
 Bytes = Annotated[bytes, "bytes"]
+IdRow = Annotated[bytes, "bytes", Rows.of(ID_BYTES)]
+PositionRow = Annotated[bytes, "bytes", Rows.of(4)]
 Text = Annotated[str, "text"]
+Names = Annotated[str, "text", NAMES]
 FrameColumn = Annotated[Frames, "frames"]
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U16, U32, U64, Bytes, FrameColumn, Id, ObjectIdColumn, Text
+from scaler.wire.messages.columns import U8, U16, U32, U64, Bytes, FrameColumn, Id, ObjectIdColumn, Rows, Text
 
 PROTOCOL_VERSION = 1
 """Raised by every change that an older peer cannot read."""
@@ -57,6 +57,7 @@ class InstructionKind(IntEnum):
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
+ProfileColumn = Annotated[bytes, "bytes", Rows(PROFILE.size, 1)]
 StatusColumn = Annotated[int, "u8", TaskStatus]
 InstructionColumn = Annotated[int, "u8", InstructionKind]
 

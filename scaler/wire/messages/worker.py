@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Annotated
 
 from scaler.ids import NO_ID
 from scaler.message import message
@@ -15,14 +16,19 @@ from scaler.wire.messages.columns import (
     Bytes,
     FrameColumn,
     Id,
+    IdRow,
+    Names,
     ObjectIdColumn,
+    Rows,
     TaskIdColumn,
     Text,
 )
-from scaler.wire.messages.common import StatusColumn
+from scaler.wire.messages.common import ProfileColumn, StatusColumn
 
 HELD_RUN = struct.Struct("<16sIH")
 """A task that an agent still has: its id, the attempt and the worker."""
+
+HeldColumn = Annotated[bytes, "bytes", Rows.of(HELD_RUN.size)]
 
 
 @message
@@ -35,9 +41,9 @@ class WorkerHello:
     cloudpickle_version: Text
     agent_id: Id
     """random, known only to the agent and the scheduler: an agent resumes its workers with it on a new connection"""
-    worker_names: Text
+    worker_names: Names
     """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
-    held: Bytes
+    held: HeldColumn
     """the runs that the agent still has, including unacknowledged results: `HELD_RUN` records, one after the other"""
     agent_token: Id = NO_ID
     """random, known to the agent, its processors and the scheduler; clients inside its tasks prove with it where they
@@ -58,7 +64,7 @@ class RunTask:
     """no other run of this scheduler has the same number; later ones are greater, modulo 2**32"""
     function_id: ObjectIdColumn
     payload: Bytes
-    object_ids: Bytes
+    object_ids: IdRow
     priority: I32 = 0
     """as in `Task`"""
     name: Text = ""
@@ -110,7 +116,7 @@ class RunResult:
     """wall time of the call, capped at the largest value"""
     frames: FrameColumn
     """the result, if it is too large for the payload"""
-    profile: Bytes = b""
+    profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
 
 

@@ -118,9 +118,15 @@ def test_few_stencils_are_compared_with_one_message() -> None:
     """Lengths that are padded to one size, and zeros here or there: as many as the limit."""
     known = table(SCHEDULER_TO_AGENT)
     for payload_bytes in range(1, 9):
-        for arguments_bytes in range(1, 9):
+        for options_bytes in range(1, 9):
             item = RunTask(
-                TaskId(numbered(1)), 1, 1, ObjectId(numbered(2)), bytes(payload_bytes), bytes(arguments_bytes)
+                TaskId(numbered(1)),
+                1,
+                1,
+                ObjectId(numbered(2)),
+                bytes(payload_bytes),
+                b"",
+                options=bytes(options_bytes),
             )
             for _ in range(stencils.SEEN_BEFORE_CUT):
                 known.learn([[item]])

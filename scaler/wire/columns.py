@@ -1,0 +1,144 @@
+"""Columns: how the values of one field of all items of a batch are written, read and checked.
+
+Used by the codec. All input is untrusted; and what is written here is accepted by whoever reads it: a value that would
+be refused is refused before it leaves.
+"""
+
+from __future__ import annotations
+
+import struct
+import typing
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeAlias
+
+from scaler.errors import ProtocolError
+from scaler.ids import ID_BYTES, NO_ID
+from scaler.texts import printable
+from scaler.wire.messages.columns import NAMES, Rows
+from scaler.wire.schemas import utf8
+
+TEXT_CHARACTERS = 1024
+"""Longer texts are cut when they are read: names, versions, reasons."""
+NAME_CHARACTERS = 256
+"""As `TEXT_CHARACTERS`, for each name of a list."""
+
+Rule: TypeAlias = type[IntEnum] | Rows | str | None
+"""What the values of a field must be, beyond their column: the second part of its annotation."""
+
+
+class Column(NamedTuple):
+    """How the values of one field are written and read."""
+
+    default: Any
+    write: Callable[[list[Any]], Any]
+    read: Callable[[Any, int], Iterable[Any]]
+
+
+def _same(values: list[Any]) -> Any:
+    return values
+
+
+def _write_texts(values: list[str]) -> list[bytes]:
+    return [utf8(value) for value in values]
+
+
+def _read_list(reader: Any, count: int) -> list[Any]:
+    if len(reader) != count:
+        raise ProtocolError(f"a column has {len(reader)} entries for {count} items")
+    return list(reader)
+
+
+def _read_texts(reader: Any, count: int) -> Iterable[str]:
+    return [printable(text, TEXT_CHARACTERS) for text in _read_list(reader, count)]
+
+
+def _read_names(reader: Any, count: int) -> Iterable[str]:
+    return [
+        ",".join(printable(name, NAME_CHARACTERS) for name in text.split(",")) for text in _read_list(reader, count)
+    ]
+
+
+def _read_bytes(data: bytes, count: int) -> Iterable[int]:
+    if len(data) != count:
+        raise ProtocolError(f"a byte column has {len(data)} entries for {count} items")
+    return data
+
+
+def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
+    if len(data) != count * ID_BYTES:
+        raise ProtocolError(f"an id column has {len(data)} bytes for {count} items")
+    return [data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)]
+
+
+def _number_column(code: str) -> Column:
+    """A column of numbers in the format `code` of the `struct` module, one after the other."""
+    size = struct.calcsize(f"<{code}")
+
+    def write(values: list[int]) -> bytes:
+        try:
+            return struct.pack(f"<{len(values)}{code}", *values)
+        except struct.error as error:
+            raise OverflowError(f"a number is out of range: {error}") from error
+
+    def read(data: bytes, count: int) -> Iterable[int]:
+        if len(data) != count * size:
+            raise ProtocolError(f"a column has {len(data)} bytes for {count} numbers of {size}")
+        return struct.unpack(f"<{count}{code}", data)
+
+    return Column(0, write, read)
+
+
+_COLUMNS = {
+    "u8": Column(0, bytes, _read_bytes),
+    "u16": _number_column("H"),
+    "u32": _number_column("I"),
+    "u64": _number_column("Q"),
+    "i32": _number_column("i"),
+    "id": Column(NO_ID, b"".join, _read_ids),
+    "bytes": Column(b"", _same, _read_list),
+    "text": Column("", _write_texts, _read_texts),
+    "frames": _number_column("I")._replace(default=()),
+}
+_NAMES = Column("", _write_texts, _read_names)
+
+
+def _enumeration_column(numbers: type[IntEnum]) -> Column:
+    """A byte column whose values are the numbers of an enumeration: 0, 1, 2, ... without a gap."""
+    most = len(numbers) - 1
+    assert sorted(numbers) == list(range(most + 1))
+
+    def read(data: bytes, count: int) -> Iterable[int]:
+        if max(data) > most:
+            raise ProtocolError(f"{max(data)} is no {numbers.__name__}")
+        return _read_bytes(data, count)
+
+    return Column(0, bytes, read)
+
+
+def _rows_column(rows: Rows) -> Column:
+    def check(values: list[bytes]) -> list[bytes]:
+        for value in values:
+            if len(value) % rows.size or len(value) > rows.most * rows.size:
+                raise ProtocolError(f"{len(value)} bytes where at most {rows.most} rows of {rows.size} bytes belong")
+        return values
+
+    return Column(b"", check, lambda reader, count: check(_read_list(reader, count)))
+
+
+def column_of(kind: str, rule: Rule) -> Column:
+    """Return the column for an annotation."""
+    if isinstance(rule, Rows):
+        return _rows_column(rule)
+    if isinstance(rule, type):
+        return _enumeration_column(rule)
+    return _NAMES if rule == NAMES else _COLUMNS[kind]
+
+
+def column_kinds(item: type) -> dict[str, tuple[str, Rule]]:
+    """Return field name -> column kind and rule of a message class."""
+    hints = typing.get_type_hints(item, include_extras=True)
+    return {
+        name: (hint.__metadata__[0], hint.__metadata__[1] if len(hint.__metadata__) > 1 else None)
+        for name, hint in hints.items()
+    }

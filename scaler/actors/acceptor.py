@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
+from scaler.actors.directory import Directory
 from scaler.actors.events import AGENT, CLIENT, Events, PeerIdentity, PeerRefused
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
@@ -30,7 +31,8 @@ from scaler.actors.messages.peers import (
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.nested_session import NestedSession
-from scaler.actors.outbox import Directory, Outbox, PeerKey
+from scaler.actors.outbox import Outbox
+from scaler.actors.peer import Peer, PeerKey
 from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, Connection, SchedulerId
@@ -94,42 +96,53 @@ class Acceptor(Actor):
 
     @handles(ClientArrived)
     def _client_arrived(self, arrived: ClientArrived) -> None:
-        hello = arrived.hello
+        hello, connection = arrived.hello, arrived.connection
         key = ("client", hello.client_id)
-        if self._directory.is_spent(arrived.connection):
+        if self._directory.is_spent(connection):
             return  # it said more than one hello in one turn
-        if self._refused(arrived.connection, SCHEDULER_TO_CLIENT, hello, key):
+        if self._refused(connection, SCHEDULER_TO_CLIENT, hello, key):
             return
-        session = self._directory.sessions.get(key)
-        if session is None or session.is_stopped():
-            agent = self._directory.agents_by_token.get(hello.agent_token)
-            if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
-                reason = "the agent that runs your task is not connected"
-                self._outbox.put_to_stranger(arrived.connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
-                return
-            if agent is None:
-                session = self._start_client(arrived, ClientSession, self._account_of(hello))
-            else:
-                self._directory.accounts.enter(hello.client_id)
-                session = self._start_client(arrived, NestedSession, 0)
-                session.send(NestedIn(agent, hello.processor))
-                agent.send(NestedArrived(hello.processor, session))
+        known = self._present(key)
+        if known is not None:
+            self._resume(known, connection, b"")
+            return
+        agent = self._directory.agents_by_token.get(hello.agent_token)
+        if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
+            reason = "the agent that runs your task is not connected"
+            self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
+            return
+        peer = Peer(key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, _python_of(hello))
+        self._reply(peer)
+        if agent is None:
+            session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
         else:
-            session.send(Resumed(arrived.connection, b""))
-        self._reply(arrived.connection)
-        self._bind(arrived.connection, key, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, _python_of(hello))
+            self._directory.accounts.enter(hello.client_id)
+            session = self._start_client(hello, peer, NestedSession, 0)
+            session.send(NestedIn(agent, hello.processor))
+            agent.send(NestedArrived(hello.processor, session))
+        self._directory.add(peer, session, connection)
+
+    def _present(self, key: PeerKey) -> Peer | None:
+        """Return the peer with this key if it has a session."""
+        peer = self._directory.peers.get(key)
+        return peer if peer is not None and not peer.session.is_stopped() else None
+
+    def _resume(self, peer: Peer, connection: Connection, held: bytes) -> None:
+        self._directory.reconnect(peer, connection)
+        self._reply(peer)
+        peer.session.send(Resumed(peer.visit, held))
 
     def _account_of(self, hello: ClientHello) -> int:
         """Return the account of a client: its own, or a common one if clients take no turns."""
         return self._directory.accounts.open(hello.client_id) if self._limits.rules.policy == FAIR else 0
 
-    def _start_client(self, arrived: ClientArrived, kind: type[ClientSession], account: int) -> ActorRef:
-        hello, limits = arrived.hello, self._limits
+    def _start_client(self, hello: ClientHello, peer: Peer, kind: type[ClientSession], account: int) -> ActorRef:
+        limits = self._limits
         logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
         return self.spawn(
             kind(
                 _identity(hello),
-                arrived.connection,
+                peer,
                 self._services(),
                 limits.client_timeout_seconds,
                 limits.crash_limit,
@@ -140,61 +153,42 @@ class Acceptor(Actor):
 
     @handles(AgentArrived)
     def _agent_arrived(self, arrived: AgentArrived) -> None:
-        hello = arrived.hello
+        hello, connection = arrived.hello, arrived.connection
         key = ("cluster", hello.agent_id)
-        if self._directory.is_spent(arrived.connection):
+        if self._directory.is_spent(connection):
             return
-        if self._refused(arrived.connection, SCHEDULER_TO_AGENT, hello, key):
+        if self._refused(connection, SCHEDULER_TO_AGENT, hello, key):
             return
         identity = _identity(hello)
         if len(identity.worker_names) > MOST_WORKERS:
-            self._refuse(arrived.connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
+            self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
             return
         held = hello.held if len(hello.held) % HELD_RUN.size == 0 else b""
-        session = self._directory.sessions.get(key)
-        resumes = session is not None and not session.is_stopped()
-        if session is None or not resumes:
-            # Bound before it starts, so that its first words to the agent follow the welcome.
-            self._reply(arrived.connection)
-            session = self.spawn(
-                AgentSession(
-                    identity,
-                    arrived.connection,
-                    self._services(),
-                    timeout_seconds=self._limits.worker_timeout_seconds,
-                    queue_size=self._limits.per_worker_queue_size,
-                    held=held,
-                )
+        known = self._present(key)
+        if known is not None:
+            self._resume(known, connection, held)
+            return
+        token = b"" if hello.agent_token == NO_ID else hello.agent_token
+        peer = Peer(key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, _python_of(hello), token)
+        self._reply(peer)  # the first words of its session follow it
+        session = self.spawn(
+            AgentSession(
+                identity,
+                peer,
+                self._services(),
+                timeout_seconds=self._limits.worker_timeout_seconds,
+                queue_size=self._limits.per_worker_queue_size,
+                held=held,
             )
-            logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
-        else:
-            self._reply(arrived.connection)
-            session.send(Resumed(arrived.connection, held))
-        self._bind(arrived.connection, key, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, _python_of(hello))
-        if hello.agent_token != NO_ID:
-            self._directory.agents_by_token[hello.agent_token] = session
+        )
+        self._directory.add(peer, session, connection)
+        logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
 
     def _services(self) -> Services:
         return Services(self.actor_ref, self._balancer, self._object_store, self._outbox, self._events)
 
-    def _reply(self, connection: Connection) -> None:
-        self._outbox.put(connection, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
-
-    def _bind(
-        self,
-        connection: Connection,
-        key: PeerKey,
-        session: ActorRef,
-        incoming: Direction,
-        outgoing: Direction,
-        python: str,
-    ) -> None:
-        for old in [c for c, peer in self._directory.peers.items() if peer.session is session]:
-            self._directory.unbind(old)
-        self._directory.sessions[key] = session
-        self._directory.bind(connection, session, incoming, outgoing)
-        if python:
-            self._directory.pythons[key] = python
+    def _reply(self, peer: Peer) -> None:
+        self._outbox.put(peer, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
 
     def _refused(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
@@ -219,8 +213,10 @@ class Acceptor(Actor):
         own = _python_of(hello)
         if not own:
             return ""
-        pythons = self._directory.pythons
-        others = {python: kind for (kind, peer_id), python in pythons.items() if (kind, peer_id) != key}
+        known = self._directory.peers.get(key)
+        itself = (known.python, key[0]) if known is not None else None
+        counts = self._directory.pythons.items()
+        others = {python: kind for (python, kind), count in counts if count > ((python, kind) == itself)}
         if others and own not in others:
             python, kind = next(iter(others.items()))
             return (
@@ -243,38 +239,24 @@ class Acceptor(Actor):
 
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
-        self._forget(ended.session)
+        self._directory.remove(ended.peer)
 
     @handles(ChildFailed)
     def _session_failed(self, failed: ChildFailed) -> None:
-        for connection, peer in self._directory.peers.items():
-            if peer.session is failed.child:
-                reason = f"the scheduler failed at your session: {failed.error!r}"
-                self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
-        self._forget(failed.child)
-
-    def _forget(self, session: ActorRef) -> None:
-        directory = self._directory
-        for connection in [c for c, peer in directory.peers.items() if peer.session is session]:
-            directory.unbind(connection)
-        for key in [key for key, known in directory.sessions.items() if known is session]:
-            del directory.sessions[key]
-            directory.pythons.pop(key, None)
-            directory.accounts.close(key[1])
-        for agent_token in [
-            agent_token for agent_token, known in directory.agents_by_token.items() if known is session
-        ]:
-            del directory.agents_by_token[agent_token]
+        peer = self._directory.of_session(failed.child)
+        if peer is not None:
+            self._outbox.put(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
+            self._directory.remove(peer)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
-        for session in self._directory.sessions.values():
-            session.send(restarted)
+        for peer in self._directory.peers.values():
+            peer.session.send(restarted)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:
-        for session in self._directory.sessions.values():
-            session.notify(say)
+        for peer in self._directory.peers.values():
+            peer.session.notify(say)
 
     # Shutdown
 
@@ -282,10 +264,10 @@ class Acceptor(Actor):
     def _shutdown_asked(self, asked: ShutdownAsked) -> None:
         if self._limits.protected:
             reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
-            self._outbox.put(asked.connection, ClientShutdownResponse(0, reason))
+            self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
             return
         logger.info("shutting down: a client asked for it")
-        self._outbox.put(asked.connection, ClientShutdownResponse(1, ""))
+        self._outbox.put(asked.peer, ClientShutdownResponse(1, ""))
         for peer in self._directory.peers.values():
             if peer.outgoing is SCHEDULER_TO_AGENT:
                 peer.session.send(StopAgent("a client shut the scheduler down"))

@@ -26,9 +26,10 @@ from scaler.actors.messages.peers import (
     StopWorker,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
+from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
 from scaler.actors.worker_proxy import WorkerProxy
-from scaler.ids import Connection, TaskId
+from scaler.ids import TaskId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
 from scaler.wire.messages.worker import (
@@ -65,7 +66,7 @@ class AgentSession(Session):
     def __init__(
         self,
         identity: PeerIdentity,
-        connection: Connection,
+        peer: Peer,
         services: Services,
         *,
         timeout_seconds: float,
@@ -73,7 +74,7 @@ class AgentSession(Session):
         held: bytes,
     ) -> None:
         title = f"agent of {', '.join(identity.worker_names)}"
-        super().__init__(identity, title, connection, services, timeout_seconds, COME_BACK_SECONDS)
+        super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
         self._worker_names = identity.worker_names
         self._queue_size = queue_size
         self._held = held
@@ -85,13 +86,13 @@ class AgentSession(Session):
     def on_start(self) -> None:
         super().on_start()
         for task_id, attempt, worker in HELD_RUN.iter_unpack(self._held):  # from another life of the scheduler
-            self._outbox.put(self._connection, RunCancel(TaskId(task_id), worker, attempt))
+            self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))
         self._workers = [
             self.spawn(
                 WorkerProxy(
                     name,
                     index,
-                    self._connection,
+                    self._peer,
                     outbox=self._outbox,
                     balancer=self._services.balancer,
                     queue_size=self._queue_size,
@@ -120,7 +121,7 @@ class AgentSession(Session):
     def _requests(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
             by_value = bool(request.by_value)
-            self._services.object_store.send(FetchObject(request.object_id, self._connection, self.actor_ref, by_value))
+            self._services.object_store.send(FetchObject(request.object_id, self._peer, self.actor_ref, by_value))
 
     @handles(Batch[ObjectKept])
     def _kept(self, batch: Batch[ObjectKept]) -> None:
@@ -131,12 +132,12 @@ class AgentSession(Session):
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
-            self._outbox.put(self._connection, WorkerHeartbeatEcho(heartbeat.sent_ns))
+            self._outbox.put(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns))
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
         logger.info("workers %s leave: %s", ", ".join(self._worker_names), batch[0].reason)
-        self._outbox.put(self._connection, DisconnectResponse("goodbye"))
+        self._outbox.put(self._peer, DisconnectResponse("goodbye"))
         self._depart(LEFT, batch[0].reason)
 
     @handles(Batch[DrainRequest])
@@ -166,13 +167,13 @@ class AgentSession(Session):
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         for news in batch:
-            self._outbox.put(self._connection, news)
+            self._outbox.put(self._peer, news)
 
     # From the scheduler
 
     @handles(DeleteCopy)
     def _delete_copy(self, delete: DeleteCopy) -> None:
-        self._outbox.put(self._connection, ObjectInstruction(InstructionKind.DELETE, delete.object_id, "", ()))
+        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.DELETE, delete.object_id, "", ()))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
@@ -181,13 +182,13 @@ class AgentSession(Session):
 
     @handles(StopAgent)
     def _stop_agent(self, stop: StopAgent) -> None:
-        self._outbox.put(self._connection, DisconnectResponse(stop.reason))
+        self._outbox.put(self._peer, DisconnectResponse(stop.reason))
         self._depart(SENT_AWAY, stop.reason)
 
     @handles(ChildFailed)
     def _worker_failed(self, failed: ChildFailed) -> None:
         reason = f"the scheduler failed at one of your workers: {failed.error!r}"
-        self._outbox.put(self._connection, HelloRequest(reason))
+        self._outbox.put(self._peer, HelloRequest(reason))
         self._depart(FAILED, reason)
 
     # Its connection
@@ -200,19 +201,19 @@ class AgentSession(Session):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        if lost.connection == self._connection:
+        if lost.visit == self._peer.visit:
             orders: list[list[RunTask]] = [[] for _ in self._workers]
             for item in lost.unsent:
                 if type(item) is RunTask:
                     orders[item.worker].append(item)
             for worker, unsent in zip(self._workers, orders, strict=True):
-                worker.send(ConnectionLost(lost.connection, lost.reason, unsent))
+                worker.send(ConnectionLost(lost.visit, lost.reason, unsent))
         super()._connection_lost(lost)
 
     def _say_lost(self) -> None:
         self._stop_workers(was_lost=True)
         # It must not go on with tasks that others have now.
-        self._outbox.put(self._connection, HelloRequest("you were silent for too long"))
+        self._outbox.put(self._peer, HelloRequest("you were silent for too long"))
 
     # Its end
 

@@ -15,9 +15,10 @@ from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
 from scaler.actors.messages.peers import SayStatistics, ShutdownAsked
 from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelTask, GraphEnded, GraphNodeDone, TaskDone
+from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
 from scaler.actors.task import Home, TaskActor
-from scaler.ids import ClientId, Connection, GraphId, ObjectId, TaskId
+from scaler.ids import ClientId, GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -47,7 +48,7 @@ class ClientSession(Session):
     def __init__(
         self,
         identity: PeerIdentity,
-        connection: Connection,
+        peer: Peer,
         services: Services,
         timeout_seconds: float,
         crash_limit: int,
@@ -55,7 +56,7 @@ class ClientSession(Session):
         account: int,
     ) -> None:
         title = f"client {identity.peer_id.hex()[:8]}"
-        super().__init__(identity, title, connection, services, timeout_seconds, COME_BACK_SECONDS)
+        super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
         self._client_id = ClientId(identity.peer_id)
         self._object_store = services.object_store
         self._crash_limit = crash_limit
@@ -128,7 +129,7 @@ class ClientSession(Session):
         for node in nodes:
             if node.wanted:
                 sentence = b"the scheduler does not know the graph of this task"
-                self._outbox.put(self._connection, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
+                self._outbox.put(self._peer, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
 
     @handles(Batch[GraphTaskCancel])
     def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
@@ -162,18 +163,18 @@ class ClientSession(Session):
     @handles(Batch[ObjectRequest])
     def _request(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._connection, None, by_value=True))
+            self._object_store.send(FetchObject(request.object_id, self._peer, None, by_value=True))
 
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
-            self._outbox.put(self._connection, ClientHeartbeatEcho(heartbeat.sent_ns))
+            self._outbox.put(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
         if any(goodbye.kind == GoodbyeKind.SHUTDOWN for goodbye in batch):
-            self._services.acceptor.send(ShutdownAsked(self._connection))
+            self._services.acceptor.send(ShutdownAsked(self._peer))
         else:
             self._depart(LEFT, "")
 
@@ -183,7 +184,7 @@ class ClientSession(Session):
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:
-        self._outbox.put(self._connection, ObjectRequest(supply.object_id, 1))
+        self._outbox.put(self._peer, ObjectRequest(supply.object_id, 1))
 
     # From its tasks
 
@@ -194,7 +195,7 @@ class ClientSession(Session):
             return
         if done.frames:
             self._store_result(result, done.frames)
-        self._outbox.put(self._connection, result)
+        self._outbox.put(self._peer, result)
 
     def _store_result(self, result: TaskResult, frames: Frames) -> None:
         self._object_store.send(StoreObject(ObjectId(result.task_id), self._client_id, "", frames, held=True))
@@ -203,7 +204,7 @@ class ClientSession(Session):
     def _node_done(self, done: GraphNodeDone) -> None:
         if done.frames:
             self._store_result(done.result, done.frames)
-        self._outbox.put(self._connection, done.result)
+        self._outbox.put(self._peer, done.result)
 
     @handles(GraphEnded)
     def _graph_ended(self, ended: GraphEnded) -> None:
@@ -220,7 +221,7 @@ class ClientSession(Session):
             if task is failed.child:
                 sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
                 del self._tasks[task_id]
-                self._outbox.put(self._connection, TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
+                self._outbox.put(self._peer, TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
                 return
 
     @handles(BalancerRestarted)

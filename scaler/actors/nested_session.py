@@ -67,7 +67,7 @@ class NestedSession(ClientSession):
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
         """If an item is on its way, the client will report again that it only waits."""
-        if self._outbox.await_news(self._connection, batch[-1].heard):
+        if self._outbox.await_news(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)
 

@@ -34,7 +34,8 @@ from scaler.actors.messages.objects import (
 )
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.outbox import Outbox
-from scaler.ids import ClientId, Connection, ObjectId, split_ids
+from scaler.actors.peer import Peer
+from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
 from scaler.wire.messages.common import ObjectResponse
 
@@ -58,8 +59,8 @@ class StoredObject:
         """the location of the bytes at a client, while they are not here"""
         self.source: ActorRef | None = None
         """the session of that client"""
-        self.waiting: list[Connection] = []
-        """those that wait for the bytes"""
+        self.waiting: dict[Peer, None] = {}
+        """those that wait for the bytes, an ordered set: who is back on a new connection asks again"""
 
     def fill(self, frames: Frames) -> None:
         """The bytes have come."""
@@ -139,9 +140,9 @@ class ObjectStore(Actor):
         stored.fill(store.frames)
         if self._events.listener is not None:
             self._events.listener.send(ObjectFilled(store.object_id, stored.size_bytes))
-        waiting, stored.waiting = stored.waiting, []
-        for connection in waiting:
-            self._outbox.put(connection, ObjectResponse(store.object_id, 1, stored.frames))
+        waiting, stored.waiting = stored.waiting, {}
+        for peer in waiting:
+            self._outbox.put(peer, ObjectResponse(store.object_id, 1, stored.frames))
 
     def _ask_for(self, object_id: ObjectId, stored: StoredObject) -> None:
         if stored.source is not None:
@@ -190,17 +191,17 @@ class ObjectStore(Actor):
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
         if stored is None:
-            self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 0, ()))
+            self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, 0, ()))
         else:
             if fetch.host is not None:
                 self._copies.add(fetch.object_id, fetch.host)
             if stored.location and fetch.by_value:
-                stored.waiting.append(fetch.connection)
+                stored.waiting[fetch.peer] = None
                 if len(stored.waiting) == 1:
                     self._ask_for(fetch.object_id, stored)
             else:
                 frames, location = stored.frames, stored.location
-                self._outbox.put(fetch.connection, ObjectResponse(fetch.object_id, 1, frames, location))
+                self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, 1, frames, location))
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
@@ -208,8 +209,8 @@ class ObjectStore(Actor):
             self._events.listener.send(ObjectGone(object_id))
         for owner in stored.owners:
             discard(self._table.owned, owner, object_id)
-        for connection in stored.waiting:
-            self._outbox.put(connection, ObjectResponse(object_id, 0, ()))
+        for peer in stored.waiting:
+            self._outbox.put(peer, ObjectResponse(object_id, 0, ()))
         if stored.is_function and self._retention_seconds and object_id in self._copies.hosts:
             self._retain(object_id, stored.size_bytes)
         else:

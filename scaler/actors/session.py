@@ -25,7 +25,7 @@ from scaler.actors.events import (
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.peers import CheckSilence, ConnectionLost, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
-from scaler.ids import NO_CONNECTION, Connection
+from scaler.actors.peer import Peer
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class Session(Actor):
 
     Args:
         identity: the id in its hello.
+        peer: whom it speaks to, now or after a while.
         title: its name in the log.
         timeout_seconds: how long it may be silent.
         come_back_seconds: how long it may be without a connection.
@@ -66,14 +67,14 @@ class Session(Actor):
         self,
         identity: PeerIdentity,
         title: str,
-        connection: Connection,
+        peer: Peer,
         services: Services,
         timeout_seconds: float,
         come_back_seconds: float,
     ) -> None:
         self._identity = identity
         self._title = title
-        self._connection = connection
+        self._peer = peer
         self._services = services
         self._outbox = services.outbox
         self._timeout_seconds = timeout_seconds
@@ -102,8 +103,7 @@ class Session(Actor):
         self._silence_timer = self.schedule(seconds, CheckSilence(departure))
 
     @handles(Resumed)
-    def _resumed(self, resumed: Resumed) -> None:
-        self._connection = resumed.connection
+    def _resumed(self, _resumed: Resumed) -> None:
         self._heard()
         self._check_silence_in(self._timeout_seconds, SILENT)
         if self._services.events.listener is not None:
@@ -111,9 +111,8 @@ class Session(Actor):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        if lost.connection != self._connection:
-            return
-        self._connection = NO_CONNECTION
+        if lost.visit != self._peer.visit:
+            return  # it is back already
         silent_seconds = self.now() - self._last_heard
         if silent_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds):
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
@@ -158,4 +157,4 @@ class Session(Actor):
     def _leave(self) -> None:
         if self._silence_timer is not None:
             self._silence_timer.cancel()
-        self._services.acceptor.send(SessionEnded(self.actor_ref))
+        self._services.acceptor.send(SessionEnded(self._peer))

@@ -19,11 +19,12 @@ from collections.abc import Callable
 
 from scaler.actors.acceptor import Acceptor, Limits
 from scaler.actors.balancer import Balancer
+from scaler.actors.directory import Directory
 from scaler.actors.events import Events, PartRestarted
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
-from scaler.actors.outbox import Directory, Outbox
+from scaler.actors.outbox import Outbox
 from scaler.actors.policy import make_policy
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
@@ -46,8 +47,8 @@ class SchedulerTree:
         limits: Limits,
         shut_down: Callable[[], None],
     ) -> None:
-        self.directory = Directory(attempt_numbers(scheduler_id))
-        self.outbox = Outbox(self.directory)
+        self.outbox = Outbox()
+        self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
         self.events = Events()
         self.supervisor = Supervisor(
@@ -104,4 +105,4 @@ class SchedulerTree:
     def statistics(self) -> dict[str, int]:
         """Return counts: peers and their sessions, objects and who has copies of them."""
         directory = self.directory
-        return {"peers": len(directory.peers), "sessions": len(directory.sessions), **self.objects.statistics()}
+        return {"peers": len(directory.connected), "sessions": len(directory.peers), **self.objects.statistics()}

@@ -29,7 +29,8 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
 )
 from scaler.actors.outbox import Outbox
-from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
+from scaler.actors.peer import Peer
+from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
@@ -71,13 +72,26 @@ class Outlook(Enum):
 class RunRecord:
     """One attempt of a task at this worker."""
 
-    __slots__ = ("account", "attempt", "canceled", "expected_us", "lent_places", "lent_us", "places", "spec", "task")
+    __slots__ = (
+        "account",
+        "attempt",
+        "canceled",
+        "expected_us",
+        "lent_places",
+        "lent_us",
+        "places",
+        "spec",
+        "task",
+        "visit",
+    )
 
-    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int) -> None:
+    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int, visit: int) -> None:
         self.task = task
         self.spec = spec
         self.attempt = attempt
         self.account = account
+        self.visit = visit
+        """the number of the connection on which its order was said last"""
         self.expected_us = expected_us
         """the expected work that the balancer counts for it until it ends"""
         self.places = 1
@@ -96,7 +110,7 @@ class WorkerProxy(Actor):
         self,
         name: str,
         index: int,
-        connection: Connection,
+        peer: Peer,
         *,
         outbox: Outbox,
         balancer: ActorRef,
@@ -106,7 +120,7 @@ class WorkerProxy(Actor):
         self.name = name
         self._host = host
         self._index = index
-        self._connection = connection
+        self._peer = peer
         self._outbox = outbox
         self._balancer = balancer
         self._queue_size = queue_size
@@ -136,11 +150,17 @@ class WorkerProxy(Actor):
     def _assign(self, assign: AssignTask) -> None:
         spec, attempt = assign.spec, assign.attempt
         task_id = spec.task_id
-        if self._membership is not Membership.IN or task_id in self._runs or assign.task.is_stopped():
+        peer = self._peer
+        if (
+            self._membership is not Membership.IN
+            or not peer.connection  # it was lost just now
+            or task_id in self._runs
+            or assign.task.is_stopped()
+        ):
             self._refuse(assign)
             return
-        self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us, assign.account)
-        self._outbox.put(self._connection, self._order(spec, attempt, assign.account))
+        self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us, assign.account, peer.visit)
+        self._outbox.put(peer, self._order(spec, attempt, assign.account))
         assign.task.send(TaskAssigned(self._actor_ref, attempt))
 
     def _order(self, spec: Task, attempt: int, account: int) -> RunTask:
@@ -172,7 +192,7 @@ class WorkerProxy(Actor):
         run = self._runs.get(cancel.task_id)
         if run is not None and run.attempt == cancel.attempt:
             run.canceled = True
-            self._outbox.put(self._connection, RunCancel(cancel.task_id, self._index, cancel.attempt))
+            self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
 
     @handles(Batch[RunResult])
     def _finished(self, results: Batch[RunResult]) -> None:
@@ -205,7 +225,7 @@ class WorkerProxy(Actor):
         behind = [run for run in self._runs.values() if not (run.canceled or run.lent_places)][1:]
         behind.sort(key=lambda run: run.spec.priority, reverse=True)
         for run in behind[-wish.count :]:
-            self._outbox.put(self._connection, RecallRequest(run.spec.task_id, self._index, run.attempt))
+            self._outbox.put(self._peer, RecallRequest(run.spec.task_id, self._index, run.attempt))
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:
@@ -254,26 +274,29 @@ class WorkerProxy(Actor):
         `held` names the tasks of this worker that the agent still has, or whose results it sends again. Which of them
         wait for others it says anew.
         """
-        self._connection = resumed.connection
+        if resumed.visit != self._peer.visit:
+            return  # it is back on yet another one
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
         for task_id, run in self._runs.items():
             self._take_back(run)
             if run.canceled:  # if it never got the order, it says so
-                self._outbox.put(self._connection, RunCancel(task_id, self._index, run.attempt))
-            elif held.get(task_id) != run.attempt:
-                self._outbox.put(self._connection, self._order(run.spec, run.attempt, run.account))
+                self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
+            elif held.get(task_id) != run.attempt and run.visit != resumed.visit:
+                run.visit = resumed.visit
+                self._outbox.put(self._peer, self._order(run.spec, run.attempt, run.account))
         for task_id, attempt in held.items():
             mine = self._runs.get(TaskId(task_id))
             if mine is None or mine.attempt != attempt:
-                self._outbox.put(self._connection, RunCancel(TaskId(task_id), self._index, attempt))
+                self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
         if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
             self._join()
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
         """The agent is cut off. Its tasks stay with it until it is known to be gone; it gets no new ones."""
-        self._connection = NO_CONNECTION
+        if lost.visit != self._peer.visit:
+            return  # it is back already, and says which tasks it has
         self._leave_balancer()
         for order in lost.unsent:
             run = self._runs.get(order.task_id)
@@ -288,7 +311,7 @@ class WorkerProxy(Actor):
 
     @handles(KeepResult)
     def _keep_result(self, keep: KeepResult) -> None:
-        self._outbox.put(self._connection, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
+        self._outbox.put(self._peer, ObjectInstruction(InstructionKind.KEEP_RESULT, keep.object_id, "", ()))
 
     @handles(DrainWorker)
     def _drain(self, _drain: DrainWorker) -> None:
@@ -311,7 +334,7 @@ class WorkerProxy(Actor):
         self._membership = Membership.OUT
         if self._outlook is Outlook.END:
             self.stop_now()
-        elif self._outlook is Outlook.WORK and self._connection != NO_CONNECTION:
+        elif self._outlook is Outlook.WORK and self._peer.connection:
             self._join()  # it was cut off, and is back
 
     def on_failure(self, *_error: object) -> None:

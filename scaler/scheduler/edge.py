@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost
-from scaler.actors.outbox import Peer
+from scaler.actors.outbox import Parcel
+from scaler.actors.peer import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
@@ -27,7 +28,6 @@ from scaler.wire.messages.directions import (
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
-    Direction,
 )
 from scaler.wire.messages.worker import ResultsReceived, RunResult, WorkerHeartbeatEcho, WorkerHello
 from scaler.wire.sockets import PeerGoneError, RouterSocket
@@ -65,7 +65,7 @@ class SchedulerEdge:
     # In
 
     def receive(self) -> bool:
-        receive, peers = self._router.receive, self._directory.peers
+        receive, connected = self._router.receive, self._directory.connected
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
@@ -74,24 +74,24 @@ class SchedulerEdge:
                 return False
             connection, header, frames = message
             self.received.add_message(header, frames)
-            peer = peers.get(connection)
+            peer = connected.get(connection)
             if peer is None:
                 self._from_stranger(connection, header, frames)
             else:
-                self._from_peer(connection, peer, header, frames)
+                self._from_peer(peer, header, frames)
         return True
 
-    def _from_peer(self, connection: Connection, peer: Peer, header: bytes, frames: list[memoryview]) -> None:
+    def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> None:
         try:
             batches = decode(peer.incoming, header, frames)
         except ProtocolError as error:
-            self._drop(connection, peer, error)
+            self._drop(peer, error)
             return
         self.received.add_batches(batches)
         for batch in batches:
             kind = type(batch)
             if kind in _HELLOS:
-                self._drop(connection, peer, ProtocolError("a second hello on one connection"))
+                self._drop(peer, ProtocolError("a second hello on one connection"))
                 return
             if kind is _RESULTS:
                 peer.results_received += len(batch)
@@ -128,69 +128,77 @@ class SchedulerEdge:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello))
 
-    def _drop(self, connection: Connection, peer: Peer, error: ProtocolError) -> None:
+    def _drop(self, peer: Peer, error: ProtocolError) -> None:
         self.bad_messages += 1
-        logger.debug("a message from %s cannot be read: %s", connection.hex(), error)
-        self._directory.unbind(connection)
-        self._outbox.put(connection, HelloRequest(f"a message of yours cannot be read: {error}"))
-        peer.session.send(ConnectionLost(connection, f"sent a message that cannot be read ({error})"))
+        logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
+        self._outbox.put(peer, HelloRequest(f"a message of yours cannot be read: {error}"))
+        self._disconnect(peer, f"sent a message that cannot be read ({error})")
+
+    def _disconnect(self, peer: Peer, reason: str, unsent: Sequence[Any] = ()) -> None:
+        self._directory.disconnect(peer)
+        peer.session.send(ConnectionLost(peer.visit, reason, unsent))
 
     # Out
 
     def flush(self) -> bool:
         taken = self._outbox.take()
-        for connection, direction, items in taken:
-            if direction is None:
-                self.undeliverable += len(items)
-                continue
-            self._acknowledge(connection, items)
+        for parcel in taken:
+            connection, items, peer = parcel.connection, parcel.items, parcel.peer
+            if peer is not None and peer.results_received > peer.results_acknowledged:
+                self._acknowledge(peer, items)
             has_begun = False
             try:
-                for header, frames in encode(direction, items, self.sent.items):
+                for header, frames in encode(parcel.direction, items, self.sent.items):
                     self.sent.add_message(header, frames)
                     self._router.send(connection, header, frames)
                     has_begun = True
             except PeerGoneError:
-                self._gone(connection, () if has_begun else items)
+                self._gone(parcel, () if has_begun else items)
             except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
-                self._give_up(connection, direction, error)
+                self._give_up(parcel, error)
         return bool(taken)
 
-    def _give_up(self, connection: Connection, direction: Direction, error: Exception) -> None:
+    def _give_up(self, parcel: Parcel, error: Exception) -> None:
         """The items of this peer cannot be written: it loses its connection, and no other peer is affected."""
-        logger.error("what is for %s cannot be written", connection.hex(), exc_info=error)
-        peer = self._directory.peers.get(connection)
-        if peer is not None:
-            self._directory.unbind(connection)
-            peer.session.send(ConnectionLost(connection, f"nothing can be written to it ({error!r})"))
-        self._outbox.put_to_stranger(connection, direction, HelloRequest("the scheduler failed to write to you"))
+        logger.error("what is for %s cannot be written", parcel.connection.hex(), exc_info=error)
+        if parcel.peer is not None:
+            self._disconnect(parcel.peer, f"nothing can be written to it ({error!r})")
+        refusal = HelloRequest("the scheduler failed to write to you")
+        self._outbox.put_to_stranger(parcel.connection, parcel.direction, refusal)
 
-    def _acknowledge(self, connection: Connection, items: list[Any]) -> None:
+    def _acknowledge(self, peer: Peer, items: list[Any]) -> None:
         """Acknowledge the results of an agent along with other items."""
-        peer = self._directory.peers.get(connection)
-        if peer is not None and peer.results_received > peer.results_acknowledged:
-            peer.results_acknowledged = peer.results_received
-            items.append(ResultsReceived(peer.results_received))
+        peer.results_acknowledged = peer.results_received
+        items.append(ResultsReceived(peer.results_received))
 
-    def _gone(self, connection: Connection, unsent: Sequence[Any]) -> None:
+    def _gone(self, parcel: Parcel, unsent: Sequence[Any]) -> None:
         self.undeliverable += 1
-        peer = self._directory.peers.get(connection)
-        if peer is not None:
-            self._broken.setdefault(connection, (peer, []))[1].extend(unsent)
+        if parcel.peer is not None:
+            self._broken.setdefault(parcel.connection, (parcel.peer, []))[1].extend(unsent)
 
     def _tell_broken(self) -> None:
         """Tell of broken connections, behind all that has arrived on them: the last of it may be a goodbye."""
         broken, self._broken = self._broken, {}
         for connection, (peer, unsent) in broken.items():
-            if self._directory.peers.get(connection) is peer:
-                self._directory.unbind(connection)
-                peer.session.send(ConnectionLost(connection, "its connection broke", unsent))
+            if peer.connection == connection:
+                self._disconnect(peer, "its connection broke", (*unsent, *peer.take()))
 
-    def probe(self) -> None:
-        """Find out which connections are gone: the socket says that one was lost, but not which."""
-        for connection, peer in self._directory.peers.items():
+    def probe(self, connections: Iterable[Connection]) -> list[Connection]:
+        """Find out which of these connections are gone: those to which nothing can be sent.
+
+        Returns: those that are not.
+        """
+        living = []
+        for connection in connections:
+            peer = self._directory.connected.get(connection)
+            if peer is None:
+                self._router.forget(connection)
+                continue
             echo = ClientHeartbeatEcho if peer.outgoing is SCHEDULER_TO_CLIENT else WorkerHeartbeatEcho
-            self._outbox.put(connection, echo(_PROBE_NS))
+            self._outbox.put(peer, echo(_PROBE_NS))
+            living.append(connection)
+        self.flush()
+        return [connection for connection in living if connection not in self._broken]
 
     def statistics(self) -> dict[str, int]:
         """Return counts: messages and bytes of both ways, messages that could not be read, or not be delivered."""
@@ -200,5 +208,5 @@ class SchedulerEdge:
             "messages_sent": self.sent.n_messages,
             "bytes_sent": self.sent.n_bytes,
             "bad_messages": self.bad_messages,
-            "undeliverable": self.undeliverable,
+            "undeliverable": self.undeliverable + self._outbox.undeliverable,
         }

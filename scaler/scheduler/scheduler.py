@@ -14,7 +14,7 @@ import psutil
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
-from scaler.ids import SchedulerId, random_id
+from scaler.ids import Connection, SchedulerId, random_id
 from scaler.process.files import allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
@@ -33,8 +33,8 @@ SPARE_SECONDS = 5.0
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth since the last time that makes it try."""
 
-PROBE_SECONDS = 0.05
-"""The delay between the loss of a connection and the probe: the socket needs a moment to know which one it was."""
+PROBE_SECONDS = (0.05, 0.25, 1.0)
+"""The delays between the loss of a connection and the probes: the socket needs a moment to know it."""
 
 
 def who_listens_at(address: str) -> str:
@@ -89,7 +89,8 @@ class SchedulerProcess:
             raise
         self.address = self._router.address
         self._shell = Shell(config.event_loop, WakefulClock())
-        self._probe_planned = False
+        self._suspects: dict[Connection, int] = {}
+        """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
 
     def run(self, on_started: Callable[[str], None] | None = None, lifeline: int | None = None) -> int:
@@ -106,7 +107,7 @@ class SchedulerProcess:
         tree = SchedulerTree(shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon)
         edge = SchedulerEdge(self._router, tree)
         shell.watch(self._router.descriptor)
-        shell.watch(self._router.monitor_descriptor, lambda: self._connection_lost(edge))
+        shell.watch(self._router.monitor_descriptor, lambda: self._connections_lost(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
@@ -166,12 +167,18 @@ class SchedulerProcess:
             logger.debug("scheduler: gave memory back to the system")
         self._give_memory_back_later()
 
-    def _connection_lost(self, edge: SchedulerEdge) -> None:
-        if self._router.was_cut() and not self._probe_planned:
-            self._probe_planned = True
-            self._shell.loop.call_later(PROBE_SECONDS, self._probe, edge)
+    def _connections_lost(self, edge: SchedulerEdge) -> None:
+        lost = self._router.lost()
+        if lost and not self._suspects:
+            self._probe_soon(edge, PROBE_SECONDS[0])
+        self._suspects.update((connection, len(PROBE_SECONDS)) for connection in lost)
+
+    def _probe_soon(self, edge: SchedulerEdge, seconds: float) -> None:
+        self._shell.loop.call_later(seconds, self._probe, edge)
 
     def _probe(self, edge: SchedulerEdge) -> None:
-        self._probe_planned = False
-        edge.probe()
+        living = edge.probe(self._suspects)
+        self._suspects = {each: self._suspects[each] - 1 for each in living if self._suspects[each] > 1}
+        if self._suspects:
+            self._probe_soon(edge, PROBE_SECONDS[-min(self._suspects.values())])
         self._shell.turn()

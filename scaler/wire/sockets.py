@@ -130,11 +130,16 @@ class _CutMonitor:
 
     def was_cut(self) -> bool:
         """Return whether a connection was lost since the last call."""
-        cut = False
+        return bool(self.lost())
+
+    def lost(self) -> list[int]:
+        """Return the descriptors of the connections that were lost since the last call."""
+        lost = []
         while _integer(self._monitor, _EVENTS) & _POLLIN:
             event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
-            cut = cut or event["event"] == zmq.EVENT_DISCONNECTED
-        return cut
+            if event["event"] == zmq.EVENT_DISCONNECTED:
+                lost.append(int(event["value"]))
+        return lost
 
     def close(self) -> None:
         self._watched.disable_monitor()
@@ -181,6 +186,33 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
     return [memoryview(bytearray(frame)) for frame in _receive_payload(socket)]
 
 
+class _Descriptors:
+    """By which descriptor of the system each connection came.
+
+    A descriptor is used again as soon as its connection has been closed, and the news of that may be read after the
+    first message of the next connection. So a descriptor may have several.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Connection, int] = {}
+        self._connections: dict[int, list[Connection]] = {}
+
+    def add(self, connection: Connection, descriptor: int) -> None:
+        self.known[connection] = descriptor
+        self._connections.setdefault(descriptor, []).append(connection)
+
+    def of(self, descriptor: int) -> list[Connection]:
+        return list(self._connections.get(descriptor, ()))
+
+    def remove(self, connection: Connection) -> None:
+        descriptor = self.known.pop(connection, None)
+        if descriptor is not None:
+            connections = self._connections[descriptor]
+            connections.remove(connection)
+            if not connections:
+                del self._connections[descriptor]
+
+
 class RouterSocket:
     """The scheduler's end: many peers, each known by its connection.
 
@@ -200,6 +232,7 @@ class RouterSocket:
         silence_seconds: float = HEARTBEAT_TIMEOUT_MS / 1000,
     ) -> None:
         self._is_private = address == ANYWHERE
+        self._has_descriptors = not address.startswith(INPROC)
         if self._is_private:
             address = new_private_address()
         _check_ipc_file(address)
@@ -222,6 +255,7 @@ class RouterSocket:
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._monitor = _CutMonitor(self._socket)
         self.monitor_descriptor = self._monitor.descriptor
+        self._descriptors = _Descriptors()
 
     def _bind(self, address: str) -> None:
         """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
@@ -240,7 +274,13 @@ class RouterSocket:
         if not _integer(socket, _EVENTS) & _POLLIN:
             return None
         connection = Connection(socket.recv(_NOBLOCK))
-        header = socket.recv(_NOBLOCK)  # the connection is always followed by a frame, which may be empty
+        # The connection is always followed by a frame, which may be empty.
+        if connection in self._descriptors.known or not self._has_descriptors:
+            header = socket.recv(_NOBLOCK)
+        else:
+            frame = socket.recv(_NOBLOCK, copy=False)
+            self._descriptors.add(connection, int(frame.get(zmq.SRCFD)))
+            header = frame.bytes
         return connection, header, _receive_payload(socket)
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -252,11 +292,18 @@ class RouterSocket:
         try:
             _send(self._socket, [connection, header, *_as_parts(frames)])
         except zmq.ZMQError as error:
+            self._descriptors.remove(connection)
             raise PeerGoneError(error.errno, str(error)) from error
 
-    def was_cut(self) -> bool:
-        """Return whether any connection was lost since the last call; the socket cannot say which."""
-        return self._monitor.was_cut()
+    def lost(self) -> list[Connection]:
+        """Return the connections that may have been lost since the last call: those of the descriptors that were
+        closed. The socket itself may need a moment to know it.
+        """
+        return [connection for descriptor in self._monitor.lost() for connection in self._descriptors.of(descriptor)]
+
+    def forget(self, connection: Connection) -> None:
+        """A connection that is lost was not one that anything is sent to."""
+        self._descriptors.remove(connection)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close. Messages have `linger_seconds` to leave. May be called again."""

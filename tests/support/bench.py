@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
-from scaler.actors.outbox import Directory, Outbox
+from scaler.actors.outbox import Outbox
+from scaler.actors.peer import Peer
 from scaler.ids import Connection
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from tests.support.recorder import Recorder
 
 
@@ -37,11 +38,15 @@ class Bench:
 
 
 class RecordingOutbox(Outbox):
-    """An outbox that can be read per connection."""
+    """An outbox that can be read per peer."""
 
-    def __init__(self) -> None:
-        super().__init__(Directory(count(1).__next__))
+    def said_to(self, peer: Peer) -> list[Any]:
+        """Return what was put in for a peer since the last call."""
+        return peer.take()
 
-    def said_to(self, connection: Connection) -> list[Any]:
-        """Return what was put in for a connection since the last call."""
-        return self._items.pop(connection, [])
+
+def connected_peer(name: bytes) -> Peer:
+    """Return an agent with a connection."""
+    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+    peer.connect(Connection(name))
+    return peer

@@ -150,6 +150,9 @@ class SimulatedRouter:
         self._note("out", connection, header, copies)
         self.outgoing.append((connection, header, copies))
 
+    def forget(self, connection: Connection) -> None:
+        """The connection of a stranger is gone."""
+
     def has_mail(self) -> bool:
         return bool(self._incoming or self.outgoing)
 
@@ -236,7 +239,7 @@ class Simulation:
         """As when a socket is closed or a cable is cut: the edge finds out by a probe."""
         self.router.open_connections.discard(connection)
         self._by_connection.pop(connection, None)
-        self.edge.probe()
+        self.edge.probe([connection])
 
     def _shut_down(self) -> None:
         self.shut_downs += 1
@@ -301,7 +304,7 @@ class Simulation:
         ref.send(_Nonsense())
 
     def sessions(self, kind: type[Actor]) -> list[Any]:
-        actors = (ref._actor for ref in self.tree.directory.sessions.values())
+        actors = (peer.session._actor for peer in self.tree.directory.peers.values())
         return [actor for actor in actors if type(actor) is kind]
 
     def proxies(self) -> list[WorkerProxy]:
@@ -367,16 +370,18 @@ class Simulation:
         if self.actor(ACCEPTOR) is None:
             return  # who has ended is forgotten when it is back
         directory = self.tree.directory
-        known = set(directory.sessions.values())
-        for ref in known:
-            assert ref._actor is not None, f"a session that has ended is still known: {ref}"
-        for connection, peer in directory.peers.items():
-            assert peer.session in known, f"{connection!r} is bound to a session that nobody knows"
-        for session in (*self.sessions(ClientSession), *self.sessions(AgentSession)):
-            bound = [c for c, peer in directory.peers.items() if peer.session is session.actor_ref]
-            assert len(bound) <= 1, f"{session} has two connections"
-            waits = session._silence_timer is not None and session._silence_timer.is_pending
-            assert waits, f"{session} would never notice that its peer is gone"
+        connected = {peer for peer in directory.peers.values() if peer.connection != NO_CONNECTION}
+        assert set(directory.connected.values()) == connected
+        for connection, peer in directory.connected.items():
+            assert peer.connection == connection, f"{connection!r} was the connection of {peer.key}"
+        for peer in directory.peers.values():
+            session = cast("ClientSession | AgentSession | None", peer.session._actor)
+            assert session is not None, f"a session that has ended is still known: {peer.key}"
+            assert directory.of_session(peer.session) is peer
+            if type(session) in (ClientSession, AgentSession):
+                waits = session._silence_timer is not None and session._silence_timer.is_pending
+                assert waits, f"{session} would never notice that its peer is gone"
+        assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
 
     def _check_tasks(self) -> dict[ActorRef, TaskActor]:
         """Every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its run."""
@@ -422,7 +427,7 @@ class Simulation:
         if balancer is None or self.actor(ACCEPTOR) is None:
             return
         places, most = cast("Any", balancer._policy)._places, self.limits.per_worker_queue_size
-        present = [proxy for proxy in self.proxies() if proxy._connection != NO_CONNECTION]
+        present = [proxy for proxy in self.proxies() if proxy._peer.connection != NO_CONNECTION]
         assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in present}
         queued = _queued(balancer)
         for proxy in present:

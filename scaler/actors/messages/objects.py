@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scaler.actors.kit import ActorRef
-from scaler.ids import ClientId, Connection, ObjectId
+from scaler.actors.peer import Peer
+from scaler.ids import ClientId, ObjectId
 from scaler.message import message
 from scaler.serialization import Frames
 
@@ -63,7 +64,7 @@ class FetchObject:
     """
 
     object_id: ObjectId
-    connection: Connection
+    peer: Peer
     host: ActorRef | None
     by_value: bool = False
     """the bytes and not their location"""

@@ -7,6 +7,7 @@ from typing import Any
 
 from scaler.actors.events import Departure
 from scaler.actors.kit import ActorRef
+from scaler.actors.peer import Peer
 from scaler.ids import Connection
 from scaler.message import message
 from scaler.process.report import Report
@@ -32,9 +33,9 @@ class AgentArrived:
 
 @message
 class Resumed:
-    """acceptor -> session: your peer has a new connection; `held` is what an agent still has."""
+    """acceptor -> session: your peer is back, on its connection with this number; `held` is what an agent still has."""
 
-    connection: Connection
+    visit: int
     held: bytes
 
 
@@ -66,9 +67,11 @@ class EndNested:
 
 @message
 class ConnectionLost:
-    """edge -> session: this connection is gone, or its peer talks garbage. The peer may come back on another one."""
+    """edge -> session: the connection with this number is gone, or its peer talks garbage. It may come back on another
+    one.
+    """
 
-    connection: Connection
+    visit: int
     reason: str
     unsent: Sequence[Any] = ()
     """items that were for it and have certainly not left"""
@@ -85,14 +88,14 @@ class CheckSilence:
 class SessionEnded:
     """session -> acceptor: my peer is gone for good."""
 
-    session: ActorRef
+    peer: Peer
 
 
 @message
 class ShutdownAsked:
     """client session -> acceptor: my client wants everything to end."""
 
-    connection: Connection
+    peer: Peer
 
 
 @message

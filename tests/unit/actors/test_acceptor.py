@@ -32,8 +32,8 @@ def test_a_known_peer_gets_its_session_back_and_the_old_connection_is_nobodys(si
     agent.connect()
     simulation.run()
     assert (*simulation.sessions(ClientSession), *simulation.sessions(AgentSession)) == before
-    assert set(simulation.tree.directory.peers) == {client.connection, agent.connection}
-    assert not set(old) & set(simulation.tree.directory.peers)
+    assert set(simulation.tree.directory.connected) == {client.connection, agent.connection}
+    assert not set(old) & set(simulation.tree.directory.connected)
 
 
 @pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
@@ -52,8 +52,7 @@ def test_another_protocol_is_refused_with_a_sentence_that_names_both_sides(
         f"this {name} (scaler 9.9.9) speaks protocol 99, the scheduler (scaler 1.2.3) speaks protocol "
         f"{PROTOCOL_VERSION}: install the same version of scaler on both sides"
     )
-    assert simulation.tree.directory.peers == {}
-    assert simulation.tree.directory.sessions == {}
+    assert simulation.tree.directory.peers == simulation.tree.directory.connected == {}
 
 
 def test_a_protected_scheduler_refuses_to_shut_down(simulation: Simulation) -> None:
@@ -98,11 +97,11 @@ def test_a_held_list_that_cannot_be_read_counts_as_empty(simulation: Simulation)
 def test_an_acceptor_that_fails_is_restarted_and_knows_its_peers() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent()
-    before = set(simulation.tree.directory.peers)
+    before = set(simulation.tree.directory.connected)
     simulation.fail(simulation.tree.acceptor)
     client.submit(3)
     simulation.advance(5.0)
-    assert set(simulation.tree.directory.peers) == before
+    assert set(simulation.tree.directory.connected) == before
     assert len(client.results) == 3
     assert agent.said(HelloRequest) == []
     client.connect()

@@ -333,7 +333,10 @@ def test_a_session_that_fails_says_so_and_its_peer_comes_anew() -> None:
     simulation = Simulation()
     client, _ = simulation.client(), simulation.agent()
     recorder = listen(simulation)
-    for failing in (simulation.tree.directory.sessions["client", client.client_id], simulation.proxies()[0].actor_ref):
+    for failing in (
+        simulation.tree.directory.peers["client", client.client_id].session,
+        simulation.proxies()[0].actor_ref,
+    ):
         simulation.fail(failing)
         simulation.run()
     news = [event for event in recorder.take() if type(event) in (PeerCame, PeerWent)]

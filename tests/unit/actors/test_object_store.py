@@ -21,21 +21,21 @@ from scaler.actors.messages.objects import (
     UseObjects,
 )
 from scaler.actors.object_store import ObjectStore, ObjectTable
-from scaler.ids import ClientId, Connection, ObjectId
+from scaler.ids import ClientId, ObjectId
 from scaler.wire.messages.common import ObjectResponse
-from tests.support.bench import Bench, RecordingOutbox
+from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
 
 ONE, OTHER = ObjectId(b"o" * 16), ObjectId(b"p" * 16)
 ANN, BOB = ClientId(b"a" * 16), ClientId(b"b" * 16)
 RETENTION_SECONDS = 60.0
-NODE, CLIENT = Connection(b"node"), Connection(b"client")
 
 
 class Scene:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.outbox = RecordingOutbox()
+        self.node, self.client = connected_peer(b"node"), connected_peer(b"client")
         self.table = ObjectTable()
         self.events = Events()
         self.store = bench.dispatcher.spawn(ObjectStore(self.table, self.outbox, self.events, RETENTION_SECONDS))
@@ -51,7 +51,7 @@ class Scene:
 
     def fetch(self, object_id: ObjectId = ONE) -> None:
         """Have the node fetch a copy."""
-        self.tell(FetchObject(object_id, NODE, self.node_ref))
+        self.tell(FetchObject(object_id, self.node, self.node_ref))
 
     def is_empty(self) -> bool:
         table = self.table
@@ -67,8 +67,8 @@ def scene(bench: Bench) -> Scene:
 
 def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
     scene.keep()
-    scene.tell(FetchObject(ONE, CLIENT, None))
-    assert scene.outbox.said_to(CLIENT) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
     assert scene.table.statistics() == {
         "objects": 1,
         "object_bytes": 5,
@@ -79,7 +79,7 @@ def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
 
 def test_an_unknown_object_is_answered_as_not_found(scene: Scene) -> None:
     scene.fetch()
-    assert scene.outbox.said_to(NODE) == [ObjectResponse(ONE, 0, ())]
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 0, ())]
 
 
 def test_a_held_object_goes_when_its_client_deletes_it(scene: Scene) -> None:
@@ -150,11 +150,11 @@ def test_a_task_that_names_an_object_before_it_is_stored_takes_no_use_from_other
 def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene: Scene) -> None:
     scene.keep()
     scene.fetch()
-    scene.tell(FetchObject(ONE, CLIENT, None))
-    scene.outbox.said_to(CLIENT)
+    scene.tell(FetchObject(ONE, scene.client, None))
+    scene.outbox.said_to(scene.client)
     scene.tell(DeleteObject(ONE, ANN))
     assert scene.host.take() == [DeleteCopy(ONE)]
-    assert scene.outbox.said_to(CLIENT) == []
+    assert scene.outbox.said_to(scene.client) == []
     assert scene.is_empty()
 
 
@@ -244,7 +244,7 @@ def test_a_node_that_left_has_no_copies(bench: Bench, scene: Scene) -> None:
     scene.keep(OTHER, is_function=True)
     for object_id in (ONE, OTHER):
         scene.fetch(object_id)
-    scene.tell(FetchObject(ONE, NODE, other_ref), OwnerLeft(BOB), HostLeft(scene.node_ref), OwnerLeft(ANN))
+    scene.tell(FetchObject(ONE, scene.node, other_ref), OwnerLeft(BOB), HostLeft(scene.node_ref), OwnerLeft(ANN))
     assert other.take() == [DeleteCopy(ONE)]
     assert scene.host.take() == []
     assert scene.is_empty()
@@ -282,29 +282,38 @@ def share_again(scene: Scene, session: Recorder) -> None:
 
 
 def test_a_node_is_told_where_an_object_is(scene: Scene, session: Recorder) -> None:
-    scene.tell(FetchObject(ONE, NODE, scene.node_ref))
-    assert scene.outbox.said_to(NODE) == [ObjectResponse(ONE, 1, (), b"there")]
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref))
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"there")]
     assert scene.table.statistics()["object_bytes"] == 0
     assert session.messages == []
 
 
 def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Scene, session: Recorder) -> None:
-    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True), FetchObject(ONE, CLIENT, None, by_value=True))
+    scene.tell(
+        FetchObject(ONE, scene.node, scene.node_ref, by_value=True), FetchObject(ONE, scene.client, None, by_value=True)
+    )
     assert session.messages == [SupplyObject(ONE)]  # once for both
     scene.keep()
-    for connection in (NODE, CLIENT):
-        assert scene.outbox.said_to(connection) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
-    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True))  # now they are here
-    assert scene.outbox.said_to(NODE)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
+    for peer in (scene.node, scene.client):
+        assert scene.outbox.said_to(peer) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))  # now they are here
+    assert scene.outbox.said_to(scene.node)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
     assert scene.table.statistics()["object_bytes"] == 5
 
 
+def test_a_peer_that_asks_again_after_a_cut_gets_the_bytes_once(scene: Scene, session: Recorder) -> None:
+    for _ in range(2):
+        scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
+    scene.keep()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+
+
 def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder) -> None:
-    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True))
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
     share_again(scene, session)
     assert session.messages == [SupplyObject(ONE), SupplyObject(ONE)]
-    scene.tell(FetchObject(ONE, CLIENT, None))
-    assert scene.outbox.said_to(CLIENT) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
+    scene.tell(FetchObject(ONE, scene.client, None))
+    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
 
 
 def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scene, session: Recorder) -> None:
@@ -313,8 +322,8 @@ def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scen
 
 
 def test_who_waits_for_bytes_hears_that_they_will_not_come(scene: Scene, session: Recorder) -> None:
-    scene.tell(FetchObject(ONE, NODE, scene.node_ref, by_value=True), OwnerLeft(ANN))
-    assert ObjectResponse(ONE, 0, ()) in scene.outbox.said_to(NODE)
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), OwnerLeft(ANN))
+    assert ObjectResponse(ONE, 0, ()) in scene.outbox.said_to(scene.node)
     assert scene.is_empty()
 
 

@@ -2,81 +2,85 @@
 
 from __future__ import annotations
 
-from itertools import count
+from typing import Any
 
 from scaler.actors.messages.peers import NewsSaid
-from scaler.actors.outbox import Directory, Outbox
-from scaler.ids import Connection
-from scaler.wire.messages.directions import (
-    AGENT_TO_SCHEDULER,
-    CLIENT_TO_SCHEDULER,
-    SCHEDULER_TO_AGENT,
-    SCHEDULER_TO_CLIENT,
-)
-from tests.support.bench import Bench
+from scaler.actors.outbox import Outbox
+from scaler.ids import NO_CONNECTION, Connection
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+from tests.support.bench import Bench, connected_peer
 
-ONE, OTHER = Connection(b"one"), Connection(b"other")
+WHO = Connection(b"who")
 
 
-def make(bench: Bench) -> tuple[Directory, Outbox]:
-    directory = Directory(count(1).__next__)
-    _, session = bench.recorder()
-    directory.bind(ONE, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
-    directory.bind(OTHER, session, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
-    return directory, Outbox(directory)
+def said(outbox: Outbox) -> list[tuple[Connection, list[Any]]]:
+    return [(parcel.connection, parcel.items) for parcel in outbox.take()]
 
 
-def test_items_leave_per_peer_in_order_and_once(bench: Bench) -> None:
-    _, outbox = make(bench)
-    outbox.put(ONE, 1)
-    outbox.put(OTHER, 2)
-    outbox.put(ONE, 3)
-    assert outbox.take() == [(ONE, SCHEDULER_TO_CLIENT, [1, 3]), (OTHER, SCHEDULER_TO_AGENT, [2])]
+def test_items_leave_per_peer_in_order_and_once() -> None:
+    one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
+    outbox.put(one, 1)
+    outbox.put(other, 2)
+    outbox.put(one, 3)
+    parcels = outbox.take()
+    assert [(parcel.peer, parcel.connection, parcel.items) for parcel in parcels] == [
+        (one, b"one", [1, 3]),
+        (other, b"other", [2]),
+    ]
+    assert all(parcel.direction is SCHEDULER_TO_AGENT for parcel in parcels)
     assert outbox.take() == []
 
 
-def test_the_last_words_to_a_peer_that_was_unbound_still_leave(bench: Bench) -> None:
-    directory, outbox = make(bench)
-    outbox.put(ONE, "goodbye")
-    directory.unbind(ONE)
-    assert outbox.take() == [(ONE, SCHEDULER_TO_CLIENT, ["goodbye"])]
-    outbox.put(ONE, "too late")
-    assert outbox.take() == [(ONE, None, ["too late"])]
+def test_the_last_words_to_a_peer_that_parts_with_its_connection_still_leave() -> None:
+    one, outbox = connected_peer(b"one"), Outbox()
+    outbox.put(one, "goodbye")
+    outbox.part(one)
+    one.connect(Connection(b"new"))
+    outbox.put(one, "hello")
+    assert said(outbox) == [(b"one", ["goodbye"]), (b"new", ["hello"])]
+    assert said(outbox) == []
 
 
-def test_a_stranger_can_be_answered(bench: Bench) -> None:
-    _, outbox = make(bench)
-    outbox.put_to_stranger(Connection(b"who"), SCHEDULER_TO_AGENT, "no")
-    assert outbox.take() == [(Connection(b"who"), SCHEDULER_TO_AGENT, ["no"])]
+def test_what_is_for_a_peer_without_a_connection_is_counted() -> None:
+    one, outbox = connected_peer(b"one"), Outbox()
+    one.connection = NO_CONNECTION
+    outbox.put(one, "too late")
+    assert said(outbox) == []
+    assert outbox.undeliverable == 1
+    outbox.put(one, "too late again")
+    outbox.part(one)
+    one.connect(Connection(b"new"))
+    assert said(outbox) == []
+    assert outbox.undeliverable == 2
 
 
-def test_unbinding_what_is_not_bound_is_no_mistake(bench: Bench) -> None:
-    directory, _ = make(bench)
-    directory.unbind(Connection(b"who"))
-    assert directory.departed == {}
+def test_a_stranger_can_be_answered() -> None:
+    outbox = Outbox()
+    outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "no")
+    outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "never")
+    (parcel,) = outbox.take()
+    assert (parcel.peer, parcel.connection, parcel.items) == (None, WHO, ["no", "never"])
 
 
 def test_a_session_hears_once_of_the_next_item_if_its_peer_has_heard_all(bench: Bench) -> None:
-    directory = Directory(count(1).__next__)
-    recorder, session = bench.recorder()
-    directory.bind(ONE, session, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
-    outbox = Outbox(directory)
+    peer, outbox = connected_peer(b"one"), Outbox()
+    recorder, peer.session = bench.recorder()
 
     def news() -> int:
         outbox.take()
         bench.run()
         return [type(mail) for mail in recorder.take()].count(NewsSaid)
 
-    outbox.put(ONE, 1)
-    outbox.put(ONE, 2)
-    assert not outbox.await_news(ONE, 0)  # both are on the way
+    outbox.put(peer, 1)
+    outbox.put(peer, 2)
+    assert not outbox.await_news(peer, 0)  # both are on the way
     assert news() == 0
-    assert not outbox.await_news(ONE, 1)
-    assert outbox.await_news(ONE, 2)
+    assert not outbox.await_news(peer, 1)
+    assert outbox.await_news(peer, 2)
     assert news() == 0
-    outbox.put(ONE, 3)
+    outbox.put(peer, 3)
     assert news() == 1
-    outbox.put(ONE, 4)
+    outbox.put(peer, 4)
     assert news() == 0
-    directory.unbind(ONE)
-    assert not outbox.await_news(ONE, 4)
+    peer.connection = NO_CONNECTION
+    assert not outbox.await_news(peer, 4)

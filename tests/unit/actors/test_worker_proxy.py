@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.kit import ActorRef
-from scaler.actors.messages.peers import DrainWorker, Resumed, StopWorker
+from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, StopWorker
 from scaler.actors.messages.tasks import (
     AssignTask,
     BalancerRestarted,
@@ -26,7 +26,7 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
 )
 from scaler.actors.worker_proxy import WorkerProxy
-from scaler.ids import Connection, ObjectId, TaskId
+from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -40,10 +40,9 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from tests.support.bench import Bench, RecordingOutbox
+from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
 
-LINK, NEW_LINK = Connection(b"link"), Connection(b"new link")
 INDEX = 3
 SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
 
@@ -62,6 +61,7 @@ class Scene:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.outbox = RecordingOutbox()
+        self.peer = connected_peer(b"link")
         self.balancer, balancer_ref = bench.recorder()
         self.tasks: list[Recorder] = []
         self.refs: list[ActorRef] = []
@@ -71,7 +71,7 @@ class Scene:
             self.refs.append(ref)
         _, self.host = bench.recorder()
         self.actor = WorkerProxy(
-            "alpha", INDEX, LINK, outbox=self.outbox, balancer=balancer_ref, queue_size=100, host=self.host
+            "alpha", INDEX, self.peer, outbox=self.outbox, balancer=balancer_ref, queue_size=100, host=self.host
         )
         self.proxy = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -98,10 +98,15 @@ class Scene:
     def resume(self, number: int, attempt: int = 1) -> None:
         self.tell(Batch[RunUnblocked]([RunUnblocked(task_id(number), INDEX, attempt)]))
 
+    def come_back(self, held: bytes) -> None:
+        """The agent has another connection."""
+        self.peer.connect(Connection(b"new link"))
+        self.tell(Resumed(self.peer.visit, held))
+
     def forget(self) -> None:
         """Drop what was said until now."""
         self.balancer.take()
-        self.outbox.said_to(LINK)
+        self.outbox.said_to(self.peer)
         for task in self.tasks:
             task.take()
 
@@ -117,7 +122,7 @@ def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
 
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
     scene.assign(0)
-    assert scene.outbox.said_to(LINK) == [order(0)]
+    assert scene.outbox.said_to(scene.peer) == [order(0)]
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1)]
     assert scene.actor.statistics()["tasks"] == 1
 
@@ -125,7 +130,7 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
 def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options")
     scene.tell(AssignTask(scene.refs[0], spec, 1, 7, 4))
-    (run,) = scene.outbox.said_to(LINK)
+    (run,) = scene.outbox.said_to(scene.peer)
     names = {field.name for field in dataclasses.fields(Task)} - {"account"}
     assert names < {field.name for field in dataclasses.fields(RunTask)}
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
@@ -180,14 +185,14 @@ def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None
     scene.assign(0, attempt=2)
     scene.forget()
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1), CancelRun(task_id(0), 2))
-    assert scene.outbox.said_to(LINK) == [RunCancel(task_id(0), INDEX, 2)]
+    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(0), INDEX, 2)]
 
 
 def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_place_till_then(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.assign(0, attempt=2, expected_us=20)
-    assert scene.outbox.said_to(LINK) == []
+    assert scene.outbox.said_to(scene.peer) == []
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 2), RunLost(2, "alpha", was_running=False)]
     assert scene.balancer.take() == []
     assert scene.actor.load == (2, 27)
@@ -200,7 +205,7 @@ def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
     scene.bench.dispatcher.end(scene.refs[0])
     scene.forget()
     scene.assign(0)
-    assert scene.outbox.said_to(LINK) == []
+    assert scene.outbox.said_to(scene.peer) == []
     assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
 
 
@@ -236,7 +241,7 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
     scene.forget()
     scene.assign(0)
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1), RunLost(1, "alpha", was_running=False)]
-    assert scene.outbox.said_to(LINK) == []
+    assert scene.outbox.said_to(scene.peer) == []
     scene.tell(WorkerForgotten())
     assert scene.proxy.is_stopped()
 
@@ -261,9 +266,8 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
         + HELD_RUN.pack(task_id(2), 2, INDEX + 1)  # another worker's
         + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
     )
-    scene.tell(Resumed(NEW_LINK, held))
-    assert scene.outbox.said_to(LINK) == []
-    assert scene.outbox.said_to(NEW_LINK) == [
+    scene.come_back(held)
+    assert scene.outbox.said_to(scene.peer) == [
         order(1, 2),
         order(2, 2),
         RunCancel(task_id(1), INDEX, 1),
@@ -271,28 +275,57 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
     ]
     scene.assign(0)
     scene.tell(CancelRun(task_id(1), 2))
-    assert scene.outbox.said_to(NEW_LINK) == [RunCancel(task_id(1), INDEX, 2)]
+    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(1), INDEX, 2)]
 
 
 def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the_order(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
-    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
-    assert scene.outbox.said_to(NEW_LINK) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+    scene.forget()
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+
+
+def test_an_order_that_left_on_the_new_connection_already_is_not_said_again(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.assign(1)
+    assert scene.outbox.said_to(scene.peer) == [order(1)]
+    scene.tell(Resumed(scene.peer.visit, b""))
+    assert scene.outbox.said_to(scene.peer) == [order(0)]
+
+
+def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None:
+    scene.assign(0)
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.peer.connect(Connection(b"newest link"))
+    scene.tell(Resumed(2, b""), ConnectionLost(1, "lost", [order(0)]), ConnectionLost(2, "lost", [order(0)]))
+    assert scene.outbox.said_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
+
+
+def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:
+    scene.forget()
+    scene.peer.connection = NO_CONNECTION
+    scene.assign(0)
+    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1), RunLost(1, "alpha", was_running=False)]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
 
 
 # Balance
 
 
 def asked(scene: Scene) -> list[int]:
-    return [item.task_id[0] for item in scene.outbox.said_to(LINK) if type(item) is RecallRequest]
+    return [item.task_id[0] for item in scene.outbox.said_to(scene.peer) if type(item) is RecallRequest]
 
 
 def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.forget()
     scene.tell(RecallTasks(1))
-    assert scene.outbox.said_to(LINK) == [RecallRequest(task_id(2), INDEX, 1)]
+    assert scene.outbox.said_to(scene.peer) == [RecallRequest(task_id(2), INDEX, 1)]
     scene.tell(RecallTasks(9))
     assert asked(scene) == [1, 2]
 
@@ -319,16 +352,16 @@ def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
     assert scene.actor.load == (1, 7)
     assert scene.tasks[1].take() == [RunRecalled(1)]
     assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
-    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
-    assert scene.outbox.said_to(NEW_LINK) == []
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.outbox.said_to(scene.peer) == []
 
 
 def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(RecallTasks(1))
     scene.forget()
-    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
-    assert scene.outbox.said_to(NEW_LINK) == [order(1)]
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    assert scene.outbox.said_to(scene.peer) == [order(1)]
 
 
 def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
@@ -343,7 +376,7 @@ def test_nothing_is_asked_of_a_worker_with_one_task(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.tell(RecallTasks(3))
-    assert scene.outbox.said_to(LINK) == []
+    assert scene.outbox.said_to(scene.peer) == []
 
 
 def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everybody() -> None:
@@ -396,7 +429,7 @@ def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
     scene.assign(0)
     scene.suspend(0)
     scene.forget()
-    scene.tell(Resumed(NEW_LINK, HELD_RUN.pack(task_id(0), 1, INDEX)))
+    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
     assert scene.balancer.take() == [PlacesTaken(scene.proxy, 1, 7)]
     scene.suspend(0)
     assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
@@ -426,11 +459,11 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     assert scene.balancer.take() == [WorkerLeft(scene.proxy)]
     scene.tell(WorkerForgotten())
     scene.assign(2)
-    assert scene.outbox.said_to(LINK) == []
+    assert scene.outbox.said_to(scene.peer) == []
     assert RunLost(1, "alpha", was_running=False) in scene.tasks[2].take()
     scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
     assert scene.tasks[1].take() == [RunRecalled(1)]
     scene.finish(0)
     assert len(scene.tasks[0].take()) == 1
-    scene.tell(Resumed(NEW_LINK, b""))
+    scene.come_back(b"")
     assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]

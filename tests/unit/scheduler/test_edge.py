@@ -10,7 +10,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.wire.codec import encode
-from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeatEcho, ClientHello, GoodbyeKind
+from scaler.wire.messages.client import ClientDisconnect, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import HelloRequest, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
@@ -37,7 +37,7 @@ def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
     (task_id,) = good.submit()
     before = bad.connection
     with caplog.at_level(logging.ERROR):
-        simulation.tree.outbox.put(bad.connection, object())
+        simulation.tree.outbox.put(simulation.tree.directory.connected[bad.connection], object())
         simulation.agent()
         simulation.advance(1.0)
     assert good.statuses() == [TaskStatus.SUCCESS]
@@ -57,8 +57,7 @@ def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
     ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)])
     simulation.router.deliver(client.connection, header, frames)
     simulation.router.open_connections.discard(client.connection)
-    simulation.tree.outbox.put(client.connection, ClientHeartbeatEcho(1))
-    assert simulation.edge.flush()
+    assert simulation.edge.probe([client.connection]) == []
     assert simulation.edge.undeliverable == 1
     simulation.run()
     assert simulation.sessions(ClientSession) == []
@@ -83,7 +82,7 @@ def test_a_connection_that_was_a_client_is_never_an_agent(simulation: Simulation
         simulation.router.deliver(client.connection, b"garbage", [])
         say(simulation, client, WorkerHello(*own))
     assert simulation.sessions(AgentSession) == []
-    assert simulation.tree.directory.peers == {}
+    assert simulation.tree.directory.connected == {}
     good = simulation.client()
     good.submit(20)
     simulation.agent()
@@ -102,7 +101,7 @@ def test_two_hellos_in_one_turn_are_one_peer(simulation: Simulation) -> None:
         ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHello(*own)])
         simulation.router.deliver(connection, header, frames)
     simulation.run()
-    assert [peer.session._actor for peer in simulation.tree.directory.peers.values()] == [
+    assert [peer.session._actor for peer in simulation.tree.directory.connected.values()] == [
         session for session in simulation.sessions(ClientSession) if session._client_id == b"1" * 16
     ]
 

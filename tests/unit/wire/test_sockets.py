@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zmq
 
+from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
 from scaler.wire import sockets
 from scaler.wire.sockets import (
@@ -136,11 +137,44 @@ def test_message_to_a_connection_that_never_was_raises(pair: Pair) -> None:
     assert received(pair.dealer)[0] == b"still works"
 
 
-def test_router_hears_that_a_peer_was_cut_once(pair: Pair) -> None:
-    assert not pair.router.was_cut()
+def test_router_hears_once_which_peer_was_cut(context: Any, pair: Pair) -> None:
+    other = DealerSocket(context, pair.router.address)
+    other.send(b"hello", [])
+    connection, _, _ = received(pair.router)
+    assert pair.router.lost() == []
+    other.close()
+    assert soon(pair.router.lost, pair.router.monitor_descriptor) == [connection]
+    assert pair.router.lost() == []
+    pair.router.send(pair.connection, b"still works", [])
+
+
+def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
+    """The news of a loss may be read after the first message of the connection that has the descriptor now."""
+    one, other, third = (Connection(name) for name in (b"one", b"other", b"third"))
+    descriptors = sockets._Descriptors()
+    descriptors.add(one, 7)
+    descriptors.add(third, 8)
+    descriptors.add(other, 7)
+    assert descriptors.of(7) == [one, other]
+    descriptors.remove(one)
+    descriptors.remove(one)
+    assert descriptors.of(7) == [other]
+    descriptors.remove(other)
+    assert descriptors.of(7) == []
+    assert descriptors.known == {third: 8}
+
+
+def test_nothing_is_remembered_of_connections_that_are_gone(pair: Pair) -> None:
     pair.dealer.close()
-    soon(pair.router.was_cut, pair.router.monitor_descriptor)
-    assert not pair.router.was_cut()
+    soon(pair.router.lost, pair.router.monitor_descriptor)
+
+    def is_gone() -> bool:
+        with contextlib.suppress(PeerGoneError):
+            pair.router.send(pair.connection, b"anybody there?", [])
+        return pair.connection not in pair.router._descriptors.known
+
+    soon(is_gone, pair.router.descriptor)
+    assert pair.router._descriptors._connections == {}
 
 
 def test_dealer_hears_that_the_router_was_cut(pair: Pair) -> None:

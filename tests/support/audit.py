@@ -158,7 +158,7 @@ class Audit(Actor):
         if self.error is not None:
             raise AssertionError("an event makes no sense") from self.error
         tree = simulation.tree
-        sessions = {ref for ref in tree.directory.sessions.values() if not ref.is_stopped()}
+        sessions = {peer.session for peer in tree.directory.peers.values() if not peer.session.is_stopped()}
         assert set(self.present) == sessions
         stored = tree.objects.statistics()
         assert (len(self.objects), sum(self.objects.values())) == (stored["objects"], stored["object_bytes"])

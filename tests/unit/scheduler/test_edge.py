@@ -149,3 +149,14 @@ def test_nothing_is_remembered_of_a_client_that_was_sent_away(simulation: Simula
     client.submit()
     simulation.advance(1.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_the_loss_of_a_connection_says_nothing_to_others(simulation: Simulation) -> None:
+    others = [simulation.client() for _ in range(3)]
+    lost = simulation.client()
+    lost.comes_back = False
+    before = [len(other.heard) for other in others]
+    lost.cut()
+    simulation.run()
+    assert lost.connection not in simulation.tree.directory.connected
+    assert [len(other.heard) for other in others] == before

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U16, U32, U64, Bytes, FrameColumn, Id, ObjectIdColumn, Rows, Text
+from scaler.wire.messages.columns import U8, U16, U32, U64, Bytes, FrameColumn, Id, ObjectIdColumn, Rows, SizeRow, Text
 
 PROTOCOL_VERSION = 1
 """Raised by every change that an older peer cannot read."""
@@ -91,7 +91,7 @@ class Chunk:
 
     transfer: U32
     """the number of that message, among those that travel in parts"""
-    sizes: Bytes
+    sizes: SizeRow
     """in the first part: the bytes of each frame, the header first, as a row of UInt64; else empty"""
     frames: FrameColumn
     """bytes of these frames, one after the other"""

@@ -28,7 +28,7 @@ HELLO = WorkerHello(1, "0", "3", "3", NO_ID, "a", b"")
 
 
 def test_ids_and_records_are_rows() -> None:
-    assert {param.values[2] for param in ROWS} == {"object_ids", "dependencies", "held", "profile"}
+    assert {param.values[2] for param in ROWS} == {"object_ids", "dependencies", "held", "profile", "sizes"}
 
 
 @pytest.mark.parametrize(("direction", "batch", "name", "rule"), ROWS)

@@ -1,0 +1,104 @@
+"""Transfers: a message that is too large to travel in one piece becomes a row of chunks, and a message again.
+
+Used by the pipe and its bulk lane. The bytes of a departing message are never copied; those of an arriving one are
+copied once, as they come: the sizes that are claimed for it take no memory.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from scaler.errors import ProtocolError
+from scaler.wire.messages.common import Chunk
+
+PARTS_MOST = 1 << 16
+"""The most frames of a large message, its header among them."""
+PIECES_MOST = 16
+"""A chunk of more pieces than this is copied into one."""
+_SIZE_BYTES = 8
+
+
+class Departure:
+    """A large message on its way out.
+
+    Args:
+        number: of this transfer in its session and direction.
+        frames: the header and the payload frames.
+    """
+
+    def __init__(self, number: int, frames: Sequence[Any]) -> None:
+        self._number = number
+        self._parts = [memoryview(frame).cast("B") if memoryview(frame).nbytes else memoryview(b"") for frame in frames]
+        self._sizes = struct.pack(f"<{len(frames)}Q", *map(len, self._parts))
+        self._part = self._offset = 0
+        self.left_bytes = sum(map(len, self._parts))
+
+    def next(self, most_bytes: int) -> Chunk:
+        """Return the next chunk, of at most `most_bytes`."""
+        pieces: list[Any] = []
+        room = min(most_bytes, self.left_bytes)
+        self.left_bytes -= room
+        while room:
+            part = self._parts[self._part]
+            piece = part[self._offset : self._offset + room]
+            if len(piece):
+                pieces.append(piece)
+            room -= len(piece)
+            self._offset += len(piece)
+            if self._offset == len(part):
+                self._part, self._offset = self._part + 1, 0
+        if len(pieces) > PIECES_MOST:
+            pieces = [b"".join(pieces)]
+        sizes, self._sizes = self._sizes, b""
+        return Chunk(self._number, sizes, tuple(pieces))
+
+
+class Arrival:
+    """A large message on its way in.
+
+    Args:
+        chunk: the first one.
+
+    Raises:
+        ProtocolError: if it does not say which sizes the frames have.
+    """
+
+    def __init__(self, chunk: Chunk) -> None:
+        n_parts = len(chunk.sizes) // _SIZE_BYTES
+        if not 0 < n_parts <= PARTS_MOST:
+            raise ProtocolError(f"a large message whose sizes take {len(chunk.sizes)} bytes")
+        self.number = chunk.transfer
+        self._sizes = struct.unpack(f"<{n_parts}Q", chunk.sizes)
+        self._parts: list[bytearray] = [bytearray()]
+        self.n_bytes = 0
+
+    def add(self, frames: Sequence[Any]) -> bool:
+        """Take the bytes of a chunk. Return whether they were the last ones.
+
+        Raises:
+            ProtocolError: if there are more than announced.
+        """
+        sizes, parts = self._sizes, self._parts
+        for frame in frames:
+            rest = memoryview(frame)
+            self.n_bytes += len(rest)
+            while True:
+                part, size = parts[-1], sizes[len(parts) - 1]
+                if len(part) == size and len(parts) < len(sizes):
+                    parts.append(bytearray())
+                    continue
+                if not rest:
+                    break
+                if len(part) == size:
+                    raise ProtocolError("a large message with more bytes than announced")
+                piece = rest[: size - len(part)]
+                part += piece
+                rest = rest[len(piece) :]
+        return len(parts) == len(sizes) and len(parts[-1]) == sizes[-1]
+
+    def message(self) -> tuple[bytes, list[memoryview]]:
+        """Return the header and the payload frames, all of which have come."""
+        header, *frames = self._parts
+        return bytes(header), [memoryview(frame) for frame in frames]

@@ -62,10 +62,15 @@ class FairShare(Generic[T]):
 
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""
+        if len(self._ring) == 1:  # most of the time there is one client
+            return next(iter(self._ring.values())).drain()
+        return self._take_turns()
+
+    def _take_turns(self) -> Iterator[T]:
         ring = self._ring
         while ring:
             account, queue = next(iter(ring.items()))
-            if len(ring) == 1:  # most of the time there is one client
+            if len(ring) == 1:
                 yield from queue.drain()
                 self._drop(account)
                 return

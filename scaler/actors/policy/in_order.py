@@ -77,7 +77,8 @@ class InOrder(Generic[T]):
 
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""
-        for row in self._rows():
+        level = self._levels[self._priorities[-1]]
+        for row in self._rows() if len(self._priorities) > 1 else (level.again, level.new):
             while row:
                 yield row.popitem(last=False)[1]
 

@@ -114,10 +114,13 @@ class Places(Generic[W]):
 
     def _reduce(self, worker: W, load: _Load, tasks: int, work_us: int) -> None:
         self._take_out(worker, load)
-        self._count(load, -1)
-        load.tasks = max(0, load.tasks - tasks)
-        load.work_us = max(0, load.work_us - work_us)
-        self._count(load, 1)
+        before = load.tasks
+        after = load.tasks = before - tasks if before > tasks else 0
+        self._tasks += after - before
+        queue_size = load.queue_size
+        if before > queue_size or after > queue_size:
+            self._overflow += max(0, after - queue_size) - max(0, before - queue_size)
+        load.work_us = load.work_us - work_us if load.work_us > work_us else 0
         self._put(worker, load)
 
     def take_again(self, worker: W, tasks: int, work_us: int) -> None:
@@ -170,7 +173,8 @@ class Places(Generic[W]):
 
     def is_uneven(self) -> bool:
         """Return whether a worker is idle while tasks wait at others."""
-        return bool(self._levels[0]) and self.has_waiting()
+        idle = len(self._levels[0])
+        return idle > 0 and self._tasks > len(self._workers) - idle
 
     def has_waiting(self) -> bool:
         """Return whether tasks wait at any worker."""
@@ -220,7 +224,8 @@ class Places(Generic[W]):
         while len(self._levels) <= level:
             self._levels.append({})
         self._levels[level][worker] = load
-        self._lowest = min(self._lowest, level)
+        if level < self._lowest:
+            self._lowest = level
         self.with_room += 1
 
     def _take_out(self, worker: W, load: _Load) -> None:

@@ -37,12 +37,8 @@ class Rounds(Generic[W]):
         self._last_seen: dict[W, int] = {}
         """the result of the last check for stuck workers"""
         self._next_round = 0.0
-
-    @property
-    def look_at(self) -> float | None:
-        """When to look again; None: when something has happened."""
-        at = min(self._watch_at, self._patrol_at)
-        return None if at == math.inf else at
+        self.look_at: float | None = None
+        """when to look again; None: when something has happened"""
 
     def has_to_look(self, places: Places[W]) -> bool:
         """Return whether there is a first reason to look now."""
@@ -50,7 +46,7 @@ class Rounds(Generic[W]):
 
     def look(self, places: Places[W], now: float) -> dict[W, int]:
         """Return how many tasks to recall from which workers now; usually none."""
-        if self._is_off:
+        if self._is_off or (self.look_at is None and not places.has_waiting()):
             return {}
         asked: dict[W, int] = {}
         if self._watch_at == math.inf or self._watch_at <= now + EARLY_SECONDS:
@@ -66,6 +62,8 @@ class Rounds(Generic[W]):
         if self._patrol_at == math.inf and places.has_waiting():
             self._patrol_at = now + self._rules.round_seconds
             self._last_seen = places.ended()
+        at = min(self._watch_at, self._patrol_at)
+        self.look_at = None if at == math.inf else at
         return asked
 
     def _watch(self, places: Places[W], now: float) -> dict[W, int]:

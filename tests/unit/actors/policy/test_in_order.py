@@ -53,6 +53,15 @@ def test_levels_that_were_emptied_are_gone() -> None:
     assert queue._priorities == [0]
 
 
+def test_tasks_behind_all_others_may_be_the_only_ones_left() -> None:
+    queue = queue_of(task(1), task(2, priority=-1))
+    assert next(queue.drain()).task == 1
+    assert [each.task for each in queue.drain()] == [2]
+    assert list(queue.drain()) == []
+    queue.put([task(3, priority=-1)])
+    assert [each.task for each in queue.drain()] == [3]
+
+
 def test_an_empty_one_is_false() -> None:
     queue = queue_of()
     assert not queue

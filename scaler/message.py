@@ -1,6 +1,6 @@
 """Messages: the base of all messages between actors and between peers.
 
-A message is a small class with slots and nothing but data. Commands are imperative (`AssignTask`), facts are in the
+A message is a small class with slots and nothing but data. Commands are imperative (`AssignTasks`), facts are in the
 past tense (`TaskFinished`). A message is never changed after it was sent; the type checker enforces that, the
 interpreter does not, because a frozen dataclass costs three times as much to build and one is built for every step of
 every task.

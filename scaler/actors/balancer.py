@@ -20,7 +20,7 @@ import math
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
-    AssignTask,
+    AssignTasks,
     BalancerRestarted,
     LookAtBalance,
     PlaceReadyTasks,
@@ -124,8 +124,8 @@ class Balancer(Actor):
         self._will_place = False
         self._hand_over()
         decisions = self._policy.decide(self.now())
-        for ready, worker, expected_us in decisions.assigned:
-            worker.send(AssignTask(ready.task, ready.spec, ready.attempt, expected_us, ready.account))
+        for worker, tasks in decisions.assigned.items():
+            worker.send(AssignTasks(tasks))
         for ready, sentence in decisions.refused:
             ready.task.send(TaskRefused(ready.attempt, sentence))
         for worker, count in decisions.recalled.items():

@@ -12,7 +12,7 @@ from enum import Enum
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
 from scaler.actors.messages.tasks import (
-    AssignTask,
+    AssignTasks,
     BalancerRestarted,
     CancelRun,
     KeepResult,
@@ -22,6 +22,7 @@ from scaler.actors.messages.tasks import (
     RunLost,
     RunRecalled,
     TaskAssigned,
+    TaskReady,
     TasksRecalled,
     WorkerFailed,
     WorkerForgotten,
@@ -146,22 +147,19 @@ class WorkerProxy(Actor):
         if self._membership is Membership.IN:
             self._join()
 
-    @handles(AssignTask)
-    def _assign(self, assign: AssignTask) -> None:
-        spec, attempt = assign.spec, assign.attempt
-        task_id = spec.task_id
-        peer = self._peer
-        if (
-            self._membership is not Membership.IN
-            or not peer.connection  # it was lost just now
-            or task_id in self._runs
-            or assign.task.is_stopped()
-        ):
-            self._refuse(assign)
-            return
-        self._runs[task_id] = RunRecord(assign.task, spec, attempt, assign.expected_us, assign.account, peer.visit)
-        self._outbox.put(peer, self._order(spec, attempt, assign.account))
-        assign.task.send(TaskAssigned(self._actor_ref, attempt))
+    @handles(AssignTasks)
+    def _assign(self, assign: AssignTasks) -> None:
+        peer, runs, put, order = self._peer, self._runs, self._outbox.put, self._order
+        takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
+        for ready, expected_us in assign.tasks:
+            task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
+            task_id = spec.task_id
+            if not takes_tasks or task_id in runs or task.is_stopped():
+                self._refuse(ready, expected_us)
+                continue
+            runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, peer.visit)
+            put(peer, order(spec, attempt, account))
+            task.send(TaskAssigned(self._actor_ref, attempt))
 
     def _order(self, spec: Task, attempt: int, account: int) -> RunTask:
         return RunTask(
@@ -177,15 +175,15 @@ class WorkerProxy(Actor):
             account,
         )
 
-    def _refuse(self, assign: AssignTask) -> None:
-        assign.task.send(TaskAssigned(self.actor_ref, assign.attempt))
-        assign.task.send(RunLost(assign.attempt, self.name, was_running=False))
-        run = self._runs.get(assign.spec.task_id)
+    def _refuse(self, ready: TaskReady, expected_us: int) -> None:
+        ready.task.send(TaskAssigned(self.actor_ref, ready.attempt))
+        ready.task.send(RunLost(ready.attempt, self.name, was_running=False))
+        run = self._runs.get(ready.spec.task_id)
         if run is not None:
             run.places += 1
-            run.expected_us += assign.expected_us
+            run.expected_us += expected_us
         else:
-            self._balancer.send(PlacesFreed(self.actor_ref, 1, assign.expected_us, {}))
+            self._balancer.send(PlacesFreed(self.actor_ref, 1, expected_us, {}))
 
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:

@@ -53,7 +53,7 @@ def in_the_policy(tasks: int, workers: int, clients: int, policy: str) -> float:
     start = time.perf_counter()
     while done < tasks:
         placement.ready(batch)
-        running.extend(worker for _, worker, _ in placement.decide(0.0).assigned)
+        running.extend(worker for worker, row in placement.decide(0.0).assigned.items() for _ in row)
         count = min(RESULT_BATCH, len(running))
         for _ in range(count):
             placement.freed(running.popleft(), 1, 2, {})

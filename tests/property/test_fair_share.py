@@ -133,10 +133,10 @@ def placed(policy: str, turns: list[list[tuple[int, int, bool]]], workers: int, 
             [task((number, index), account, depth, again) for index, (account, depth, again) in enumerate(turn)]
         )
         decisions = placement.decide(0.0)
-        counts.append(len(decisions.assigned))
-        for ready, worker, _ in decisions.assigned:
-            seen.add(ready.task)
-            loads[worker] += 1
+        counts.append(sum(map(len, decisions.assigned.values())))
+        for worker, row in decisions.assigned.items():
+            seen |= {ready.task for ready, _ in row}
+            loads[worker] += len(row)
         waiting = placement.statistics()["ready_tasks"]
         assert len(seen) == sum(counts) == submitted - waiting
         assert all(load <= queue_size for load in loads.values())

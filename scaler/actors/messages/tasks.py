@@ -55,14 +55,11 @@ class TaskRefused:
 
 
 @message
-class AssignTask:
-    """balancer -> worker proxy: have this task run; give back so much work when it has ended."""
+class AssignTasks:
+    """balancer -> worker proxy: have these tasks run; each time that one has ended, give back so much work."""
 
-    task: ActorRef
-    spec: Task
-    attempt: int
-    expected_us: int
-    account: int = 0
+    tasks: list[tuple[TaskReady, int]]
+    """each with the microseconds of work that it counts for"""
 
 
 @message

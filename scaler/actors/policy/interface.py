@@ -66,8 +66,8 @@ T = TypeVar("T", bound=Ready)
 class Decisions(Generic[W, T]):
     """The decisions of one turn, to be carried out in this order."""
 
-    assigned: list[tuple[T, W, int]] = field(default_factory=list)
-    """which worker gets which task, and for how many microseconds of work it counts until it is freed"""
+    assigned: dict[W, list[tuple[T, int]]] = field(default_factory=dict)
+    """which worker gets which tasks, and for how many microseconds of work each counts until it is freed"""
     refused: list[tuple[T, str]] = field(default_factory=list)
     """tasks that will not wait, and why"""
     recalled: dict[W, int] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any, Generic, Protocol
 
 from scaler.actors.policy.backlog import Backlog
@@ -110,15 +111,15 @@ class Placement(Generic[W, T]):
             self._backlog = Backlog()
 
     def decide(self, now: float) -> Decisions[W, T]:
-        assigned = self._assign() if self._places.with_room else []
+        assigned = self._assign() if self._places.with_room else {}
         refused = self._refuse(assigned) if self._backlog is not None else []
         recalled = self._rounds.look(self._places, now)
         return Decisions(assigned, refused, recalled, self._rounds.look_at)
 
-    def _assign(self) -> list[tuple[T, W, int]]:
+    def _assign(self) -> dict[W, list[tuple[T, int]]]:
         places = self._places
         take = places.take
-        assigned: list[tuple[T, W, int]] = []
+        assigned: dict[W, list[tuple[T, int]]] = {}
         function_id: ObjectId | None = None
         expected_us = 0
         for ready in self._queue.drain():
@@ -127,15 +128,18 @@ class Placement(Generic[W, T]):
                 function_id = spec.function_id
                 expected_us = round(self._durations.expected_us(function_id))
             worker = take(expected_us) if ready.near is None else places.take_near(ready.near, expected_us)
-            assigned.append((ready, worker, expected_us))
+            tasks = assigned.get(worker)
+            if tasks is None:
+                tasks = assigned[worker] = []
+            tasks.append((ready, expected_us))
             if not places.with_room:
                 break
         return assigned
 
-    def _refuse(self, assigned: list[tuple[T, W, int]]) -> list[tuple[T, str]]:
+    def _refuse(self, assigned: dict[W, list[tuple[T, int]]]) -> list[tuple[T, str]]:
         backlog = self._backlog
         assert backlog is not None
-        for ready, _, _ in assigned:
+        for ready, _ in chain.from_iterable(assigned.values()):
             backlog.remove(ready.task, ready.account)
         surplus = backlog.surplus(self._rules.waiting_most + self._places.free_places())
         for ready, _ in surplus:

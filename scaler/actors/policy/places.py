@@ -224,8 +224,7 @@ class Places(Generic[W]):
         while len(self._levels) <= level:
             self._levels.append({})
         self._levels[level][worker] = load
-        if level < self._lowest:
-            self._lowest = level
+        self._lowest = min(self._lowest, level)
         self.with_room += 1
 
     def _take_out(self, worker: W, load: _Load) -> None:

@@ -11,7 +11,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.balancer import Balancer
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages.tasks import (
-    AssignTask,
+    AssignTasks,
     BalancerRestarted,
     PlacesFreed,
     PlacesTaken,
@@ -94,7 +94,7 @@ class Scene:
 
     def placed(self, worker: Recorder | None = None) -> list[int]:
         mail = (worker or self.worker).take()
-        return [assign.spec.task_id[0] for assign in mail if type(assign) is AssignTask]
+        return [task.spec.task_id[0] for assign in mail if type(assign) is AssignTasks for task, _ in assign.tasks]
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_a_worker_that_leaves_gets_nothing_after_the_answer(scene: Scene) -> Non
     scene.ready(1)
     scene.bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
     scene.ready(2)
-    assert [type(mail) for mail in scene.worker.take()] == [AssignTask, WorkerForgotten]
+    assert [type(mail) for mail in scene.worker.take()] == [AssignTasks, WorkerForgotten]
     assert scene.actor.statistics() == {"ready_tasks": 1, "workers": 0}
 
 
@@ -307,9 +307,9 @@ def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> No
     (task, task_ref), (worker, worker_ref) = bench.recorder(), bench.recorder()
     spec = Task(TaskId(bytes(16)), SHORT, b"", b"")
     ready = TaskReady(task_ref, spec, 3, again=False, account=4)
-    policy.decisions = Decisions([(ready, worker_ref, 50)], [(ready, "no")], {worker_ref: 6}, 102.0)
+    policy.decisions = Decisions({worker_ref: [(ready, 50)]}, [(ready, "no")], {worker_ref: 6}, 102.0)
     bench.tell(balancer, ready)
-    assert worker.take() == [AssignTask(task_ref, spec, 3, 50, 4), RecallTasks(6)]
+    assert worker.take() == [AssignTasks([(ready, 50)]), RecallTasks(6)]
     assert task.take() == [TaskRefused(3, "no")]
     policy.heard.clear()
     bench.advance(1.0)
@@ -425,7 +425,7 @@ def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_i
     bench.tell(scene.balancer, PlacesFreed(other_ref, 1, WORK_AHEAD_US // 2, {}))
     bench.advance(RULES.round_seconds)
     assert [mail.count for mail in scene.worker.take() if type(mail) is RecallTasks] == [1]
-    assert [type(mail) for mail in other.take()] == [AssignTask]
+    assert [type(mail) for mail in other.take()] == [AssignTasks]
 
 
 def test_no_timer_is_set_when_nothing_waits_at_a_worker(scene: Scene) -> None:
@@ -561,7 +561,8 @@ def test_an_assignment_says_how_much_work_it_counts_for(scene: Scene) -> None:
     scene.join(queue_size=1000)
     scene.ready(1)
     scene.ready(2, function_id=OTHER)
-    assert [assign.expected_us for assign in scene.worker.take()] == [2, WORK_AHEAD_US]
+    mail = scene.worker.take()
+    assert [expected_us for assign in mail for _, expected_us in assign.tasks] == [2, WORK_AHEAD_US]
 
 
 def test_a_task_that_finds_no_room_stays_the_first(scene: Scene) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, StopWorker
 from scaler.actors.messages.tasks import (
-    AssignTask,
+    AssignTasks,
     BalancerRestarted,
     CancelRun,
     PlacesFreed,
@@ -19,6 +19,7 @@ from scaler.actors.messages.tasks import (
     RunLost,
     RunRecalled,
     TaskAssigned,
+    TaskReady,
     TasksRecalled,
     WorkerFailed,
     WorkerForgotten,
@@ -82,9 +83,11 @@ class Scene:
     def assign(
         self, *numbers: int, attempt: int = 1, expected_us: int = 7, function_id: ObjectId = SHORT, priority: int = 0
     ) -> None:
+        tasks = []
         for number in numbers:
             spec = Task(task_id(number), function_id, b"arguments", b"", priority)
-            self.tell(AssignTask(self.refs[number], spec, attempt, expected_us))
+            tasks.append((TaskReady(self.refs[number], spec, attempt, again=False), expected_us))
+        self.tell(AssignTasks(tasks))
 
     def finish(
         self, *numbers: int, attempt: int = 1, status: TaskStatus = TaskStatus.SUCCESS, duration_us: int = 0
@@ -129,7 +132,7 @@ def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
 
 def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options")
-    scene.tell(AssignTask(scene.refs[0], spec, 1, 7, 4))
+    scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, again=False, account=4), 7)]))
     (run,) = scene.outbox.said_to(scene.peer)
     names = {field.name for field in dataclasses.fields(Task)} - {"account"}
     assert names < {field.name for field in dataclasses.fields(RunTask)}

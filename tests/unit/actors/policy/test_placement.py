@@ -26,7 +26,7 @@ class Scene:
         return self.policy.decide(now)
 
     def names(self, *tasks: Task) -> list[object]:
-        return [ready.task for ready, _, _ in self.decide(*tasks).assigned]
+        return [ready.task for row in self.decide(*tasks).assigned.values() for ready, _ in row]
 
 
 def test_the_settings_say_which_order_it_has() -> None:
@@ -42,7 +42,7 @@ def test_an_assignment_says_who_runs_it_and_for_how_much_work_it_counts() -> Non
     scene = Scene()
     scene.policy.join("worker", 9, 0, 0, None)
     known, unknown = task("a"), task("b", function_id=task("c").spec.function_id[:-1] + b"x")
-    assert scene.decide(known, unknown).assigned == [(known, "worker", 2), (unknown, "worker", WORK_AHEAD_US)]
+    assert scene.decide(known, unknown).assigned == {"worker": [(known, 2), (unknown, WORK_AHEAD_US)]}
 
 
 def test_nothing_is_to_be_decided_when_a_place_is_free_and_nothing_waits() -> None:
@@ -107,7 +107,7 @@ def test_when_everybody_says_everything_anew_nothing_is_known_but_durations() ->
     scene.policy.forget()
     assert scene.policy.statistics() == {"ready_tasks": 0, "workers": 0}
     scene.policy.join("worker", 9, 1, 2, None)
-    assert [(ready.task, us) for ready, _, us in scene.decide(task("b", attempt=2)).assigned] == [("b", 2)]
+    assert scene.decide(task("b", attempt=2)).assigned == {"worker": [(task("b", attempt=2), 2)]}
 
 
 def test_near_is_where_a_task_goes_if_there_is_room() -> None:
@@ -117,7 +117,7 @@ def test_near_is_where_a_task_goes_if_there_is_room() -> None:
     near = [task("a"), task("b")]
     for each in near:
         each.near = "here"
-    assert [worker for _, worker, _ in scene.decide(*near).assigned] == ["here", "there"]
+    assert scene.decide(*near).assigned == {"here": [(near[0], 2)], "there": [(near[1], 2)]}
 
 
 def test_a_refusal_says_how_many_wait_now_and_whether_the_task_had_been_let_in() -> None:

@@ -13,9 +13,9 @@ from scaler.settings import ClusterConfig
 
 EXAMPLES = """\
 examples:
-  scaler_cluster tcp://127.0.0.1:2345                a worker per core
+  scaler_cluster ipc://$HOME/scaler.sock             a worker per core
   scaler_cluster tcp://10.0.0.5:2345 -n 4            four workers, for a scheduler on another machine
-  scaler_cluster ipc:///tmp/scaler -wn left,right    two workers with names
+  scaler_cluster ipc:///srv/me/s -wn left,right      two workers with names
 """
 
 

@@ -13,12 +13,13 @@ from scaler.settings import SchedulerConfig
 
 EXAMPLES = """\
 examples:
-  scaler_scheduler tcp://127.0.0.1:2345              for this machine
-  scaler_scheduler ipc:///tmp/scaler                 for this machine, without a port
+  scaler_scheduler ipc://$HOME/scaler.sock           for yourself on this machine
+  scaler_scheduler tcp://127.0.0.1:2345              for everybody on this machine: every user of it can run code
   scaler_scheduler tcp://0.0.0.0:2345                for a trusted network: anyone who reaches the port can run code
 then, in other terminals:
-  scaler_cluster tcp://127.0.0.1:2345 -n 4
-  python -c "from scaler import Client; print(Client('tcp://127.0.0.1:2345').submit(pow, 2, 10).result())"
+  scaler_cluster ipc://$HOME/scaler.sock -n 4
+  export SCALER_ADDRESS=ipc://$HOME/scaler.sock
+  python -c "from scaler import Client; print(Client().submit(pow, 2, 10).result())"
 """
 
 

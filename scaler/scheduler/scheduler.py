@@ -59,10 +59,13 @@ def _longest_silence(config: SchedulerConfig) -> float:
     return max(config.client_timeout_seconds, config.worker_timeout_seconds)
 
 
-def is_open_to_others(address: str) -> bool:
-    """Return whether other machines may be able to reach the address."""
+def who_can_connect(address: str) -> str:
+    """Return who can connect to an address besides its own user; empty for nobody."""
+    if not address.startswith("tcp://"):
+        return ""
     host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
-    return address.startswith("tcp://") and host not in ("localhost", "::1") and not host.startswith("127.")
+    is_loopback = host in ("localhost", "::1") or host.startswith("127.")
+    return "every user of this machine" if is_loopback else "every machine that reaches it"
 
 
 class SchedulerProcess:
@@ -113,8 +116,9 @@ class SchedulerProcess:
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
-        if is_open_to_others(self.address):
-            logger.warning("scheduler: anyone who can reach %s can run code on the workers", self.address)
+        others = who_can_connect(self.address)
+        if others:
+            logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
         self._give_memory_back_later()
         if on_started is not None:
             on_started(self.address)

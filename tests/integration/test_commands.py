@@ -151,11 +151,13 @@ def test_a_client_may_shut_an_unprotected_scheduler_down_and_not_a_protected_one
         assert cluster.end() == 0
 
 
-def test_a_scheduler_that_others_can_reach_says_so() -> None:
+def test_a_scheduler_that_others_can_reach_says_so(tmp_path: Path) -> None:
     port = free_address().rpartition(":")[2]
     with scheduler(f"tcp://0.0.0.0:{port}") as (_, running):
-        running.wait_for("can run code on the workers")
+        running.wait_for("every machine that reaches it can connect")
     with scheduler() as (_, running):
+        running.wait_for("every user of this machine can connect")
+    with scheduler(f"ipc://{tmp_path}/s") as (_, running):
         running.signal(signal.SIGTERM)
         running.end()
         assert "can run code" not in running.output

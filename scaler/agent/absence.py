@@ -1,7 +1,7 @@
-"""Absence: measures how long a node has no scheduler, and logs that from time to time.
+"""Absence: logs from time to time that a node has no scheduler.
 
-Used by the link, which checks it after `Absence.next_seconds`. A wrong address looks like a scheduler that starts
-later, so the log must say so.
+Used by the link, which has it look after `Absence.next_seconds`. A wrong address looks like a scheduler that starts
+later, so the log must say so. How long the node waits is no business of this room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Absence:
 
     Args:
         address: where it should be.
-        most_seconds: after this time the cluster ends.
+        most_seconds: after this time the cluster ends, says the log.
     """
 
     def __init__(self, address: str, most_seconds: float, now: float) -> None:
@@ -28,12 +28,9 @@ class Absence:
         self._began = now
         self._said = 0
 
-    def look(self, now: float) -> bool:
-        """Log that there is no scheduler, if that is due. Return whether this has lasted too long."""
+    def look(self, now: float) -> None:
+        """Log that there is no scheduler, if that is due."""
         seconds = now - self._began
-        if seconds >= self._most_seconds:
-            logger.warning("no scheduler at %s for %g s: the cluster ends", self._address, self._most_seconds)
-            return True
         if seconds >= self._next_say():
             self._said += 1
             logger.warning(
@@ -43,11 +40,10 @@ class Absence:
                 seconds,
                 self._most_seconds,
             )
-        return False
 
     def next_seconds(self, now: float) -> float:
         """Return when to look again, in seconds from now."""
-        return max(0.0, self._began + min(self._next_say(), self._most_seconds) - now)
+        return max(0.0, self._began + self._next_say() - now)
 
     def _next_say(self) -> float:
         return SAY_AFTER_SECONDS + self._said * SAY_EVERY_SECONDS

@@ -1,10 +1,8 @@
 """SchedulerConnection: the agent's connection to its scheduler, one after the other, from first hello to goodbye.
 
-The edge writes to it what arrives (batches, `LinkCut`). What is said on a connection beside hellos, heartbeats and
-goodbyes is the business of the class that builds on this one: the link (`link.py`).
-
-    GREETING --welcome--> UP --cut, silence, "say hello"--> AWAY --back-off--> GREETING
-                           +--leave (after the tasks, if it drains)--> LEAVING --response, time-out--> end
+The edge writes to it what arrives (batches, `LinkCut`). It does what its `Course` says, which is the same for clients
+(`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the class that builds on this
+one: the link (`link.py`).
 
 Must never: say anything but the hello before the welcome.
 """
@@ -14,19 +12,25 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Callable, Sequence
-from enum import Enum
+from math import inf
 from typing import Any, Protocol
 
 import cloudpickle
 
-from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.agent.absence import Absence
+from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
     Leave,
     LinkCut,
+    LinkGarbled,
 )
-from scaler.ids import NO_ID, random_id
+from scaler.ids import random_id
 from scaler.message import message
+from scaler.peer import states
+from scaler.peer.course import TRIES_MOST, Course
+from scaler.peer.states import Action, Event
+from scaler.peer.times import Patience
 from scaler.settings import ClusterConfig
 from scaler.version import __version__
 from scaler.wire.messages.columns import Batch
@@ -46,11 +50,6 @@ from scaler.wire.messages.worker import (
 
 logger = logging.getLogger(__name__)
 
-SILENCE_SECONDS = 5.0
-"""A scheduler that is silent for this time, and for three heartbeats, is considered dead."""
-BACK_OFF_SECONDS = 0.05
-BACK_OFF_MOST_SECONDS = 2.0
-GOODBYE_SECONDS = 1.0
 DRAIN_LOOK_SECONDS = 0.1
 
 
@@ -67,22 +66,8 @@ class Door(Protocol):
         """Send items with the next flush."""
 
 
-class State(Enum):
-    """Where the agent is with its scheduler."""
-
-    GREETING = "greeting"
-    UP = "up"
-    AWAY = "away"
-    LEAVING = "leaving"
-
-
 @message
-class _HeartbeatDue:
-    pass
-
-
-@message
-class _ConnectDue:
+class _Due:
     pass
 
 
@@ -97,161 +82,180 @@ class _DrainLook:
     ends_at: float
 
 
-@message
-class _GoodbyeDue:
-    pass
-
-
 class SchedulerConnection(Actor):
     """One side of the protocol, without tasks and objects.
 
     Args:
+        holdings: what the agent has, to be said on each new connection.
         end: called once with the exit code when the agent must end.
     """
 
     def __init__(
-        self, door: Door, config: ClusterConfig, names: tuple[str, ...], agent_token: bytes, end: Callable[[int], None]
+        self,
+        door: Door,
+        config: ClusterConfig,
+        names: tuple[str, ...],
+        agent_token: bytes,
+        holdings: Holdings,
+        end: Callable[[int], None],
     ) -> None:
         self._door = door
         self._config = config
         self._names = names
+        self._holdings = holdings
         self._end = end
         self._agent_id = random_id()
         self._agent_token = agent_token
-        self._scheduler_id = NO_ID
-        self._state = State.AWAY
-        self._heard_at = 0.0
-        self._connects = 0
+        self._course = Course(Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True)
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
         self._absence: Absence | None = None
         self._drain: DrainRequest | None = None
+        self._exit_code = 0
+        self._actions: dict[Action, Callable[[str], None]] = {
+            states.NOTHING: _do_nothing,
+            states.OPEN: self._open,
+            states.HELLO: self._say_hello,
+            states.RESUME: self._begin,
+            states.SAY_ALL: self._begin,
+            states.START_OVER: self._start_over,
+            states.BEAT: self._beat,
+            states.HANG_UP: self._hang_up,
+            states.EXPIRE: self._expire,
+            states.GIVE_UP: self._give_up,
+            states.GOODBYE: self._say_goodbye,
+            states.END: self._finish,
+        }
         self.ignored = 0
         """messages that made no sense at their time"""
 
-    # What the link has to say
-
-    def _held(self) -> bytes:
-        """Return the runs that the agent has, as a hello names them."""
-        raise NotImplementedError
-
-    def _welcomed(self, is_same: bool, is_first: bool) -> None:
-        """Say what a new connection begins with.
-
-        Args:
-            is_same: whether it is the scheduler of the last connection.
-            is_first: whether there was none before.
-        """
-        raise NotImplementedError
-
-    def _has_tasks(self) -> bool:
-        raise NotImplementedError
-
-    def _want_back(self) -> None:
-        """Ask the workers for the tasks that have not started."""
-        raise NotImplementedError
-
     def on_start(self) -> None:
         self._start_absence()
-        self._connect()
-        self.schedule(self._config.heartbeat_interval_seconds, _HeartbeatDue())
+        self._look(_Due())
 
-    # The connection
+    # The course
 
-    def _connect(self) -> None:
-        self._state = State.GREETING
-        self._heard_at = self.now()
+    def _happened(self, event: Event, reason: str = "") -> None:
+        self._do(self._course.happened(event, self.now()), reason)
+
+    def _do(self, action: Action, reason: str = "") -> None:
+        self._actions[action](reason)
+        next_at = self._course.next_at
+        if self._timer is None or next_at < self._timer_at:
+            self._set_timer(next_at)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self.schedule(max(0.0, at - self.now()), _Due()) if at < inf else None
+
+    @handles(_Due)
+    def _look(self, _due: _Due) -> None:
+        now = self.now()
+        while (action := self._course.look(now)) is not states.NOTHING:
+            self._actions[action]("the scheduler is silent")
+        self._set_timer(self._course.next_at)
+
+    # What it says to do
+
+    def _open(self, _text: str) -> None:
         self._door.connect(self.actor_ref)
-        self._door.say([self._hello()])
+        self._happened(states.OPENED)
 
-    def _hello(self) -> WorkerHello:
-        return WorkerHello(
-            PROTOCOL_VERSION,
-            __version__,
-            platform.python_version(),
-            cloudpickle.__version__,
-            self._agent_id,
-            ",".join(self._names),
-            self._held(),
-            self._agent_token,
-        )
+    def _say_hello(self, _text: str) -> None:
+        versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
+        names, held = ",".join(self._names), self._holdings.ledger.held()
+        self._door.say([WorkerHello(*versions, self._agent_id, names, held, self._agent_token)])
 
-    def _lose(self, reason: str) -> None:
-        if self._state is State.LEAVING:
-            self._end(0)
-            return
-        if self._state is State.AWAY:
-            return
-        level = logging.WARNING if self._state is State.UP else logging.DEBUG
+    def _begin(self, version: str) -> None:
+        self._holdings.say_what_is_kept()
+        self._say_first_words(version)
+
+    def _start_over(self, version: str) -> None:
+        self._holdings.start_over()
+        self._say_first_words(version)
+
+    def _say_first_words(self, version: str) -> None:
+        logger.info("link to %s up: scheduler %s", self._config.address, version)
+        self._absence = None
+        self._door.say(self._holdings.first_words())
+        if self._drain is not None:
+            self._door.say([self._drain])
+
+    def _beat(self, _text: str) -> None:
+        self._door.say([WorkerHeartbeat(int(self.now() * 1e9))])
+
+    def _hang_up(self, reason: str) -> None:
+        level = logging.WARNING if self._absence is None else logging.DEBUG
         logger.log(level, "link to %s down: %s", self._config.address, reason)
         self._start_absence()
-        self._state = State.AWAY
         self._door.hang_up()
-        delay_seconds = BACK_OFF_SECONDS * (2 ** min(self._connects, 16) - 1)
-        self._connects += 1
-        self.schedule(min(delay_seconds, BACK_OFF_MOST_SECONDS), _ConnectDue())
+
+    def _expire(self, _text: str) -> None:
+        address, seconds = self._config.address, self._config.death_timeout_seconds
+        logger.warning("no scheduler at %s for %g s: the cluster ends", address, seconds)
+        self._happened(states.LEAVE, "there was no answer for too long")
+
+    def _give_up(self, reason: str) -> None:
+        self._hang_up(reason)
+        logger.error(
+            "%d messages in a row from %s could not be read: the cluster ends. Does a scheduler of the same version "
+            "listen there, and what is in between?",
+            TRIES_MOST,
+            self._config.address,
+        )
+        self._exit_code = 1
+        self._happened(states.LEAVE)
+
+    def _say_goodbye(self, reason: str) -> None:
+        self._door.say([DisconnectRequest(reason)])
+
+    def _finish(self, _text: str) -> None:
+        self._end(self._exit_code)
+
+    # What the log says of a scheduler that is not there
 
     def _start_absence(self) -> None:
         if self._absence is None:
-            config = self._config
-            self._absence = Absence(config.address, config.death_timeout_seconds, self.now())
+            self._absence = Absence(self._config.address, self._config.death_timeout_seconds, self.now())
             self._look_again_at(self._absence)
 
     def _look_again_at(self, absence: Absence) -> None:
         self.schedule(absence.next_seconds(self.now()), _AbsenceDue(absence))
 
-    @handles(_ConnectDue)
-    def _connect_due(self, _due: _ConnectDue) -> None:
-        if self._state is State.AWAY:
-            self._connect()
-
     @handles(_AbsenceDue)
     def _absence_due(self, due: _AbsenceDue) -> None:
-        if due.absence is not self._absence:
-            return  # it is over
-        if due.absence.look(self.now()):
-            self._end(0)
-        else:
+        if due.absence is self._absence:  # else it is over
+            due.absence.look(self.now())
             self._look_again_at(due.absence)
+
+    # What happens
 
     @handles(LinkCut)
     def _cut(self, cut: LinkCut) -> None:
-        self._lose(cut.reason)
+        self._happened(states.CUT, cut.reason)
+
+    @handles(LinkGarbled)
+    def _garbled(self, garbled: LinkGarbled) -> None:
+        self._happened(states.UNREADABLE, garbled.reason)
 
     @handles(Batch[HelloRequest])
     def _hello_requested(self, requests: Batch[HelloRequest]) -> None:
-        self._lose(f"the scheduler asks for a hello: {requests[0].reason}")
+        self._happened(states.ASKED, f"the scheduler asks for a hello: {requests[0].reason}")
 
     @handles(Batch[HelloReply])
     def _hello_answered(self, replies: Batch[HelloReply]) -> None:
         reply = replies[0]
-        if self._state is not State.GREETING:
+        if self._course.state is not states.GREETING:
             self.ignored += 1
-        elif not reply.accepted:
-            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reply.reason)
-            self._end(1)
+        elif reply.accepted:
+            action = self._course.welcomed(reply.scheduler_id, is_resumed=False, now=self.now())
+            self._do(action, reply.package_version)
         else:
-            self._welcome(reply.scheduler_id, reply.package_version)
-
-    def _welcome(self, scheduler_id: bytes, version: str) -> None:
-        logger.info("link to %s up: scheduler %s", self._config.address, version)
-        self._absence = None
-        self._state = State.UP
-        self._heard_at = self.now()
-        last_id, self._scheduler_id = self._scheduler_id, scheduler_id
-        self._welcomed(is_same=scheduler_id == last_id, is_first=last_id == NO_ID)
-        if self._drain is not None:
-            self._door.say([self._drain])
-
-    @handles(_HeartbeatDue)
-    def _heartbeat_due(self, _due: _HeartbeatDue) -> None:
-        interval_seconds = self._config.heartbeat_interval_seconds
-        self.schedule(interval_seconds, _HeartbeatDue())
-        if self._state is State.AWAY:
-            return
-        if self.now() - self._heard_at > max(SILENCE_SECONDS, 3 * interval_seconds):
-            self._lose("the scheduler is silent")
-        elif self._state is not State.GREETING:
-            self._connects = 0
-            self._door.say([WorkerHeartbeat(int(self.now() * 1e9))])
+            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reply.reason)
+            self._exit_code = 1
+            self._happened(states.REFUSED)
 
     @handles(Batch[WorkerHeartbeatEcho])
     def _echo(self, _echos: Batch[WorkerHeartbeatEcho]) -> None:
@@ -259,52 +263,44 @@ class SchedulerConnection(Actor):
 
     def _is_up(self) -> bool:
         """Note that the scheduler is alive. Return whether its item is allowed in this state."""
-        self._heard_at = self.now()
-        if self._state is State.UP:
+        if self._course.state is states.UP:
+            self._course.heard()
             return True
         self.ignored += 1
         return False
 
     def _say(self, items: Sequence[Any]) -> None:
         """Say what the next connection begins with anyway, if there is one now."""
-        if self._state is State.UP:
+        if self._course.state is states.UP:
             self._door.say(items)
 
     # The end
 
     @handles(Leave)
     def _leave(self, leave: Leave) -> None:
-        if self._state is not State.UP:
-            self._end(0)
-        elif leave.drain_seconds:
+        if leave.drain_seconds and self._course.state is states.UP:
             self._drain = DrainRequest(leave.reason)
             self._door.say([self._drain])
             self._look_at_drain(_DrainLook(leave.reason, self.now() + leave.drain_seconds))
         else:
-            self._say_goodbye(leave.reason)
+            self._happened(states.LEAVE, leave.reason)
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:
         """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
         left_seconds = look.ends_at - self.now()
-        if self._state is State.UP and (left_seconds <= 0 or not self._has_tasks()):
-            self._say_goodbye(look.reason)
-        elif left_seconds <= 0:
-            self._end(0)
+        is_done = self._course.state is states.UP and not self._holdings.ledger.has_tasks
+        if is_done or left_seconds <= 0:
+            self._happened(states.LEAVE, look.reason)
         else:
-            self._want_back()
+            self._holdings.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)
-
-    def _say_goodbye(self, reason: str) -> None:
-        self._state = State.LEAVING
-        self._door.say([DisconnectRequest(reason)])
-        self.schedule(GOODBYE_SECONDS, _GoodbyeDue())
-
-    @handles(_GoodbyeDue)
-    def _goodbye_due(self, _due: _GoodbyeDue) -> None:
-        self._end(0)
 
     @handles(Batch[DisconnectResponse])
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
         logger.info("the scheduler disconnects this cluster: %s", responses[0].reason)
-        self._end(0)
+        self._happened(states.ANSWERED)
+
+
+def _do_nothing(_text: str) -> None:
+    pass

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.actors.kit import ActorRef
-from scaler.agent.messages import LinkCut
+from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.errors import ProtocolError
 from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
@@ -91,7 +91,7 @@ class Edge:
                 self.undecodable += 1
                 logger.debug("received bytes that are not a message of a scheduler: %s", error)
                 self.hang_up()
-                connection.link.send(LinkCut("received bytes that are not a message of a scheduler"))
+                connection.link.send(LinkGarbled("received bytes that are not a message of a scheduler"))
                 return False
             self.received.add_message(*received)
             self.received.add_batches(batches)

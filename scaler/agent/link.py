@@ -12,23 +12,21 @@ Must never: forget a result, or decode a payload.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from scaler.actors.kit import ActorRef, handles
-from scaler.agent.connection import Door, SchedulerConnection, State
-from scaler.agent.ledger import Ledger
+from scaler.agent.connection import Door, SchedulerConnection
+from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
     ExecutorProcessGone,
     FetchObject,
-    ForgetEverything,
     KeepObject,
     ObjectsHere,
     RunsNotHere,
     SayStatistics,
-    SayWhatIsKept,
 )
 from scaler.ids import ObjectId
+from scaler.peer.states import UP
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -54,9 +52,6 @@ from scaler.wire.messages.worker import (
 
 logger = logging.getLogger(__name__)
 
-PROCESSORS_REMEMBERED = 1024
-"""The ends of so many processors are reported again, because they may be lost with a connection."""
-
 
 class Link(SchedulerConnection):
     """The agent's side of the protocol.
@@ -76,41 +71,19 @@ class Link(SchedulerConnection):
         agent_token: bytes,
         end: Callable[[int], None],
     ) -> None:
-        super().__init__(door, config, names, agent_token, end)
+        holdings = Holdings(workers, objects)
+        super().__init__(door, config, names, agent_token, holdings, end)
         self._workers = workers
         self._objects = objects
-        self._ledger = Ledger()
-        self._gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
-        self._fetched: dict[ObjectId, bool] = {}
-        """requested objects, and whether their location could not be opened"""
-
-    # For the connection
-
-    def _held(self) -> bytes:
-        return self._ledger.held()
-
-    def _has_tasks(self) -> bool:
-        return self._ledger.has_tasks
-
-    def _want_back(self) -> None:
-        for worker, wishes in self._ledger.not_blocked().items():
-            self._workers[worker].send(wishes)
-
-    def _welcomed(self, is_same: bool, is_first: bool) -> None:
-        if is_same:  # what it wanted deleted meanwhile was lost with the connection
-            self._objects.send(SayWhatIsKept())
-        elif not is_first:
-            self._objects.send(ForgetEverything())
-            self._drop_tasks()
-        self._door.say(self._ledger.results())
-        self._door.say([ObjectRequest(object_id, by_value) for object_id, by_value in self._fetched.items()])
-        self._door.say([*self._gone, *self._ledger.waiting()])
+        self._ledger = holdings.ledger
+        self._requested = holdings.requested
+        self._gone = holdings.gone
 
     # What it does now
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add("link", self._state.value, self._ledger.statistics())
+        say.report.add("link", self._course.state, self._ledger.statistics())
         tasks = self._ledger.tasks_by_worker()
         for worker, name in enumerate(self._names):
             say.report.add("worker", name, {"tasks": tasks[worker]})
@@ -138,20 +111,6 @@ class Link(SchedulerConnection):
             self._workers[worker].send(Batch[RunCancel](wanted))
         if others:
             self._refuse(self._ledger.without_result(others), "no such task here")
-
-    def _drop_tasks(self) -> None:
-        """Stop all tasks: another scheduler wants neither them nor their results.
-
-        Its own tasks may have the same ids, since the clients send their open tasks again, but never the same attempts.
-        So it ignores news of the old runs.
-        """
-        by_worker: dict[int, Batch[RunCancel]] = {}
-        for task in self._ledger.clear():
-            by_worker.setdefault(task.worker, Batch[RunCancel]()).append(
-                RunCancel(task.task_id, task.worker, task.attempt)
-            )
-        for worker, cancels in by_worker.items():
-            self._workers[worker].send(cancels)
 
     @handles(RunsNotHere)
     def _runs_not_here(self, news: RunsNotHere) -> None:
@@ -206,7 +165,7 @@ class Link(SchedulerConnection):
             task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
                 continue
-            if self._state is State.UP:
+            if self._course.state is UP:
                 self._ledger.give_back(response)
                 given.append(response)
             else:
@@ -231,7 +190,7 @@ class Link(SchedulerConnection):
 
     @handles(FetchObject)
     def _fetch(self, fetch: FetchObject) -> None:
-        self._fetched[fetch.object_id] = fetch.by_value
+        self._requested[fetch.object_id] = fetch.by_value
         self._say([ObjectRequest(fetch.object_id, fetch.by_value)])
 
     @handles(ObjectsHere)
@@ -242,7 +201,7 @@ class Link(SchedulerConnection):
     def _objects_came(self, responses: Batch[ObjectResponse]) -> None:
         if self._is_up():
             for response in responses:
-                self._fetched.pop(response.object_id, None)
+                self._requested.pop(response.object_id, None)
             self._objects.send(responses)
 
     @handles(Batch[ObjectInstruction])

@@ -34,6 +34,13 @@ class LinkCut:
 
 
 @message
+class LinkGarbled:
+    """Bytes came that are not a message of a scheduler; the connection is closed."""
+
+    reason: str
+
+
+@message
 class Leave:
     """The agent must end: send a goodbye."""
 

@@ -35,6 +35,7 @@ def run(script: str) -> ModuleType:
     [
         ("draw_task_states.py", "reference/task-states.md"),
         ("draw_processor_states.py", "reference/processor-states.md"),
+        ("draw_conversation_states.py", "reference/conversation-states.md"),
         ("draw_layout.py", "explanation/layout.md"),
         ("draw_commands.py", "reference/commands.md"),
         ("draw_errors.py", "reference/errors.md"),
@@ -44,6 +45,12 @@ def run(script: str) -> ModuleType:
 def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
     """Else: python docs/SCRIPT."""
     assert (DOCS / page).read_text() == run(script).page()
+
+
+def test_the_protocol_has_the_table_of_conversations() -> None:
+    """Else: python docs/draw_conversation_states.py."""
+    drawn = run("draw_conversation_states.py").protocol()
+    assert (CHECKOUT / "protocol" / "README.md").read_text() == drawn
 
 
 def test_the_documentation_has_the_version_of_the_package() -> None:

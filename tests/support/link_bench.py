@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
-from scaler.agent.connection import BACK_OFF_MOST_SECONDS
 from scaler.agent.link import Link
 from scaler.agent.messages import (
     LinkCut,
 )
 from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -98,7 +98,7 @@ class Bench:
 
     def reconnect(self, scheduler_id: bytes = SCHEDULER) -> WorkerHello:
         self.tell(LinkCut("cut"))
-        self.wait(BACK_OFF_MOST_SECONDS)
+        self.wait(PAUSE_MOST_SECONDS)
         [hello] = self.door.take()
         self.welcome(scheduler_id)
         assert isinstance(hello, WorkerHello)

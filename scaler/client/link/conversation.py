@@ -3,9 +3,9 @@
 Link --open work, the time--> Conversation --hello, items, heartbeats--> scheduler OpenWork <-----answers------
 Conversation <--------replies------------ scheduler
 
-Driven by the link, by one thread at a time, without threads or locks of its own. A connection is replaced when it is
-cut, unknown to the scheduler, silent, or carries bytes that cannot be read. Then all open work is sent again, because
-any of it may have been lost.
+Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `Course` says, which
+is the same for agents (`scaler/peer`). On a new connection all open work is sent again, because any of it may have been
+lost.
 
 Must never: run user code, or block on anything but the descriptors that it waits for.
 """
@@ -19,10 +19,13 @@ from functools import partial
 from typing import Any
 
 from scaler.client.link.connection import Connection
-from scaler.client.link.open_work import TRIES_MOST, OpenWork
-from scaler.client.link.timers import Timers
+from scaler.client.link.open_work import OpenWork
 from scaler.errors import ProtocolError
-from scaler.ids import NO_ID, SchedulerId
+from scaler.ids import NO_ID
+from scaler.peer import states
+from scaler.peer.course import TRIES_MOST, Course
+from scaler.peer.states import Action, Event
+from scaler.peer.times import Patience
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -39,7 +42,9 @@ from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest,
 LOGGER = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
-"""How long the goodbye to a connected scheduler may take."""
+"""How long the goodbye to a connected scheduler may take to leave. Its answer is not awaited."""
+
+_HELLO_REQUESTS = Batch[HelloRequest]
 
 
 class Conversation:
@@ -48,21 +53,21 @@ class Conversation:
     Args:
         hello: the first item of each connection.
         connection: to the current scheduler.
-        timers: says when something is due.
+        patience: how long to wait for what.
         work: the open work; its `out` is to be sent.
     """
 
-    def __init__(self, hello: ClientHello, connection: Connection, timers: Timers, work: OpenWork) -> None:
+    def __init__(self, hello: ClientHello, connection: Connection, patience: Patience, work: OpenWork) -> None:
         self._hello = hello
         self._connection = connection
-        self._patience = timers
+        self._timeout_seconds = patience.timeout_seconds
+        self._course = Course(patience, work.is_waiting)
         self._work = work
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
         self.ended_because = ""
         """the reason why there will be no further connection; empty while there may be one"""
         self.bad_message_count = 0
-        self._scheduler_id = SchedulerId(NO_ID)
         self._heard = 0
         """the number of items received on this connection"""
         self._wait = 0
@@ -78,39 +83,83 @@ class Conversation:
             Batch[ClientShutdownResponse]: self._on_shutdown_responses,
             Batch[ClientHeartbeatEcho]: _ignore,
         }
+        self._actions: dict[Action, Callable[[], None]] = {
+            states.OPEN: self._open,
+            states.HELLO: self._say_hello,
+            states.RESUME: self._begin,
+            states.SAY_ALL: self._begin,
+            states.START_OVER: self._start_over,
+            states.BEAT: self._beat,
+            states.HANG_UP: self._hang_up,
+            states.EXPIRE: self._expire,
+            states.GIVE_UP: self._hang_up,  # the open work counts its own tries
+            states.GOODBYE: self._say_goodbye,
+            states.END: self._end,
+        }
 
-    # Connections
-
-    def open(self) -> None:
-        """Open the next connection."""
-        try:
-            self._connection.open()
-        except OSError as error:
-            self.ended_because = f"cannot connect to {self._connection.address}: {error}"
-            return
-        self._patience.opened(time.monotonic())
-        self._heard = 0
-        self._connection.send([self._hello])
+    # The course
 
     def lose(self, reason: str) -> None:
-        """Close the connection, if there is one. The next one is opened at once the first time, later after a pause."""
-        if not self._connection.is_open:
-            return
-        LOGGER.debug("lost the connection to %s: %s", self._connection.address, reason)
-        self._connection.close()
-        self.is_welcome = False
-        self._patience.lost(time.monotonic())
+        """Replace the connection, if there is one."""
+        self._happened(states.CUT, reason)
 
     def say_goodbye(self) -> None:
-        """Send the remaining items and a goodbye."""
-        if self.is_welcome:
-            self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
-            self.send()
+        """Send the remaining items and a goodbye, if there is a scheduler."""
+        if not self.ended_because:
+            self._happened(states.LEAVE)
 
     def end(self) -> None:
         """Close the connection for good."""
         self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
         self.is_welcome = False
+
+    def _happened(self, event: Event, reason: str = "") -> None:
+        action = self._course.happened(event, time.monotonic())
+        if action is not states.NOTHING:
+            if reason:
+                LOGGER.debug("%s: %s", self._connection.address, reason)
+            self._actions[action]()
+
+    # What it says to do
+
+    def _open(self) -> None:
+        try:
+            self._connection.open()
+        except OSError as error:
+            self.ended_because = f"cannot connect to {self._connection.address}: {error}"
+            self._happened(states.REFUSED)
+            return
+        self._heard = 0
+        self._happened(states.OPENED)
+
+    def _say_hello(self) -> None:
+        self._connection.send([self._hello])
+
+    def _begin(self) -> None:
+        self.is_welcome = True
+        self._work.say_again()
+
+    def _start_over(self) -> None:
+        LOGGER.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
+        self._work.on_other_scheduler()
+        self._begin()
+
+    def _beat(self) -> None:
+        self._work.out.append(ClientHeartbeat(time.monotonic_ns()))
+
+    def _hang_up(self) -> None:
+        self._connection.close()
+        self.is_welcome = False
+
+    def _expire(self) -> None:
+        self._work.give_up(self._timed_out, self._timed_out, tell=self._course.scheduler_id != NO_ID)
+
+    def _say_goodbye(self) -> None:
+        self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))
+        self.send()
+
+    def _end(self) -> None:
+        """There will be no further connection; the link closes this one."""
 
     # Sending
 
@@ -128,7 +177,7 @@ class Conversation:
 
     def send_at_once(self) -> bool:
         """Send a request while nothing else is open. Return whether there is an answer already."""
-        self._patience.set_waiting(True, time.monotonic())
+        self._course.began_to_wait(time.monotonic())
         self.send()
         return self._connection.has_message()
 
@@ -166,48 +215,34 @@ class Conversation:
         try:
             while (batches := self._connection.receive()) is not None:
                 has_received = True
-                self._on_heard(batches)
+                if self.is_welcome and type(batches[0]) is not _HELLO_REQUESTS:
+                    self._course.heard()
                 for batch in batches:
                     self._heard += len(batch)
                     self._handlers[type(batch)](batch)
                 self._is_rest_said = False
         except ProtocolError as error:
             self.bad_message_count += 1
-            self.lose(f"received bytes that are not a message of a scheduler: {error}")  # it may have held any answer
-            self._work.on_unreadable(partial(self._unreadable, str(error)))
+            self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
+            self._work.on_unreadable(partial(self._unreadable, str(error)))  # it may have held any answer
             return True
         return has_received
 
-    def _on_heard(self, batches: list[Batch[Any]]) -> None:
-        if self.is_welcome:
-            self._patience.heard()
-            if any(type(batch) is not Batch[HelloRequest] for batch in batches):
-                self._patience.proved()
-
     def _on_hello_replies(self, batch: Batch[HelloReply]) -> None:
-        for reply in batch:
-            if self.is_welcome:
-                continue
-            if not reply.accepted:
-                self._on_refused(reply)
-                return
-            if self._scheduler_id not in (NO_ID, reply.scheduler_id):
-                LOGGER.info(
-                    "another scheduler answers at %s: all open work is submitted again", self._connection.address
-                )
-                self._work.on_other_scheduler()
-            self._scheduler_id = SchedulerId(reply.scheduler_id)
-            self.is_welcome = True
-            self._patience.welcomed(time.monotonic())
-            self._work.say_again()
-
-    def _on_refused(self, reply: HelloReply) -> None:
-        self.ended_because = (
-            f"the scheduler at {self._connection.address} refused this client: {reply.reason or 'no reason given'}"
-        )
+        reply = batch[0]
+        if self.is_welcome:
+            return
+        if reply.accepted:
+            action = self._course.welcomed(reply.scheduler_id, is_resumed=False, now=time.monotonic())
+            if action is not states.NOTHING:
+                self._actions[action]()
+            return
+        address = self._connection.address
+        self.ended_because = f"the scheduler at {address} refused this client: {reply.reason or 'no reason given'}"
+        self._happened(states.REFUSED)
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
-        self.lose(f"the scheduler asks for a new hello: {batch[0].reason if batch else ''}")
+        self._happened(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")
 
     def _on_objects(self, batch: Batch[ObjectResponse]) -> None:
         for response in batch:
@@ -225,22 +260,12 @@ class Conversation:
 
     def seconds_to_next(self, now: float) -> float:
         """Return the seconds until something is due."""
-        return self._patience.seconds_to_next(now)
+        return max(0.0, self._course.next_at - now)
 
     def look_at_the_clock(self, now: float) -> None:
         """Do what is due: give up, open a new connection, send a heartbeat."""
-        timers = self._patience
-        timers.set_waiting(self._work.is_waiting(), now)
-        if now >= timers.gives_up_at():
-            self._work.give_up(self._timed_out, self._timed_out, tell=self._scheduler_id != NO_ID)
-            timers.set_waiting(False, now)
-        if now >= timers.silent_at():
-            self.lose("the scheduler is silent")
-        if now >= timers.opens_at:
-            self.open()
-        if now >= timers.heartbeat_at:
-            timers.heartbeat_sent(now)
-            self._work.out.append(ClientHeartbeat(time.monotonic_ns()))
+        while (action := self._course.look(now)) is not states.NOTHING:
+            self._actions[action]()
 
     def _unreadable(self, text: str) -> BaseException:
         address = self._connection.address
@@ -250,7 +275,7 @@ class Conversation:
         )
 
     def _timed_out(self) -> BaseException:
-        address, seconds = self._connection.address, self._patience.timeout_seconds
+        address, seconds = self._connection.address, self._timeout_seconds
         return TimeoutError(
             f"no scheduler answered at {address} for {seconds:g} seconds; check that one runs "
             f"there (scaler_scheduler {address}) and that this machine can reach it"

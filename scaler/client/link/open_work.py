@@ -19,6 +19,7 @@ from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
 from scaler.client.outcome import lost_result, missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.peer.course import TRIES_MOST
 from scaler.shared_memory import SharedFrames
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -29,9 +30,6 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
-
-TRIES_MOST = 5
-"""Open work fails after this many unreadable answers, and a large result after it was lost as often."""
 
 
 class ShutdownReply(Protocol):

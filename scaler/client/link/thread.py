@@ -31,9 +31,9 @@ from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.timers import Timers
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
 from scaler.version import __version__
 from scaler.wire.messages.client import ClientHello
@@ -78,7 +78,7 @@ class LinkThread:
         self._conversation = Conversation(
             _hello(client_id, task_context.current if self.is_nested else TaskContext()),
             Connection(address, self._inbox.descriptor),
-            Timers(time.monotonic(), timeout_seconds, heartbeat_seconds, silence_seconds),
+            Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
             self._work,
         )
         if self.is_nested:
@@ -236,7 +236,7 @@ class LinkThread:
         conversation = self._conversation
         with self._turn:
             try:
-                conversation.open()
+                conversation.look_at_the_clock(time.monotonic())
                 while self._ending is None and not conversation.ended_because:
                     self._listen()
                     self._act()

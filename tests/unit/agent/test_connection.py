@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.connection import BACK_OFF_MOST_SECONDS, GOODBYE_SECONDS, SILENCE_SECONDS
 from scaler.agent.messages import (
     FetchObject,
     Leave,
     LinkCut,
 )
+from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,
@@ -55,7 +55,7 @@ def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> 
         bench.wait(4)
         bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(0)]))
     assert bench.door.connections == 1
-    bench.wait(max(SILENCE_SECONDS, 6) + 4)
+    bench.wait(max(SILENCE_LEAST_SECONDS, 6) + 4)
     assert bench.door.connections == 2
 
 
@@ -79,7 +79,7 @@ def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> 
     bench.up()
     bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
     assert not bench.door.is_open
-    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.wait(PAUSE_MOST_SECONDS)
     assert bench.door.connections == 2
     assert len(bench.door.take()) == 1
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from scaler.agent.edge import Edge
-from scaler.agent.messages import LinkCut
+from scaler.agent.messages import LinkCut, LinkGarbled
 from scaler.process.shell import Shell
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply, ObjectRequest
@@ -106,7 +106,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     bench.edge.say([WorkerHeartbeat(1)])
     bench.until_heard()
     assert bench.edge.undecodable == 1
-    assert [type(message) for message in bench.link.messages] == [LinkCut]
+    assert [type(message) for message in bench.link.messages] == [LinkGarbled]
     assert not bench.edge.receive()
     assert not bench.edge.flush()
     bench.link.messages.clear()

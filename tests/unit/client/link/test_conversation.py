@@ -13,9 +13,9 @@ import pytest
 from scaler import task_context
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
-from scaler.client.link.open_work import TRIES_MOST
 from scaler.errors import DisconnectedError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
+from scaler.peer.course import TRIES_MOST
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import (
     ClientHeartbeat,

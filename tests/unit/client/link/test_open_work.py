@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.link import kept_functions
-from scaler.client.link.open_work import TRIES_MOST, OpenWork
+from scaler.client.link.open_work import OpenWork
 from scaler.errors import ClientShutdownException, DisconnectedError, MissingObjects
 from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.peer.course import TRIES_MOST
 from scaler.shared_memory import SharedFrames, can_share
 from scaler.wire.messages.client import (
     ClientDisconnect,

@@ -1,0 +1,115 @@
+"""Write reference/conversation-states.md, and the same table in protocol/README.md, from the table in
+scaler/peer/states.py: python docs/draw_conversation_states.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drawing import said_about, table
+
+from scaler.peer import states
+from scaler.peer.course import TRIES_MOST
+from scaler.peer.states import AWAY, FINAL, TRANSITIONS
+from scaler.peer.times import (
+    GOODBYE_SECONDS,
+    PAUSE_LEAST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    SILENCE_LEAST_SECONDS,
+    SILENT_HEARTBEATS,
+)
+
+PAGE = Path(__file__).parent / "reference" / "conversation-states.md"
+PROTOCOL = Path(__file__).parents[1] / "protocol" / "README.md"
+BEGIN, END = "<!-- drawn by docs/draw_conversation_states.py -->", "<!-- end of what is drawn -->"
+
+# ruff: noqa: E501 - the lines of the page
+TEXT = """\
+# The states of a conversation
+
+<!-- Written by docs/draw_conversation_states.py; a test compares the two. -->
+
+A client and an agent each keep a conversation with a scheduler going, over one connection after the other. What they do
+is a table in `scaler/peer/states.py`, and this page is drawn from it. It is the same for both, and
+[the protocol](./protocol.md) asks the same of a peer in another
+language. What a lost connection means for tasks, results and objects is in
+[failures](../explanation/failures.md).
+
+A conversation begins as **{start}**, with a pause that is over.
+
+{steps}
+
+Any other event changes nothing: it comes too late.
+
+## States
+
+{states}
+
+## Events
+
+{events}
+
+## What to do
+
+{actions}
+
+## Times
+
+{times}
+"""
+
+
+def steps() -> str:
+    """Return the table, one line for each step."""
+    rows = [
+        f"| {state} | {event} | {'' if after is state else after} | {action} |"
+        for state, row in TRANSITIONS.items()
+        for event, (after, action) in row.items()
+    ]
+    return "\n".join(["| state | event | next state | do |", "|---|---|---|---|", *rows])
+
+
+def times() -> str:
+    """Return the table of times."""
+    rows = {
+        "pause": f"none before the first connection and after the first loss; then {PAUSE_LEAST_SECONDS:g} s, twice as long "
+        f"after each further loss, {PAUSE_MOST_SECONDS:g} s at most. Anything that is heard after a welcome ends the row. "
+        f"Two connections are never opened within {PAUSE_LEAST_SECONDS:g} s",
+        "heartbeat due": "one interval after the welcome and after each heartbeat",
+        "silence": f"a hello or a heartbeat has not been answered, by whatever message, for {SILENCE_LEAST_SECONDS:g} s or "
+        f"{SILENT_HEARTBEATS} heartbeat intervals, whichever is longer",
+        "timed out": "something waits for the scheduler, which has answered nothing for the time-out of this peer, counted "
+        "from the later of both: `timeout_seconds` of a client, `death_timeout_seconds` of an agent",
+        "garbled": f"{TRIES_MOST} unreadable messages in a row",
+        "goodbye over": f"{GOODBYE_SECONDS:g} s",
+        "own pause": "a time in which the peer itself was stopped or starved counts for none of these",
+    }
+    return table(rows)
+
+
+def page() -> str:
+    """Return the whole page."""
+    found = said_about(states, "State")
+    assert {*found} == {*TRANSITIONS}
+    assert set(FINAL) < set(TRANSITIONS)
+    return TEXT.format(
+        start=AWAY,
+        steps=steps(),
+        states=table(found),
+        events=table(said_about(states, "Event")),
+        actions=table(said_about(states, "Action")),
+        times=times(),
+    )
+
+
+def protocol() -> str:
+    """Return the document of the protocol with the table in it."""
+    before, rest = PROTOCOL.read_text().split(BEGIN)
+    after = rest.split(END)[1]
+    parts = [steps(), table(said_about(states, "Event")), table(said_about(states, "Action")), times()]
+    return before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + after
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    PROTOCOL.write_text(protocol())

@@ -1,0 +1,71 @@
+"""Holdings: what an agent has of its scheduler, and so what a connection begins with.
+
+Used by the link, which fills it, and by its connection, which asks for the first words after a welcome. Sends the
+workers and the object cache what another scheduler means for them. Must never: forget a result that was not heard.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from scaler.actors.kit import ActorRef
+from scaler.agent.ledger import Ledger
+from scaler.agent.messages import ForgetEverything, SayWhatIsKept
+from scaler.ids import ObjectId
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import ObjectRequest
+from scaler.wire.messages.worker import ProcessorGone, RunCancel
+
+PROCESSORS_REMEMBERED = 1024
+"""The ends of so many processors are reported again, because they may be lost with a connection."""
+
+
+class Holdings:
+    """The runs, results, requests and news of one agent.
+
+    Attributes:
+        ledger: the runs and their results.
+        requested: objects that were asked for, and whether their location could not be opened.
+        gone: processors that have ended.
+    """
+
+    def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef) -> None:
+        self._workers = workers
+        self._objects = objects
+        self.ledger = Ledger()
+        self.requested: dict[ObjectId, bool] = {}
+        self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
+
+    def first_words(self) -> list[Any]:
+        """Return what a new connection begins with. Results come first: the scheduler counts them from its start."""
+        return [
+            *self.ledger.results(),
+            *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),
+            *self.gone,
+            *self.ledger.waiting(),
+        ]
+
+    def say_what_is_kept(self) -> None:
+        """Have the objects named that are here: what the scheduler wanted deleted may be lost with a connection."""
+        self._objects.send(SayWhatIsKept())
+
+    def start_over(self) -> None:
+        """Drop what was another scheduler's.
+
+        The next one may have tasks with the same ids, since the clients send their open tasks again, but never the same
+        attempts. So it ignores news of the old runs.
+        """
+        self._objects.send(ForgetEverything())
+        by_worker: dict[int, Batch[RunCancel]] = {}
+        for task in self.ledger.clear():
+            by_worker.setdefault(task.worker, Batch[RunCancel]()).append(
+                RunCancel(task.task_id, task.worker, task.attempt)
+            )
+        for worker, cancels in by_worker.items():
+            self._workers[worker].send(cancels)
+
+    def want_back(self) -> None:
+        """Ask the workers for the tasks that have not started."""
+        for worker, wishes in self.ledger.not_blocked().items():
+            self._workers[worker].send(wishes)

@@ -1,0 +1,145 @@
+"""Course: where a peer is in its conversation with the schedulers at one address, and what it does next.
+
+    what happened, the time --> Course --> what to do: open a connection, say the hello, hang up, ...
+
+Clients and agents have one each and do what it says. It has no socket, thread, clock or log of its own.
+
+Must never: have two hellos said on one connection, or anything before the hello was accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from scaler.ids import NO_ID
+from scaler.peer.states import (
+    AWAY,
+    ENDED,
+    GARBLED,
+    GREETING,
+    HEARTBEAT_DUE,
+    LEAVING,
+    NOTHING,
+    REPLACED,
+    RESET,
+    RESUMED,
+    TIMED_OUT,
+    UNREADABLE,
+    UP,
+    Action,
+    Event,
+    State,
+    next_step,
+)
+from scaler.peer.times import LATE_SECONDS, Patience, Times
+
+TRIES_MOST = 5
+"""After so many unreadable messages in a row, with nothing in between that could be read, there is no hope."""
+
+
+class Course:
+    """The conversation of one peer.
+
+    Args:
+        patience: how long it waits for what.
+        is_waiting: returns whether anything waits for the scheduler, and may time out.
+    """
+
+    def __init__(self, patience: Patience, is_waiting: Callable[[], bool]) -> None:
+        self.state: State = AWAY
+        self.scheduler_id = NO_ID
+        """the last scheduler that accepted a hello"""
+        self.next_at = -inf
+        """when to look at the clock again, at the latest"""
+        self._times = Times(patience)
+        self._is_waiting = is_waiting
+        self._has_news = False
+        """whether anything was heard on this connection after the welcome"""
+        self._unreadable = 0
+
+    # What happened
+
+    def happened(self, event: Event, now: float) -> Action:
+        """Return what to do after an event."""
+        if event is UNREADABLE and self.state in (GREETING, UP):
+            event = self._unreadable_again()
+        before = self.state
+        self.state, action = next_step(before, event)
+        if self.state is not before:
+            self._moved(now)
+        elif event is HEARTBEAT_DUE:
+            self._times.beaten(now)
+        elif event is TIMED_OUT:
+            self._times.set_waiting(False, now)
+        self._plan(now)
+        return action
+
+    def welcomed(self, scheduler_id: bytes, is_resumed: bool, now: float) -> Action:
+        """Return what to do after a hello was accepted. A second reply changes nothing.
+
+        Args:
+            scheduler_id: the id in the reply.
+            is_resumed: whether the reply says that the session goes on.
+        """
+        if self.state is not GREETING:
+            return NOTHING
+        is_other = self.scheduler_id not in (NO_ID, scheduler_id)
+        self.scheduler_id = scheduler_id
+        if is_other:
+            return self.happened(REPLACED, now)
+        return self.happened(RESUMED if is_resumed else RESET, now)
+
+    def heard(self) -> None:
+        """Note that a message came on a connection that is up; not if it asks for a hello, which proves nothing."""
+        self._has_news = True
+        self._times.unanswered_since = inf
+
+    def began_to_wait(self, now: float) -> None:
+        """Note that something waits from now on. Without this, its time-out counts from the next look at the clock."""
+        if self._times.unanswered_since < inf:
+            self._plan(now)
+
+    # The clock
+
+    def look(self, now: float) -> Action:
+        """Return what is due; call it again until that is nothing. A time in which the peer itself was stopped does not
+        count.
+        """
+        times = self._times
+        if now < self.next_at and times.unanswered_since == inf:
+            return NOTHING
+        if -inf < self.next_at < now - LATE_SECONDS:
+            times.paused(now - self.next_at)
+        self._plan(now)
+        due_at, event = times.next_due()
+        return self.happened(event, now) if due_at <= now else NOTHING
+
+    def _plan(self, now: float) -> None:
+        times = self._times
+        if times.unanswered_since < inf:
+            times.set_waiting(self._is_waiting(), now)
+        self.next_at = max(now, times.next_due()[0])
+
+    # After a step
+
+    def _moved(self, now: float) -> None:
+        """Set the times of the state that has just begun."""
+        if self.state is GREETING:
+            self._has_news = False
+            self._times.opened(now)
+        elif self.state is UP:
+            self._times.welcomed(now)
+        elif self.state is AWAY:
+            self._times.lost(now, self._has_news)
+        elif self.state is LEAVING:
+            self._times.left(now)
+        elif self.state is ENDED:
+            self._times.ended()
+
+    def _unreadable_again(self) -> Event:
+        self._unreadable = 1 if self._has_news else self._unreadable + 1
+        if self._unreadable < TRIES_MOST:
+            return UNREADABLE
+        self._unreadable = 0
+        return GARBLED

@@ -1,0 +1,140 @@
+"""Times: when a conversation has something to do, if nothing happens until then.
+
+It has no clock: all times are seconds of one monotonic clock, which the caller reads; infinity means never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE, TIMED_OUT, Event
+
+SILENT_HEARTBEATS = 3
+SILENCE_LEAST_SECONDS = 5.0
+"""A scheduler that answers nothing for this time, or for some heartbeats if that is longer, is sought on a new
+connection."""
+
+PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
+"""The pause before the next connection, from the second loss in a row on; each is twice the last one. Chance has no
+part in it: ZeroMQ itself spreads the attempts to reach a host that does not answer."""
+
+GOODBYE_SECONDS = 1.0
+"""How long a goodbye waits for its answer."""
+
+LATE_SECONDS = 1.0
+"""Whoever looks at the clock so much later than it meant to was stopped or starved meanwhile."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a peer waits for what.
+
+    Args:
+        heartbeat_seconds: the time between two heartbeats.
+        timeout_seconds: how long what is open waits for a scheduler that does not answer.
+        silence_seconds: how long a question may go unanswered on one connection; None: as the rule says.
+    """
+
+    heartbeat_seconds: float
+    timeout_seconds: float
+    silence_seconds: float | None = None
+
+    def silence(self) -> float:
+        """Return how long a question may go unanswered on one connection."""
+        by_rule = max(SILENT_HEARTBEATS * self.heartbeat_seconds, SILENCE_LEAST_SECONDS)
+        return by_rule if self.silence_seconds is None else self.silence_seconds
+
+
+class Times:
+    """The times of one conversation."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.timeout_seconds = patience.timeout_seconds
+        self._heartbeat_seconds = patience.heartbeat_seconds
+        self._silence_seconds = patience.silence()
+        self._opened_at = -inf
+        self._losses = 0
+        """how many connections were lost in a row, without anything heard on one that was up"""
+        self.opens_at = -inf
+        """when the next connection is due"""
+        self.beats_at = inf
+        self.leaves_at = inf
+        self.unanswered_since = inf
+        """since when the scheduler owes an answer: silence counts only after a question"""
+        self.waiting_since = inf
+        """since when anything waits for the scheduler"""
+
+    # What was done
+
+    def opened(self, now: float) -> None:
+        self._opened_at = now
+        self.opens_at = inf
+        self._ask(now)
+
+    def welcomed(self, now: float) -> None:
+        self.unanswered_since = inf
+        self.beats_at = now + self._heartbeat_seconds
+
+    def beaten(self, now: float) -> None:
+        self.beats_at = now + self._heartbeat_seconds
+        self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        self.unanswered_since = min(self.unanswered_since, now)
+
+    def lost(self, now: float, had_news: bool) -> None:
+        """The connection is gone: `had_news` says whether anything was heard on it after the welcome."""
+        self._losses = 0 if had_news else self._losses
+        pause_seconds = min(PAUSE_LEAST_SECONDS * 2 ** (self._losses - 1), PAUSE_MOST_SECONDS) if self._losses else 0.0
+        self._losses = min(self._losses + 1, 16)
+        self._ask(now)
+        self.beats_at = inf
+        self.opens_at = max(now + pause_seconds, self._opened_at + PAUSE_LEAST_SECONDS)
+
+    def left(self, now: float) -> None:
+        """The goodbye was said."""
+        self.beats_at = inf
+        self.leaves_at = now + GOODBYE_SECONDS
+
+    def ended(self) -> None:
+        self.opens_at = self.beats_at = self.leaves_at = self.unanswered_since = self.waiting_since = inf
+
+    def set_waiting(self, is_waiting: bool, now: float) -> None:
+        """Set whether anything waits for the scheduler."""
+        self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
+
+    def paused(self, seconds: float) -> None:
+        """This side itself was not there for that time, so it does not count."""
+        self._opened_at += seconds
+        self.unanswered_since += seconds
+        self.waiting_since += seconds
+
+    # What is due
+
+    def silent_at(self) -> float:
+        """Return when this connection is replaced because of silence."""
+        if self.unanswered_since == inf or self.opens_at < inf:
+            return inf
+        return max(self.unanswered_since, self._opened_at) + self._silence_seconds
+
+    def gives_up_at(self) -> float:
+        """Return when what waits has waited for long enough."""
+        if inf in (self.waiting_since, self.unanswered_since):
+            return inf
+        return max(self.unanswered_since, self.waiting_since) + self.timeout_seconds
+
+    def next_due(self) -> tuple[float, Event]:
+        """Return what is due next, and when."""
+        return min(
+            (self.gives_up_at(), TIMED_OUT),
+            (self.silent_at(), SILENCE),
+            (self.opens_at, PAUSE_OVER),
+            (self.beats_at, HEARTBEAT_DUE),
+            (self.leaves_at, GOODBYE_OVER),
+            key=_time_of,
+        )
+
+
+def _time_of(due: tuple[float, Event]) -> float:
+    return due[0]

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from scaler.peer import states
+from scaler.peer.states import (
+    AWAY,
+    CUT,
+    ENDED,
+    GOODBYE,
+    GREETING,
+    HELLO,
+    LEAVE,
+    LEAVING,
+    NOTHING,
+    OPEN,
+    OPENED,
+    PAUSE_OVER,
+    RESET,
+    SAY_ALL,
+    TRANSITIONS,
+    UP,
+    next_step,
+)
+
+
+def test_a_conversation_from_its_first_hello_to_its_goodbye() -> None:
+    state, said = AWAY, []
+    for event in (PAUSE_OVER, OPENED, RESET, LEAVE, states.ANSWERED):
+        state, action = next_step(state, event)
+        said.append(action)
+    assert said == [OPEN, HELLO, SAY_ALL, GOODBYE, states.END]
+    assert state is ENDED
+
+
+def test_what_comes_too_late_changes_nothing() -> None:
+    assert next_step(AWAY, CUT) == (AWAY, NOTHING)
+    assert next_step(UP, RESET) == (UP, NOTHING)
+    assert next_step(LEAVING, LEAVE) == (LEAVING, NOTHING)
+
+
+def test_items_are_said_after_a_welcome_only_and_hellos_on_new_connections_only() -> None:
+    steps = [(state, event, *step) for state, row in TRANSITIONS.items() for event, step in row.items()]
+    assert {(state, event) for state, event, _, action in steps if action is HELLO} == {(AWAY, OPENED)}
+    begins = {states.RESUME, SAY_ALL, states.START_OVER}
+    assert {(state, after) for state, _, after, action in steps if action in begins} == {(GREETING, UP)}
+    assert {state for state, _, _, action in steps if action in {states.BEAT, GOODBYE}} == {UP}
+
+
+def test_whoever_loses_a_connection_hangs_up() -> None:
+    closes = {states.HANG_UP, states.GIVE_UP, states.END}
+    for state, row in TRANSITIONS.items():
+        for after, action in row.values():
+            if state is not after and after in (AWAY, ENDED):
+                assert action in closes

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE, TIMED_OUT
+from scaler.peer.times import GOODBYE_SECONDS, PAUSE_LEAST_SECONDS, Patience, Times
+
+
+@pytest.fixture
+def times() -> Times:
+    return Times(Patience(heartbeat_seconds=2, timeout_seconds=60))
+
+
+@pytest.mark.parametrize(
+    ("heartbeat_seconds", "silence_seconds", "expected"), [(1, None, 5), (2, None, 6), (30, None, 90), (2, 0.5, 0.5)]
+)
+def test_the_rule_for_silence(heartbeat_seconds: float, silence_seconds: float | None, expected: float) -> None:
+    assert Patience(heartbeat_seconds, 60, silence_seconds).silence() == expected
+
+
+def test_the_first_connection_is_due_at_once(times: Times) -> None:
+    assert times.next_due() == (-inf, PAUSE_OVER)
+
+
+def test_what_waits_times_out_from_its_own_beginning(times: Times) -> None:
+    times.opened(0)
+    assert times.gives_up_at() == inf
+    times.set_waiting(True, 100)
+    assert times.gives_up_at() == 160
+    times.set_waiting(False, 160)
+    times.set_waiting(True, 200)
+    assert times.gives_up_at() == 260
+
+
+def test_silence_counts_only_after_a_question(times: Times) -> None:
+    times.opened(0)
+    times.set_waiting(True, 0)
+    times.welcomed(1)
+    assert times.gives_up_at() == times.silent_at() == inf
+    assert times.next_due() == (3, HEARTBEAT_DUE)
+    times.beaten(1000)
+    assert times.silent_at() == 1006
+    assert times.gives_up_at() == 1060
+    assert times.next_due() == (1002, HEARTBEAT_DUE)
+
+
+def test_a_hello_is_a_question(times: Times) -> None:
+    times.opened(10)
+    assert times.next_due() == (16, SILENCE)
+
+
+def test_lost_connections_are_opened_at_once_then_ever_later(times: Times) -> None:
+    pauses = []
+    for now in range(0, 1000, 100):
+        times.opened(now)
+        times.lost(now + 10, had_news=False)
+        pauses.append(times.opens_at - now - 10)
+        assert times.silent_at() == inf
+    assert pauses == pytest.approx([0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2, 2, 2])
+    times.lost(2000, had_news=True)
+    assert times.opens_at == 2000
+
+
+def test_connections_that_end_at_once_do_not_spin(times: Times) -> None:
+    times.opened(5)
+    times.lost(5.001, had_news=True)
+    assert times.opens_at == 5 + PAUSE_LEAST_SECONDS
+
+
+def test_a_new_connection_does_not_prolong_the_wait(times: Times) -> None:
+    times.opened(0)
+    times.welcomed(0)
+    times.set_waiting(True, 0)
+    times.lost(10, had_news=True)
+    times.opened(50)
+    assert times.gives_up_at() == 70
+    assert times.silent_at() == 56
+
+
+def test_a_short_time_out_comes_before_the_silence() -> None:
+    times = Times(Patience(heartbeat_seconds=2, timeout_seconds=1))
+    times.opened(0)
+    times.set_waiting(True, 0)
+    assert times.next_due() == (1, TIMED_OUT)
+
+
+def test_a_goodbye_waits_for_its_answer_for_a_moment(times: Times) -> None:
+    times.opened(0)
+    times.welcomed(0)
+    times.left(1)
+    assert times.next_due() == (1 + GOODBYE_SECONDS, GOODBYE_OVER)
+    times.ended()
+    assert times.next_due()[0] == inf
+
+
+def test_the_own_pause_counts_for_nothing(times: Times) -> None:
+    times.opened(0)
+    times.set_waiting(True, 0)
+    times.paused(100)
+    assert (times.silent_at(), times.gives_up_at()) == (106, 160)

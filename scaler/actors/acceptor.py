@@ -25,6 +25,7 @@ from scaler.actors.messages.peers import (
     NestedIn,
     Resumed,
     SayStatistics,
+    SendAway,
     SessionEnded,
     ShutdownAsked,
     StopAgent,
@@ -45,7 +46,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
     Direction,
 )
-from scaler.wire.messages.worker import HELD_RUN, WorkerHello
+from scaler.wire.messages.worker import WorkerHello
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,8 @@ class Acceptor(Actor):
         self._object_store = object_store
         self._events = events
         self._shut_down = shut_down
+        self._waiting: list[AgentArrived] = []
+        """those that come when the clients of another Python have gone"""
 
     # Hellos
 
@@ -163,10 +166,11 @@ class Acceptor(Actor):
         if len(identity.worker_names) > MOST_WORKERS:
             self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
             return
-        held = hello.held if len(hello.held) % HELD_RUN.size == 0 else b""
         known = self._present(key)
         if known is not None:
-            self._resume(known, connection, held)
+            self._resume(known, connection, hello.held)
+            return
+        if self._must_wait(arrived):
             return
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         peer = Peer(key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, _python_of(hello), token)
@@ -178,7 +182,7 @@ class Acceptor(Actor):
                 self._services(),
                 timeout_seconds=self._limits.worker_timeout_seconds,
                 queue_size=self._limits.per_worker_queue_size,
-                held=held,
+                held=hello.held,
             )
         )
         self._directory.add(peer, session, connection)
@@ -209,21 +213,26 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash."""
+        """Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
+
+        The workers that are there decide. While there are none, clients of any Python wait for some.
+        """
         own = _python_of(hello)
-        if not own:
-            return ""
         known = self._directory.peers.get(key)
-        itself = (known.python, key[0]) if known is not None else None
-        counts = self._directory.pythons.items()
-        others = {python: kind for (python, kind), count in counts if count > ((python, kind) == itself)}
-        if others and own not in others:
-            python, kind = next(iter(others.items()))
-            return (
-                f"this {key[0]} runs Python {own}, a {kind} that is connected runs Python {python}: functions cannot "
-                f"travel between them; run both with the same minor version of Python"
-            )
-        return ""
+        pythons = self._directory.pythons_of("cluster", without=known)
+        pythons.update(_python_of(arrived.hello) for arrived in self._waiting)
+        return _sentence(key[0], own, next(iter(pythons))) if own and pythons and own not in pythons else ""
+
+    def _must_wait(self, arrived: AgentArrived) -> bool:
+        """The first workers come: clients of another Python, which have waited in vain, are sent away before."""
+        python = _python_of(arrived.hello)
+        if not python or not self._directory.pythons_of("client") - {python}:
+            return False
+        for peer in self._directory.peers.values():
+            if peer.outgoing is SCHEDULER_TO_CLIENT and peer.python not in ("", python):
+                peer.session.send(SendAway(_sentence("client", peer.python, python)))
+        self._waiting.append(arrived)
+        return True
 
     def _refuse(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, reason: str
@@ -240,6 +249,9 @@ class Acceptor(Actor):
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
         self._directory.remove(ended.peer)
+        waiting, self._waiting = self._waiting, []
+        for arrived in waiting:
+            self._agent_arrived(arrived)
 
     @handles(ChildFailed)
     def _session_failed(self, failed: ChildFailed) -> None:
@@ -279,6 +291,13 @@ def _identity(hello: ClientHello | WorkerHello) -> PeerIdentity:
         return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
     names = tuple(hello.worker_names.split(","))
     return PeerIdentity(hello.agent_id, hello.package_version, hello.python_version, names)
+
+
+def _sentence(kind: str, own: str, of_workers: str) -> str:
+    return (
+        f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
+        f"travel between them; run both with the same minor version of Python"
+    )
 
 
 def _python_of(hello: ClientHello | WorkerHello) -> str:

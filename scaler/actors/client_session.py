@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scaler.actors.events import CLIENT, LEFT, PeerIdentity
+from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
-from scaler.actors.messages.peers import SayStatistics, ShutdownAsked
+from scaler.actors.messages.peers import SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelTask, GraphEnded, GraphNodeDone, TaskDone
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
@@ -34,7 +34,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
@@ -177,6 +177,12 @@ class ClientSession(Session):
             self._services.acceptor.send(ShutdownAsked(self._peer))
         else:
             self._depart(LEFT, "")
+
+    @handles(SendAway)
+    def _send_away(self, away: SendAway) -> None:
+        """Its next hello is refused for the same reason."""
+        self._outbox.put(self._peer, HelloRequest(away.reason))
+        self._depart(SENT_AWAY, away.reason)
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:

@@ -87,6 +87,13 @@ class Directory:
             del self.peers[peer.key]
             self.accounts.close(peer.key[1])
 
+    def pythons_of(self, kind: str, without: Peer | None = None) -> set[str]:
+        """Return the Pythons of all peers of a kind but one."""
+        itself = None if without is None else (without.python, without.key[0])
+        return {
+            python for (python, of), count in self.pythons.items() if of == kind and count > ((python, of) == itself)
+        }
+
     def of_session(self, session: ActorRef) -> Peer | None:
         """Return the peer of a session, or None if it has been removed."""
         return self._by_session.get(session)

@@ -34,7 +34,7 @@ Departure = NewType("Departure", str)
 LEFT = Departure("left")  # it said goodbye
 SILENT = Departure("silent")  # it said nothing for its time-out
 CUT = Departure("cut")  # its connection was lost, and it did not come back
-SENT_AWAY = Departure("sent away")  # the scheduler shuts down
+SENT_AWAY = Departure("sent away")  # the scheduler shuts down, or no worker can run the client's functions
 PROCESSOR_ENDED = Departure("processor ended")  # that of a client in a task
 FAILED = Departure("failed")  # something raised in the scheduler; the peer is asked for a new hello
 

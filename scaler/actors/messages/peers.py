@@ -118,6 +118,13 @@ class SayStatistics:
 
 
 @message
+class SendAway:
+    """acceptor -> client session: send your client away, no worker can run its functions."""
+
+    reason: str
+
+
+@message
 class StopAgent:
     """acceptor -> agent session: send your agent away, the scheduler shuts down."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scaler.actors.acceptor import Limits
@@ -86,14 +88,6 @@ def test_a_peer_that_talks_garbage_says_hello_again_and_keeps_its_session(simula
     assert simulation.edge.statistics()["bad_messages"] == 1
 
 
-def test_a_held_list_that_cannot_be_read_counts_as_empty(simulation: Simulation) -> None:
-    agent = simulation.agent()
-    agent._held = lambda: b"odd"  # type: ignore[method-assign]
-    agent.connect()
-    simulation.run()
-    assert len(agent.said(HelloReply)) == 2
-
-
 def test_an_acceptor_that_fails_is_restarted_and_knows_its_peers() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent()
@@ -109,26 +103,59 @@ def test_an_acceptor_that_fails_is_restarted_and_knows_its_peers() -> None:
     assert len(simulation.sessions(ClientSession)) == 1
 
 
-def test_another_python_is_refused_while_peers_with_this_one_are_there(simulation: Simulation) -> None:
-    client = simulation.client()
-    agent = simulation.agent()
-    agent.die()
-    simulation.advance(70.0)
-    agent.is_gone, agent.python_version = False, "3.12.1"
-    agent.connect()
+def newcomer(simulation: Simulation, role: str, python: str) -> Any:
+    """A peer with another Python that has said hello."""
+    peer = getattr(simulation, role)()
+    peer.leave()
     simulation.run()
-    reply = agent.said(HelloReply)[-1]
-    assert reply.accepted == 0
-    assert reply.reason == (
-        "this cluster runs Python 3.12, a client that is connected runs Python 3.11: functions cannot travel between "
-        "them; run both with the same minor version of Python"
-    )
-    client.leave()
+    peer.is_gone, peer.python_version = False, python
+    peer.connect()
+    simulation.run()
+    return peer
+
+
+REASON = (
+    "runs Python 3.12, the workers that are connected run Python 3.11: functions cannot travel between them; run both "
+    "with the same minor version of Python"
+)
+
+
+@pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
+def test_another_python_than_that_of_the_workers_is_refused(simulation: Simulation, role: str, name: str) -> None:
+    agent = simulation.agent()
+    other = newcomer(simulation, role, "3.12.1")
+    reply = other.said(HelloReply)[-1]
+    assert (reply.accepted, reply.reason) == (0, f"this {name} {REASON}")
+    agent.leave()
     simulation.run()
     assert simulation.tree.directory.pythons == {}
-    agent.connect()
+    other.connect()
     simulation.run()
+    assert other.said(HelloReply)[-1].accepted == 1
+
+
+def test_a_client_that_waits_is_no_hindrance_for_workers_of_another_python(simulation: Simulation) -> None:
+    """It is sent away when they come, and its tasks do not run there."""
+    odd, plain, good = newcomer(simulation, "client", "3.12.1"), newcomer(simulation, "client", ""), simulation.client()
+    for client in (odd, good):
+        client.submit(2)
+    simulation.run()
+    agent = simulation.agent(2)
+    simulation.advance(5.0)
     assert agent.said(HelloReply)[-1].accepted == 1
+    assert [request.reason for request in odd.said(HelloRequest)] == [f"this client {REASON}"]
+    assert (odd.said(HelloReply)[-1].accepted, odd.said(HelloReply)[-1].reason) == (0, f"this client {REASON}")
+    assert len(good.results) == 2
+    assert plain.said(HelloRequest) == []
+    assert {run.task_id for run in agent.started} == set(good.results)
+    assert simulation.tree.directory.pythons == {("3.11", "client"): 1, ("3.11", "cluster"): 1}
+
+
+def test_a_refused_peer_is_forgotten(simulation: Simulation) -> None:
+    simulation.agent()
+    for _ in range(5):
+        newcomer(simulation, "client", "3.12.1")
+    assert simulation.tree.directory.pythons == {("3.11", "cluster"): 1}
 
 
 def test_a_client_and_an_agent_with_the_same_id_are_two_peers(simulation: Simulation) -> None:

@@ -346,7 +346,7 @@ def test_a_session_that_fails_says_so_and_its_peer_comes_anew() -> None:
 
 
 def test_a_peer_that_is_refused_never_came(simulation: Simulation) -> None:
-    simulation.client()
+    simulation.agent()
     recorder = listen(simulation)
     agent = simulation.agent()
     agent.die()

@@ -1,0 +1,204 @@
+"""The faults of a storm: each is made at a moment, some end at a later one, and each says whom it has taken."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import random
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+from tests.faults.storms.members import Member, Members
+from tests.faults.storms.network import SCHEDULER, Network
+
+
+@dataclass
+class Fault:
+    """What was done, and whose executions it may have ended or made worthless: processes, a client, or all.
+
+    `until` is when it was over; a kill has none, but that of a scheduler is over when the next one listens.
+    """
+
+    kind: str
+    victim: str
+    at: float
+    took: frozenset[int] = frozenset()
+    took_all: bool = False
+    took_client: str | None = None
+    until: float | None = None
+    heal: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often faults of a kind are made, on whom, how long each lasts, and from when to when they are made."""
+
+    kind: str
+    every_seconds: float
+    whom: Sequence[str] = ()
+    lasts_seconds: tuple[float, float] = (0.0, 0.0)
+    most: int = 1_000_000
+    from_second: float = 0.0
+    to_second: float = math.inf
+
+
+@dataclass
+class Place:
+    """Where faults are made. Whoever is silent for `silence_seconds` is taken for gone, and loses its work."""
+
+    members: Members
+    network: Network
+    chance: random.Random
+    silence_seconds: float
+    clock: Callable[[], float]
+    afflicted: set[str] = field(default_factory=set)
+    """those whose fault has not ended: no other one is made on them"""
+
+
+Maker = Callable[[Place, Plan], "Fault | None"]
+
+
+def make(place: Place, plan: Plan) -> Fault | None:
+    """Make one fault of the kind of the plan. Returns None if there is no victim at present."""
+    return MAKERS[plan.kind](place, plan)
+
+
+def _running(place: Place, kind: str) -> list[Member]:
+    return [each for each in place.members.of(kind) if each.is_running and each.name not in place.afflicted]
+
+
+def _below(process: int) -> frozenset[int]:
+    """Return a process and all below it."""
+    with contextlib.suppress(psutil.Error):
+        return frozenset({process, *(each.pid for each in psutil.Process(process).children(recursive=True))})
+    return frozenset()
+
+
+def _kill(kind: str, victim: str, process: int, place: Place, took_all: bool = False) -> Fault:
+    took = _below(process)
+    at = place.clock()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    return Fault(kind, victim, at, took, took_all)
+
+
+def _kill_processor(place: Place, plan: Plan) -> Fault | None:
+    processors = [each for agent in _running(place, "agent") for each in agent.processors()]
+    return _kill(plan.kind, "processor", place.chance.choice(processors).pid, place) if processors else None
+
+
+def _kill_fork_server(place: Place, plan: Plan) -> Fault | None:
+    servers = [server for agent in _running(place, "agent") if (server := agent.fork_server())]
+    return _kill(plan.kind, "fork server", place.chance.choice(servers).pid, place) if servers else None
+
+
+def _kill_agent(place: Place, plan: Plan) -> Fault | None:
+    agents = _running(place, "agent")
+    if not agents:
+        return None
+    agent = place.chance.choice(agents)
+    return _kill(plan.kind, agent.name, agent.pid, place)
+
+
+def _kill_scheduler(place: Place, plan: Plan) -> Fault | None:
+    if SCHEDULER in place.afflicted or "address" not in place.members.scheduler.output:
+        return None
+    return _kill(plan.kind, SCHEDULER, place.members.scheduler.pid, place, took_all=True)
+
+
+def _kill_client(place: Place, plan: Plan) -> Fault | None:
+    clients = [each for each in _running(place, "client") if each.name.startswith("victim")]
+    return _kill(plan.kind, clients[0].name, clients[0].pid, place) if clients else None
+
+
+def _lasting(place: Place, plan: Plan, victim: str, took: frozenset[int], heal: Callable[[], None]) -> Fault:
+    seconds = place.chance.uniform(*plan.lasts_seconds)
+    now = place.clock()
+    if seconds < place.silence_seconds:
+        return Fault(plan.kind, victim, now, until=now + seconds, heal=heal)
+    # A scheduler that was stopped itself takes nobody for gone.
+    is_all = victim == SCHEDULER and plan.kind != "stopped"
+    return Fault(plan.kind, victim, now, took, is_all, victim, now + seconds, heal)
+
+
+def _stop(place: Place, plan: Plan) -> Fault | None:
+    kind = place.chance.choice(plan.whom or ("scheduler", "agent", "client", "fork server", "processor"))
+    members = _running(place, kind if kind in {"scheduler", "client"} else "agent")
+    if not members:
+        return None
+    member = place.chance.choice(members)
+    pids = [each.pid for each in member.processors()] if kind == "processor" else [member.pid]
+    if kind == "fork server":
+        pids = [server.pid] if (server := member.fork_server()) else []
+    if not pids:
+        return None
+    pid = place.chance.choice(pids)
+    took = _below(member.pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    return _lasting(place, plan, member.name, took, functools.partial(_continue, pid))
+
+
+def _continue(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+def _host(place: Place, plan: Plan) -> Member | None:
+    kind = place.chance.choice(plan.whom or ("scheduler", "agent", "client"))
+    members = _running(place, kind)
+    return place.chance.choice(members) if members else None
+
+
+def _on_network(place: Place, plan: Plan, act: Callable[[str], None]) -> Fault | None:
+    member = _host(place, plan)
+    if member is None:
+        return None
+    took = _below(member.pid)
+    act(member.name)
+    return _lasting(place, plan, member.name, took, lambda: place.network.heal(member.name))
+
+
+def _hole(place: Place, plan: Plan) -> Fault | None:
+    return _on_network(place, plan, lambda host: place.network.drop(host, True, True))
+
+
+def _input_dropped(place: Place, plan: Plan) -> Fault | None:
+    return _on_network(place, plan, lambda host: place.network.drop(host, False, True))
+
+
+def _output_dropped(place: Place, plan: Plan) -> Fault | None:
+    return _on_network(place, plan, lambda host: place.network.drop(host, True, False))
+
+
+def _unplugged(place: Place, plan: Plan) -> Fault | None:
+    return _on_network(place, plan, place.network.unplug)
+
+
+def _reset(place: Place, plan: Plan) -> Fault | None:
+    member = _host(place, plan)
+    if member is None:
+        return None
+    at = place.clock()
+    place.network.reset(member.name)
+    return Fault(plan.kind, member.name, at, until=at)
+
+
+MAKERS: dict[str, Maker] = {
+    "processor killed": _kill_processor,
+    "fork server killed": _kill_fork_server,
+    "agent killed": _kill_agent,
+    "scheduler killed": _kill_scheduler,
+    "client killed": _kill_client,
+    "stopped": _stop,
+    "black hole": _hole,
+    "input dropped": _input_dropped,
+    "output dropped": _output_dropped,
+    "unplugged": _unplugged,
+    "reset": _reset,
+}

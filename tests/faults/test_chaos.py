@@ -1,0 +1,135 @@
+"""Short storms of everything, and the counting of storms."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import pytest
+
+from tests.faults import chaos
+from tests.faults.storms import report
+from tests.faults.storms.faults import Fault
+from tests.faults.storms.journal import Delivery, Execution, Journal
+from tests.faults.storms.scenarios import ALL_WORK, SCENARIOS, Scenario, soak_of
+from tests.faults.storms.storm import Sizes
+
+pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")]
+
+SEED = 9
+
+
+def shorter(name: str, every_seconds: float, work: tuple[str, ...] = ()) -> Scenario:
+    scenario = SCENARIOS[name]
+    plans = tuple(dataclasses.replace(each, every_seconds=every_seconds) for each in scenario.plans)
+    return dataclasses.replace(scenario, plans=plans, work=work or scenario.work, size=200_000, n_agents=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "tasks"),
+    [
+        ("scheduler", shorter("scheduler", 2.0, ALL_WORK), 400),
+    ],
+)
+def test_nothing_is_lost_wrong_doubled_or_left_behind(name: str, scenario: Scenario, tasks: int) -> None:
+    found = chaos.run(name, scenario, Sizes(tasks, SEED, 100, patience_seconds=30, force_proxies=True))
+    assert not found["missed"], found
+    assert sum(found["faults"].values()) >= 2, found
+
+
+def test_a_little_of_everything_at_once() -> None:
+    soak = dataclasses.replace(soak_of(8.0), is_soak=False)  # too short to say anything about memory
+    found = chaos.run("soak", soak, Sizes(1 << 40, SEED, 50, 8.0, patience_seconds=30, force_proxies=True))
+    assert not found["missed"], found
+    assert len(found["faults"]) >= 6, found
+
+
+MORE = [
+    *("agents-large", "agents-graph", "scheduler-large", "scheduler-objects", "scheduler-graph", "scheduler-nested"),
+    *("stops", "clients", "holes", "unplugged", "input-dropped", "output-dropped", "resets", "delay-resets", "loss"),
+    *("slow", "memory", "poison", "garbage", "flood", "descriptors", "huge", "processors-suspended", "fork-servers"),
+]
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", MORE)
+def test_each_scenario(name: str) -> None:
+    scenario = dataclasses.replace(SCENARIOS[name], mean_seconds=0.1, size=500_000)
+    found = chaos.run(name, scenario, Sizes(600, SEED))
+    assert not found["missed"], found
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+def test_two_minutes_of_everything() -> None:
+    found = chaos.run("soak", soak_of(120.0), Sizes(1 << 40, SEED, 200, 120.0))
+    assert not found["missed"], found
+
+
+# ---------------------------------------------------------------------------------------------------- the counting
+
+
+def journal() -> Journal:
+    """Return one with two tasks, each executed and delivered once."""
+    return Journal(
+        {task: [Execution(task, 100, 1.0, 2.0)] for task in ("c/plain0", "c/plain1")},
+        {"c/plain0": 0.5, "c/plain1": 0.5},
+        [Delivery("c/plain0", 2.5, "ok"), Delivery("c/plain1", 2.5, "ok")],
+    )
+
+
+def counted(seen: Journal, *faults: Fault, expected: tuple[str, ...] = ()) -> list[str]:
+    return report.missed(report.figures(seen, faults, report.Samples(), expected), is_thrifty=True, is_soak=False)
+
+
+def test_what_went_well_misses_no_bar() -> None:
+    assert counted(journal()) == []
+
+
+def test_what_never_came_is_lost() -> None:
+    seen = journal()
+    seen.delivered.pop()
+    assert counted(seen) == ["lost: 1"]
+
+
+def test_an_error_is_a_loss_unless_it_was_expected() -> None:
+    seen = journal()
+    seen.delivered[1] = Delivery("c/plain1", 2.5, "MissingObjects 'x'")
+    assert counted(seen) == ["lost: 1"]
+    assert counted(seen, expected=("plain1",)) == []
+    assert counted(seen, expected=("plain",)) == ["lost: 1"], "plain0 ought to have failed"
+
+
+def test_wrong_doubled_and_hung_results_are_counted() -> None:
+    seen = journal()
+    seen.delivered[1] = Delivery("c/plain1", 2.5, "wrong")
+    seen.twice.append(Delivery("c/plain0", 2.6, "ok"))
+    seen.submitted["c/plain2"] = 0.6
+    seen.hung.append("c/plain2")
+    assert counted(seen) == ["wrong: 1", "delivered_twice: 1", "hung: 1"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_needed"),
+    [
+        (Fault("processor killed", "processor", 1.5, frozenset({100})), True),
+        (Fault("processor killed", "processor", 1.5, frozenset({101})), False),
+        (Fault("processor killed", "processor", 3.5, frozenset({100})), False),
+        (Fault("scheduler killed", "scheduler", 1.5, took_all=True, until=1.7), True),
+        (Fault("black hole", "c", 1.5, took_client="c", until=2.8), True),
+        (Fault("black hole", "d", 1.5, took_client="d", until=2.8), False),
+        (Fault("black hole", "agent", 1.5, until=2.8), False),
+    ],
+)
+def test_an_execution_is_repeated_with_need_if_a_fault_took_the_former_one(fault: Fault, is_needed: bool) -> None:
+    seen = journal()
+    seen.executions["c/plain0"].append(Execution("c/plain0", 200, 3.0, 4.0))
+    assert counted(seen, fault) == ([] if is_needed else ["executed_again_without_need: 1"])
+
+
+def test_memory_that_grows_is_a_miss_of_a_soak() -> None:
+    samples = report.Samples(scheduler=[(float(second), (100 + second) << 20) for second in range(40)])
+    found = report.figures(journal(), [], samples, ())
+    assert report.missed(found, is_thrifty=False, is_soak=False) == []
+    assert report.missed(found, is_thrifty=False, is_soak=True) == ["memory of the scheduler: 114.5 to 134.5 MiB"]

@@ -9,7 +9,6 @@ Must never: let an exception that a peer caused reach the loop, or keep state ab
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from scaler.actors.peer import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
+from scaler.scheduler.strangers import MESSAGES_MOST, Strangers
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
 from scaler.wire.messages.columns import Batch
@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 MESSAGES_PER_RECEIVE = 64
 """The most messages taken from the socket before the actors run: keeps batches moving under load."""
 
-STRANGERS = 1024
-"""How many unknown connections are remembered, so that each is asked for a hello once."""
+ITEMS_PER_RECEIVE = 8192
+"""About the most items in these messages: the actors have as much to do as in one turn of theirs."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _RESULTS = Batch[RunResult]
@@ -54,7 +54,7 @@ class SchedulerEdge:
         self._directory = tree.directory
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
-        self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self._strangers = Strangers()
         self._broken: dict[Connection, tuple[Peer, list[Any]]] = {}
         """connections that were found broken in this turn, their peers, and their unsent items"""
         self.received = Traffic()
@@ -66,6 +66,7 @@ class SchedulerEdge:
 
     def receive(self) -> bool:
         receive, connected = self._router.receive, self._directory.connected
+        items_left = ITEMS_PER_RECEIVE
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
@@ -78,29 +79,42 @@ class SchedulerEdge:
             if peer is None:
                 self._from_stranger(connection, header, frames)
             else:
-                self._from_peer(peer, header, frames)
+                items_left -= self._from_peer(peer, header, frames)
+                if items_left <= 0:
+                    break
         return True
 
-    def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> None:
+    def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
+        """Give the batches of a message to the session of its peer. Returns the number of items."""
+        count = 0
         try:
             batches = decode(peer.incoming, header, frames)
         except ProtocolError as error:
             self._drop(peer, error)
-            return
+            return count
         self.received.add_batches(batches)
         for batch in batches:
             kind = type(batch)
             if kind in _HELLOS:
                 self._drop(peer, ProtocolError("a second hello on one connection"))
-                return
+                break
             if kind is _RESULTS:
                 peer.results_received += len(batch)
             peer.session.send(batch)
+            count += len(batch)
+        return count
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
         """Take the first message of a connection, which must be a hello. Any other message is answered with a request
-        for one.
+        for one, and whoever goes on without is hung up on.
         """
+        count = self._strangers.add_message(connection)
+        if count > MESSAGES_MOST:
+            self.bad_messages += 1
+            if count == MESSAGES_MOST + 1:
+                logger.debug("hung up on an unknown connection that sends messages and no hello")
+                self._router.hang_up(connection)
+            return
         for incoming, outgoing in (
             (CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT),
             (AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT),
@@ -113,17 +127,13 @@ class SchedulerEdge:
             is_hello = batches and type(batches[0]) in _HELLOS and len(batches[0]) == 1
             if is_hello and not self._directory.is_spent(connection):
                 self._hello(connection, batches[0])
-            elif connection not in self._strangers:
-                self._strangers[connection] = None
-                if len(self._strangers) > STRANGERS:
-                    self._strangers.popitem(last=False)
+            elif count == 1:
                 self._outbox.put_to_stranger(connection, outgoing, HelloRequest("the scheduler does not know you"))
             return
         self.bad_messages += 1
         logger.debug("a message from an unknown connection cannot be read")
 
     def _hello(self, connection: Connection, batch: Batch[Any]) -> None:
-        self._strangers.pop(connection, None)
         for hello in batch:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello))
@@ -193,6 +203,7 @@ class SchedulerEdge:
             peer = self._directory.connected.get(connection)
             if peer is None:
                 self._router.forget(connection)
+                self._strangers.remove(connection)
                 continue
             echo = ClientHeartbeatEcho if peer.outgoing is SCHEDULER_TO_CLIENT else WorkerHeartbeatEcho
             self._outbox.put(peer, echo(_PROBE_NS))

@@ -10,6 +10,7 @@ closed end is noticed by the next send.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket as unix
@@ -40,6 +41,9 @@ RECONNECT_MS = 50
 RECONNECT_MOST_MS = 2_000
 
 
+MESSAGES_WAITING = 256
+"""How many messages of one connection the scheduler's socket takes before they are read. Beyond that, the network holds
+the peer back."""
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
 INPROC = "inproc://"
@@ -237,6 +241,7 @@ class RouterSocket:
             address = new_private_address()
         _check_ipc_file(address)
         self._socket = _new_socket(context, zmq.ROUTER, address)
+        self._socket.setsockopt(zmq.RCVHWM, MESSAGES_WAITING)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
         # those.
@@ -304,6 +309,18 @@ class RouterSocket:
     def forget(self, connection: Connection) -> None:
         """A connection that is lost was not one that anything is sent to."""
         self._descriptors.remove(connection)
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection. What has come on it already can still be received.
+
+        ZeroMQ has no call for this, so the connection is shut down below it. If its descriptor belongs to another one
+        now, it is gone already.
+        """
+        descriptor = self._descriptors.known.get(connection)
+        if descriptor is None or self._descriptors.of(descriptor)[-1] != connection:
+            return
+        with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
+            copy.shutdown(unix.SHUT_RDWR)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close. Messages have `linger_seconds` to leave. May be called again."""

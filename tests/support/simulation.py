@@ -153,6 +153,9 @@ class SimulatedRouter:
     def forget(self, connection: Connection) -> None:
         """The connection of a stranger is gone."""
 
+    def hang_up(self, connection: Connection) -> None:
+        self.open_connections.discard(connection)
+
     def has_mail(self) -> bool:
         return bool(self._incoming or self.outgoing)
 

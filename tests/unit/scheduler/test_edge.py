@@ -9,8 +9,10 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
+from scaler.scheduler import edge
+from scaler.scheduler.strangers import MESSAGES_MOST
 from scaler.wire.codec import encode
-from scaler.wire.messages.client import ClientDisconnect, ClientHello, GoodbyeKind
+from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import HelloRequest, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
@@ -160,3 +162,25 @@ def test_the_loss_of_a_connection_says_nothing_to_others(simulation: Simulation)
     simulation.run()
     assert lost.connection not in simulation.tree.directory.connected
     assert [len(other.heard) for other in others] == before
+
+
+def test_a_stranger_that_says_more_than_a_hello_is_hung_up_on(simulation: Simulation) -> None:
+    connection = simulation.open_connection(simulation.client())
+    for _ in range(MESSAGES_MOST):
+        simulation.router.deliver(connection, b"garbage", [])
+    simulation.run()
+    assert connection in simulation.router.open_connections
+    for _ in range(10):
+        simulation.router.deliver(connection, b"garbage", [])
+    simulation.run()
+    assert connection not in simulation.router.open_connections
+    assert simulation.edge.statistics()["bad_messages"] == MESSAGES_MOST + 10
+
+
+def test_a_turn_is_bounded_in_items(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "ITEMS_PER_RECEIVE", 10)
+    client = simulation.client()
+    for _ in range(5):
+        simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)] * 4)[0])
+    assert simulation.edge.receive()
+    assert len(simulation.router._incoming) == 2

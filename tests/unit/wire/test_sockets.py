@@ -164,6 +164,35 @@ def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
     assert descriptors.known == {third: 8}
 
 
+def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
+    other = DealerSocket(context, pair.router.address)
+    other.send(b"hello", [])
+    connection, _, _ = received(pair.router)
+    pair.router.hang_up(connection)
+    soon(other.was_cut, other.monitor_descriptor)
+    assert soon(pair.router.lost, pair.router.monitor_descriptor) == [connection]
+    pair.router.send(pair.connection, b"still works", [])
+    assert received(pair.dealer)[0] == b"still works"
+    pair.router.hang_up(Connection(b"nobody"))
+    other.close()
+
+
+def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
+    other = context.socket(zmq.DEALER)
+    other.setsockopt(zmq.IPV6, 1)
+    other.setsockopt(zmq.SNDHWM, 1)
+    other.setsockopt(zmq.LINGER, 0)
+    other.connect(pair.router.address)
+    garbage, count = bytes(100_000), 0
+    while other.poll(200, zmq.POLLOUT):
+        other.send(garbage)
+        count += 1
+        assert count < 2 * sockets.MESSAGES_WAITING, "nothing holds it back"
+    assert count >= sockets.MESSAGES_WAITING
+    assert len(received(pair.router)[1]) == len(garbage)
+    other.close()
+
+
 def test_nothing_is_remembered_of_connections_that_are_gone(pair: Pair) -> None:
     pair.dealer.close()
     soon(pair.router.lost, pair.router.monitor_descriptor)

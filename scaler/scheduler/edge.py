@@ -134,6 +134,7 @@ class SchedulerEdge:
         logger.debug("a message from an unknown connection cannot be read")
 
     def _hello(self, connection: Connection, batch: Batch[Any]) -> None:
+        self._strangers.remove(connection)
         for hello in batch:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello))

@@ -34,5 +34,5 @@ class Strangers:
         return count
 
     def remove(self, connection: Connection) -> None:
-        """The connection is gone."""
+        """The connection has said hello, or is gone."""
         self._counts.pop(connection, None)

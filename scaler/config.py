@@ -13,9 +13,8 @@ import string
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_TCP = "tcp://"
-_IPC = "ipc:///"
-_INPROC = "inproc://"
+from scaler.endpoint import ANYWHERE, IPC, Endpoint
+
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
@@ -38,15 +37,16 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
     """
     if not isinstance(address, str):
         raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {address!r}")
-    if address == "ipc://*" and may_be_any_port:
+    if address == ANYWHERE and may_be_any_port:
         return address
-    if address.startswith(_IPC) and address != _IPC:
-        if len(os.fsencode(address)) - len("ipc://") > _IPC_PATH_BYTES:
+    endpoint = Endpoint.parse(address)
+    if endpoint.scheme == IPC and endpoint.place.startswith("/") and endpoint.place != "/":
+        if len(os.fsencode(endpoint.place)) > _IPC_PATH_BYTES:
             raise ConfigError(f"the path of {address!r} is longer than {_IPC_PATH_BYTES} bytes; take a shorter one")
         return address
-    if address.startswith(_INPROC) and address != _INPROC and len(address.split()) == 1:
+    if endpoint.is_in_process and len(endpoint.place.split()) == 1:
         return address
-    port = _port(address)
+    port = _port(endpoint)
     if not port:
         raise ConfigError(
             f"{address!r} is not an address; a good one looks like tcp://127.0.0.1:2345 or ipc:///tmp/scaler"
@@ -60,18 +60,18 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
     return address
 
 
-def _port(address: str) -> str:
-    """Return the port of a TCP address, which may be `*`; empty for any other address."""
-    host, _, port = address.removeprefix(_TCP).rpartition(":")
-    is_in_brackets = host.startswith("[") and host.endswith("]")
+def _port(endpoint: Endpoint) -> str:
+    """Return the port of a good TCP address, which may be `*`; empty for any other address."""
+    host, port = endpoint.host, endpoint.port
+    is_in_brackets = endpoint.is_ipv6 and host.endswith("]")
     name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
     is_port = port == "*" or (port.isascii() and port.isdigit())
-    return port if address.startswith(_TCP) and name and allowed.issuperset(name) and is_port else ""
+    return port if name and allowed.issuperset(name) and is_port else ""
 
 
 def check_reachable(address: str) -> None:
     """Raise `ConfigError` if other processes cannot connect to the address."""
-    if address.startswith(_INPROC):
+    if Endpoint.parse(address).is_in_process:
         raise ConfigError(
             f"{address!r} is for threads of one process; between processes use tcp://host:port or ipc:///path"
         )

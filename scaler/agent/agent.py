@@ -33,6 +33,7 @@ from scaler.process.files import allow_many_files
 from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
+from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     executor = load_executor(config)
     allow_many_files()
     shell = Shell(config.event_loop)
-    edge = Edge(shell, config.address, config.io_threads)
+    edge = Edge(shell, open_transport(config.address, config.io_threads))
     names = config.worker_names or _default_names(config.n_workers)
     begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
     logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)

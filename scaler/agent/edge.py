@@ -19,8 +19,8 @@ from scaler.errors import ProtocolError
 from scaler.process.shell import Shell
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
-from scaler.wire.sockets import DealerSocket, PeerGoneError, close_context, open_context
 from scaler.wire.traffic import Traffic
+from scaler.wire.transport import Dialer, PeerGoneError, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -32,17 +32,17 @@ RECEIVED_MOST = 64
 class _OpenConnection:
     """The state of one connection."""
 
-    socket: DealerSocket
+    socket: Dialer
     link: ActorRef
 
 
 class Edge:
     """The link's `Door` and the shell's `Edge`."""
 
-    def __init__(self, shell: Shell, address: str, io_threads: int) -> None:
+    def __init__(self, shell: Shell, transport: Transport) -> None:
         self._shell = shell
-        self.address = address
-        self._context = open_context(address, io_threads)
+        self.address = transport.address
+        self._transport = transport
         self._open: _OpenConnection | None = None
         self._outgoing: list[Any] = []
         self.received = Traffic()
@@ -53,7 +53,7 @@ class Edge:
 
     def connect(self, link: ActorRef) -> None:
         self.hang_up()
-        socket = DealerSocket(self._context, self.address)
+        socket = self._transport.dial()
         self._open = connection = _OpenConnection(socket, link)
         self._shell.watch(socket.descriptor)
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
@@ -116,4 +116,4 @@ class Edge:
     def close(self) -> None:
         """Close for good; the last items have a moment to leave."""
         self.hang_up(linger_seconds=0.2)
-        close_context(self._context)
+        self._transport.close()

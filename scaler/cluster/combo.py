@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.scheduler import Scheduler
 from scaler.cores import usable_cores
+from scaler.endpoint import LOCAL
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.settings.sources import NOT_GIVEN, marks_what_is_not_given, said
-from scaler.wire.private import LOCAL
 
 if TYPE_CHECKING:
     from scaler.cluster.threads import ThreadCluster

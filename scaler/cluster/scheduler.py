@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import schedulers
 from scaler.config import ConfigError, check_reachable
+from scaler.endpoint import ANYWHERE, LOCAL
 from scaler.settings import SchedulerConfig
 from scaler.settings.sources import completes_from_outside
-from scaler.wire.private import ANYWHERE, LOCAL, remove_private_place
+from scaler.wire.private import remove_private_place
 
 
 class Scheduler(ChildProcess):

@@ -22,6 +22,7 @@ from scaler.agent.agent import run_agent
 from scaler.client.lifetime import end_shared_links
 from scaler.client.link.thread import fail_links
 from scaler.config import ConfigError
+from scaler.endpoint import in_process_address
 from scaler.errors import WorkerDiedError
 from scaler.ids import random_id
 from scaler.scheduler.scheduler import SchedulerProcess
@@ -79,7 +80,7 @@ class ThreadCluster:
     """
 
     def __init__(self, n_workers: int) -> None:
-        self._address = f"inproc://scaler-{random_id().hex()}"
+        self._address = in_process_address(f"scaler-{random_id().hex()}")
         scheduler = SchedulerConfig(
             self._address, client_timeout_seconds=NO_SILENCE_SECONDS, worker_timeout_seconds=NO_SILENCE_SECONDS
         )

@@ -30,8 +30,8 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
 )
 from scaler.wire.messages.worker import ResultsReceived, RunResult, WorkerHeartbeatEcho, WorkerHello
-from scaler.wire.sockets import PeerGoneError, RouterSocket
 from scaler.wire.traffic import Traffic
+from scaler.wire.transport import Listener, PeerGoneError
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still e
 class SchedulerEdge:
     """The one edge of the scheduler."""
 
-    def __init__(self, router: RouterSocket, tree: SchedulerTree) -> None:
-        self._router = router
+    def __init__(self, listener: Listener, tree: SchedulerTree) -> None:
+        self._listener = listener
         self._directory = tree.directory
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
@@ -65,7 +65,7 @@ class SchedulerEdge:
     # In
 
     def receive(self) -> bool:
-        receive, connected = self._router.receive, self._directory.connected
+        receive, connected = self._listener.receive, self._directory.connected
         items_left = ITEMS_PER_RECEIVE
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
@@ -113,7 +113,7 @@ class SchedulerEdge:
             self.bad_messages += 1
             if count == MESSAGES_MOST + 1:
                 logger.debug("hung up on an unknown connection that sends messages and no hello")
-                self._router.hang_up(connection)
+                self._listener.hang_up(connection)
             return
         for incoming, outgoing in (
             (CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT),
@@ -161,7 +161,7 @@ class SchedulerEdge:
             try:
                 for header, frames in encode(parcel.direction, items, self.sent.items):
                     self.sent.add_message(header, frames)
-                    self._router.send(connection, header, frames)
+                    self._listener.send(connection, header, frames)
                     has_begun = True
             except PeerGoneError:
                 self._gone(parcel, () if has_begun else items)
@@ -203,7 +203,7 @@ class SchedulerEdge:
         for connection in connections:
             peer = self._directory.connected.get(connection)
             if peer is None:
-                self._router.forget(connection)
+                self._listener.forget(connection)
                 self._strangers.remove(connection)
                 continue
             echo = ClientHeartbeatEcho if peer.outgoing is SCHEDULER_TO_CLIENT else WorkerHeartbeatEcho

@@ -14,6 +14,7 @@ import psutil
 from scaler.actors.acceptor import Limits
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
+from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, random_id
 from scaler.process.files import allow_many_files
 from scaler.process.memory import SpareMemory
@@ -23,7 +24,8 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
-from scaler.wire.sockets import AddressInUseError, RouterSocket, close_context, open_context
+from scaler.wire.transport import AddressInUseError
+from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +41,10 @@ PROBE_SECONDS = (0.05, 0.25, 1.0)
 
 def who_listens_at(address: str) -> str:
     """Return a sentence about the process that listens at a busy TCP address, as far as this user may know."""
-    port = address.rpartition(":")[2]
+    endpoint = Endpoint.parse(address)
+    port = endpoint.port
     hint = f"choose another port, or find out who listens there: ss -ltnp 'sport = :{port}'"
-    if not address.startswith("tcp://"):
+    if endpoint.scheme != TCP:
         return "choose another path, or end the scheduler that listens there"
     try:
         for connection in psutil.net_connections("tcp"):
@@ -59,15 +62,6 @@ def _longest_silence(config: SchedulerConfig) -> float:
     return max(config.client_timeout_seconds, config.worker_timeout_seconds)
 
 
-def who_can_connect(address: str) -> str:
-    """Return who can connect to an address besides its own user; empty for nobody."""
-    if not address.startswith("tcp://"):
-        return ""
-    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
-    is_loopback = host in ("localhost", "::1") or host.startswith("127.")
-    return "every user of this machine" if is_loopback else "every machine that reaches it"
-
-
 class SchedulerProcess:
     """A scheduler, from bind to close.
 
@@ -80,17 +74,17 @@ class SchedulerProcess:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         allow_many_files()
-        self._context = open_context(config.address, config.io_threads)
+        self._transport = open_transport(config.address, config.io_threads)
         try:
-            self._router = RouterSocket(self._context, config.address, _longest_silence(config))
+            self._listener = self._transport.listen(_longest_silence(config))
         except OSError as error:
-            close_context(self._context)
+            self._transport.close()
             if isinstance(error, AddressInUseError):
                 raise AddressInUseError(
                     error.errno, f"{config.address} is in use: {who_listens_at(config.address)}"
                 ) from None
             raise
-        self.address = self._router.address
+        self.address = self._listener.address
         self._shell = Shell(config.event_loop, WakefulClock())
         self._suspects: dict[Connection, int] = {}
         """connections that may have been lost, and how often each is probed before it counts as alive"""
@@ -108,15 +102,15 @@ class SchedulerProcess:
         """
         shell, config = self._shell, self._config
         tree = SchedulerTree(shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon)
-        edge = SchedulerEdge(self._router, tree)
-        shell.watch(self._router.descriptor)
-        shell.watch(self._router.monitor_descriptor, lambda: self._connections_lost(edge))
+        edge = SchedulerEdge(self._listener, tree)
+        shell.watch(self._listener.descriptor)
+        shell.watch(self._listener.monitor_descriptor, lambda: self._connections_lost(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
         logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
-        others = who_can_connect(self.address)
+        others = Endpoint.parse(self.address).who_can_connect()
         if others:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
         self._give_memory_back_later()
@@ -125,8 +119,8 @@ class SchedulerProcess:
         try:
             return shell.run(edge)
         finally:
-            self._router.close(linger_seconds=0.5)
-            close_context(self._context)
+            self._listener.close(linger_seconds=0.5)
+            self._transport.close()
             logger.info("scheduler: ended (%s)", self._counts(tree, edge))
 
     def _limits(self) -> Limits:
@@ -172,7 +166,7 @@ class SchedulerProcess:
         self._give_memory_back_later()
 
     def _connections_lost(self, edge: SchedulerEdge) -> None:
-        lost = self._router.lost()
+        lost = self._listener.lost()
         if lost and not self._suspects:
             self._probe_soon(edge, PROBE_SECONDS[0])
         self._suspects.update((connection, len(PROBE_SECONDS)) for connection in lost)

@@ -14,20 +14,17 @@ import contextlib
 import errno
 import os
 import socket as unix
-import threading
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
-from scaler.wire.private import ANYWHERE, new_private_address, remove_private_place
-
-Message: TypeAlias = tuple[bytes, list[memoryview]]
-"""The header frame and the payload frames."""
+from scaler.wire.private import new_private_address, remove_private_place
+from scaler.wire.transport import AddressInUseError, Message, PeerGoneError
 
 # Plain numbers: combining pyzmq's enumerations costs more than the calls that use them.
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
@@ -46,70 +43,9 @@ MESSAGES_WAITING = 256
 the peer back."""
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
-INPROC = "inproc://"
-"""The prefix of addresses between threads of one process."""
 
 
-class AddressInUseError(OSError):
-    """Another program listens at the address."""
-
-
-class PeerGoneError(ConnectionError):
-    """The connection of a message does not exist any more."""
-
-
-class _SharedContext:
-    """The one context of all sockets that meet at `inproc://` addresses, as long as there are any."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._users = 0
-
-    def enter(self) -> zmq.Context[zmq.Socket[bytes]]:
-        with self._lock:
-            if self._context is None:
-                self._context = zmq.Context()
-            self._users += 1
-            return self._context
-
-    def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
-        """Return whether this is the shared context and others still use it."""
-        with self._lock:
-            if context is not self._context:
-                return False
-            self._users -= 1
-            if self._users:
-                return True
-            self._context = None
-            return False
-
-
-_shared = _SharedContext()
-
-
-def _forget_shared() -> None:
-    """In a forked process: the other threads that share it do not exist here."""
-    global _shared  # noqa: PLW0603 - there is one process
-    _shared = _SharedContext()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_shared)
-
-
-def open_context(address: str, io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
-    """Return a context for sockets of `address`: a new one, except for `inproc://`, where all share one."""
-    return _shared.enter() if address.startswith(INPROC) else zmq.Context(io_threads)
-
-
-def close_context(context: zmq.Context[zmq.Socket[bytes]]) -> None:
-    """Release a context of `open_context`, after its sockets are closed."""
-    if not _shared.leave(context):
-        context.term()
-
-
-def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str) -> zmq.Socket[bytes]:
+def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
     # Unbounded, because credits bound the messages on their way: the queue of a worker, the window of a map.
@@ -119,7 +55,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, address: str
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
-    socket.setsockopt(zmq.IPV6, "[" in address)
+    socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
     return socket
 
 
@@ -236,11 +172,12 @@ class RouterSocket:
         silence_seconds: float = HEARTBEAT_TIMEOUT_MS / 1000,
     ) -> None:
         self._is_private = address == ANYWHERE
-        self._has_descriptors = not address.startswith(INPROC)
         if self._is_private:
             address = new_private_address()
-        _check_ipc_file(address)
-        self._socket = _new_socket(context, zmq.ROUTER, address)
+        endpoint = Endpoint.parse(address)
+        self._has_descriptors = not endpoint.is_in_process
+        _check_ipc_file(endpoint)
+        self._socket = _new_socket(context, zmq.ROUTER, endpoint)
         self._socket.setsockopt(zmq.RCVHWM, MESSAGES_WAITING)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
@@ -250,7 +187,7 @@ class RouterSocket:
         silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, silence_ms + HEARTBEAT_TIMEOUT_MS)
         try:
-            self._bind(address)
+            self._bind(endpoint)
         except zmq.ZMQError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:
@@ -262,14 +199,14 @@ class RouterSocket:
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = _Descriptors()
 
-    def _bind(self, address: str) -> None:
+    def _bind(self, endpoint: Endpoint) -> None:
         """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
-        if not address.startswith("ipc://"):
-            self._socket.bind(address)
+        if endpoint.file is None:
+            self._socket.bind(endpoint.address)
             return
         umask = os.umask(0o177)
         try:
-            self._socket.bind(address)
+            self._socket.bind(endpoint.address)
         finally:
             os.umask(umask)
 
@@ -327,8 +264,9 @@ class RouterSocket:
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
-            if self.address.startswith("ipc://"):  # ZeroMQ leaves the file behind
-                Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
+            file = Endpoint.parse(self.address).file
+            if file is not None:  # ZeroMQ leaves it behind
+                file.unlink(missing_ok=True)
             if self._is_private:
                 remove_private_place(self.address)
 
@@ -337,8 +275,9 @@ class DealerSocket:
     """A peer's end of one connection. A new connection takes a new socket: its identity is never used again."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
-        self._socket = _new_socket(context, zmq.DEALER, address)
-        self._receive_payload = _receive_copies if address.startswith(INPROC) else _receive_payload
+        endpoint = Endpoint.parse(address)
+        self._socket = _new_socket(context, zmq.DEALER, endpoint)
+        self._receive_payload = _receive_copies if endpoint.is_in_process else _receive_payload
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._monitor = _CutMonitor(self._socket)
@@ -383,18 +322,19 @@ class DealerSocket:
             self._socket.close(linger=int(linger_seconds * 1000))
 
 
-def _check_ipc_file(address: str) -> None:
+def _check_ipc_file(endpoint: Endpoint) -> None:
     """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
-    path = address.removeprefix("ipc://")
-    if path == address or not Path(path).exists():
+    file = endpoint.file
+    if file is None or not file.exists():
         return
-    if not Path(path).is_socket():
-        raise FileExistsError(errno.EEXIST, f"cannot listen at {address}: there is a file that is not a socket")
+    if not file.is_socket():
+        text = f"cannot listen at {endpoint.address}: there is a file that is not a socket"
+        raise FileExistsError(errno.EEXIST, text)
     probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
     try:
-        probe.connect(path)
+        probe.connect(str(file))
     except OSError:
         return  # a file that a killed process left behind
     finally:
         probe.close()
-    raise AddressInUseError(errno.EADDRINUSE, f"{address} is in use")
+    raise AddressInUseError(errno.EADDRINUSE, f"{endpoint.address} is in use")

@@ -53,3 +53,15 @@ def test_no_circle_of_files() -> None:
         is_kit = name.startswith("scaler.actors.kit.")
         graph[name] = {other for other in others if not (is_kit and other.startswith("scaler.actors.kit."))}
     TopologicalSorter(graph).prepare()
+
+
+def test_one_place_knows_which_schemes_of_addresses_there_are() -> None:
+    """Others ask `Endpoint`. Texts for users may show whole addresses."""
+    prefixes = {"tcp://", "ipc://", "ipc:///", "inproc://"}
+    found = [
+        f"{name}: {node.value}"
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in prefixes
+    ]
+    assert [place for place in found if not place.startswith("scaler.endpoint: ")] == []

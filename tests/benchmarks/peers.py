@@ -26,7 +26,7 @@ from scaler.wire.messages.client import ClientDisconnect, ClientHello, GoodbyeKi
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
-from scaler.wire.sockets import PeerGoneError
+from scaler.wire.transport import PeerGoneError
 from tests.benchmarks.scheduler_core import Wire
 
 PEERS = (500, 1_000, 2_000, 4_000, 8_000)

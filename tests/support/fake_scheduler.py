@@ -58,8 +58,9 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.sockets import PeerGoneError, RouterSocket
+from scaler.wire.sockets import RouterSocket
 from scaler.wire.structs import TaskFailure
+from scaler.wire.transport import PeerGoneError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

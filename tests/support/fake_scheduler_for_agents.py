@@ -43,8 +43,9 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
-from scaler.wire.sockets import PeerGoneError, RouterSocket
+from scaler.wire.sockets import RouterSocket
 from scaler.wire.structs import TaskFailure
+from scaler.wire.transport import PeerGoneError
 
 DEFAULT = DefaultSerializer()
 

@@ -95,8 +95,8 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
-from scaler.wire.sockets import PeerGoneError
 from scaler.wire.structs import RunOptions
+from scaler.wire.transport import PeerGoneError
 from tests.support.audit import Audit
 
 HEARTBEAT_SECONDS = 1.0

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from scaler.endpoint import Endpoint
 from scaler.serialization import Frames, size_of
 from scaler.shared_memory import SHARE_LEAST_BYTES, SharedFrames, can_share
 
 Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
-
-_NEAR = ("ipc://", "tcp://127.", "tcp://localhost:", "tcp://[::1]:")
 
 
 def frozen(frames: Frames) -> Sequence[Any]:
@@ -35,4 +34,4 @@ def shared(frames: Frames) -> Sequence[Any]:
 
 def freeze_for(address: str) -> Freeze:
     """Return the function with which a client of the scheduler at `address` copies values."""
-    return shared if address.startswith(_NEAR) and can_share() else frozen
+    return shared if Endpoint.parse(address).is_near and can_share() else frozen

@@ -11,12 +11,10 @@ import select
 from collections.abc import Sequence
 from typing import Any
 
-import zmq
-
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.sockets import DealerSocket, PeerGoneError, close_context, open_context
+from scaler.wire.transport import Dialer, PeerGoneError, Transport
 
 WAIT_MOST_SECONDS = 3600.0
 
@@ -25,15 +23,15 @@ class Connection:
     """The one connection of a link.
 
     Args:
-        address: of the scheduler.
+        transport: the way to the scheduler.
         wake_descriptor: readable when another thread wants to end a `wait`.
     """
 
-    def __init__(self, address: str, wake_descriptor: int) -> None:
-        self.address = address
+    def __init__(self, transport: Transport, wake_descriptor: int) -> None:
+        self.address = transport.address
         self._wake_descriptor = wake_descriptor
-        self._context = open_context(address)
-        self._socket: DealerSocket | None = None
+        self._transport = transport
+        self._socket: Dialer | None = None
         self._is_gone = False
         """whether the other end is known to be closed"""
         self._poller = self._new_poller()
@@ -54,10 +52,7 @@ class Connection:
         Raises:
             OSError: if it is impossible to connect to that address.
         """
-        try:
-            self._socket = DealerSocket(self._context, self.address)
-        except zmq.ZMQError as error:
-            raise OSError(error.errno, str(error)) from error
+        self._socket = self._transport.dial()
         self._is_gone = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
@@ -71,7 +66,7 @@ class Connection:
     def end(self, linger_seconds: float = 0) -> None:
         """Close it for good."""
         self.close(linger_seconds)
-        close_context(self._context)
+        self._transport.close()
 
     def wait(self, seconds: float) -> set[int]:
         """Wait until a descriptor is ready. Return the ready descriptors."""

@@ -38,6 +38,7 @@ from scaler.task_context import TaskContext
 from scaler.version import __version__
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION, ObjectInstruction
+from scaler.wire.zeromq import open_transport
 
 Command: TypeAlias = Callable[[], None]
 
@@ -77,7 +78,7 @@ class LinkThread:
         self.is_nested = address == task_context.current.address
         self._conversation = Conversation(
             _hello(client_id, task_context.current if self.is_nested else TaskContext()),
-            Connection(address, self._inbox.descriptor),
+            Connection(open_transport(address), self._inbox.descriptor),
             Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
             self._work,
         )

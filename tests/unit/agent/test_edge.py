@@ -13,7 +13,7 @@ from scaler.process.shell import Shell
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply, ObjectRequest
 from scaler.wire.messages.worker import DisconnectResponse, WorkerHeartbeat, WorkerHello
-from scaler.wire.sockets import RouterSocket, close_context, open_context
+from scaler.wire.zeromq import open_transport
 from tests.support.fake_scheduler_for_agents import FakeScheduler
 from tests.support.recorder import Recorder
 
@@ -26,7 +26,7 @@ class Bench:
         self.shell = Shell("builtin")
         self.link = Recorder()
         self.ref = self.shell.dispatcher.spawn(self.link)
-        self.edge = Edge(self.shell, scheduler.address, 1)
+        self.edge = Edge(self.shell, open_transport(scheduler.address))
 
     def greet(self) -> None:
         """Open a connection, and say hello and get an answer."""
@@ -123,10 +123,10 @@ def test_without_a_connection_nothing_happens(bench: Bench) -> None:
 
 
 def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
-    context = open_context("inproc://scheduler")
-    router = RouterSocket(context, "inproc://scheduler")
+    transport = open_transport("inproc://scheduler")
+    router = transport.listen(60)
     shell, link = Shell("builtin"), Recorder()
-    edge, ref = Edge(shell, "inproc://scheduler", 1), shell.dispatcher.spawn(link)
+    edge, ref = Edge(shell, open_transport("inproc://scheduler")), shell.dispatcher.spawn(link)
     edge.connect(ref)
     edge.say([HELLO])
     assert edge.flush()
@@ -141,6 +141,6 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     assert link.messages == [LinkCut("the scheduler is gone")]
     assert not edge.receive()
     edge.close()
-    close_context(context)
+    transport.close()
     shell.dispatcher.close()
     shell.loop.close()

@@ -4,7 +4,7 @@ import pytest
 
 from scaler import Scheduler
 from scaler.config import ConfigError
-from scaler.wire.private import LOCAL
+from scaler.endpoint import LOCAL
 
 
 def test_a_bad_value_is_refused_at_once() -> None:

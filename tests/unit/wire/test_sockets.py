@@ -16,14 +16,8 @@ import zmq
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
 from scaler.wire import sockets
-from scaler.wire.sockets import (
-    AddressInUseError,
-    DealerSocket,
-    PeerGoneError,
-    RouterSocket,
-    close_context,
-    open_context,
-)
+from scaler.wire.sockets import DealerSocket, RouterSocket
+from scaler.wire.transport import AddressInUseError, PeerGoneError
 
 PATIENCE_SECONDS = 10.0
 
@@ -377,60 +371,22 @@ def is_gone(say: Callable[[], Any]) -> bool:
     return False
 
 
-@pytest.fixture
-def inproc() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
-    context = open_context("inproc://a")
-    yield context
-    context.destroy(linger=0)
-    close_context(context)
-
-
-def test_inproc_addresses_share_a_context_as_long_as_anybody_uses_it(inproc: zmq.Context[zmq.Socket[bytes]]) -> None:
-    other, own = open_context("inproc://b"), open_context("tcp://127.0.0.1:1")
-    assert other is inproc
-    assert own is not inproc
-    close_context(other)
-    close_context(own)
-    assert own.closed
-    assert not inproc.closed
-    assert open_context("inproc://c") is inproc
-    close_context(inproc)
-
-
-def test_the_next_one_after_the_last_has_left_is_another() -> None:
-    first = open_context("inproc://a")
-    close_context(first)
-    assert first.closed
-    second = open_context("inproc://a")
-    assert second is not first
-    close_context(second)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_fork_has_a_context_of_its_own(inproc: zmq.Context[zmq.Socket[bytes]]) -> None:
-    pid = os.fork()
-    if pid == 0:
-        os._exit(open_context("inproc://a") is inproc)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
-def test_inproc_messages_go_both_ways_whoever_was_first(inproc: zmq.Context[zmq.Socket[bytes]]) -> None:
-    dealer = DealerSocket(inproc, "inproc://a")
+def test_inproc_messages_go_both_ways_whoever_was_first(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    dealer = DealerSocket(context, "inproc://a")
     dealer.send(b"early", [b"frame"])
-    router = RouterSocket(inproc, "inproc://a")
+    router = RouterSocket(context, "inproc://a")
     connection, header, frames = received(router)
     assert (header, [bytes(frame) for frame in frames], router.address) == (b"early", [b"frame"], "inproc://a")
     router.send(connection, b"answer", [])
     assert received(dealer) == (b"answer", [])
     with pytest.raises(AddressInUseError):
-        RouterSocket(inproc, "inproc://a")
+        RouterSocket(context, "inproc://a")
     dealer.close()
     router.close()
 
 
-def test_what_arrives_inproc_is_a_copy(inproc: zmq.Context[zmq.Socket[bytes]]) -> None:
-    pair = Pair(inproc, "inproc://a")
+def test_what_arrives_inproc_is_a_copy(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    pair = Pair(context, "inproc://a")
     mine = bytearray(b"x" * 2 * OUT_OF_BAND_BYTES)
     pair.router.send(pair.connection, b"", [mine])
     _, [frame] = received(pair.dealer)
@@ -440,8 +396,8 @@ def test_what_arrives_inproc_is_a_copy(inproc: zmq.Context[zmq.Socket[bytes]]) -
     pair.router.close()
 
 
-def test_last_words_inproc_arrive_after_the_end(inproc: zmq.Context[zmq.Socket[bytes]]) -> None:
-    pair = Pair(inproc, "inproc://a")
+def test_last_words_inproc_arrive_after_the_end(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    pair = Pair(context, "inproc://a")
     for number in range(100):
         pair.dealer.send(b"%d" % number, [])
     pair.dealer.close()
@@ -450,8 +406,8 @@ def test_last_words_inproc_arrive_after_the_end(inproc: zmq.Context[zmq.Socket[b
     pair.router.close()
 
 
-def test_a_closed_end_inproc_is_noticed_by_who_says_something(inproc: zmq.Context[zmq.Socket[bytes]]) -> None:
-    pair = Pair(inproc, "inproc://a")
+def test_a_closed_end_inproc_is_noticed_by_who_says_something(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    pair = Pair(context, "inproc://a")
     pair.router.close()
     soon(lambda: is_gone(lambda: pair.dealer.send(b"", [b"frame"])))
     pair.dealer.close()

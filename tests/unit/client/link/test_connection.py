@@ -14,7 +14,8 @@ from scaler.errors import ProtocolError
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.sockets import RouterSocket, close_context, open_context
+from scaler.wire.sockets import RouterSocket
+from scaler.wire.zeromq import open_transport
 
 SECONDS = 10.0
 
@@ -26,7 +27,7 @@ class Ends:
         self.wake_read, self.wake_write = os.pipe()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.router = RouterSocket(self._context, "tcp://127.0.0.1:0")
-        self.connection = Connection(self.router.address, self.wake_read)
+        self.connection = Connection(open_transport(self.router.address), self.wake_read)
 
     def arrived_at_router(self) -> tuple[bytes, list[object]]:
         poller = zmq.Poller()
@@ -107,7 +108,7 @@ def test_a_closed_connection_is_silent_and_can_be_opened_again(ends: Ends) -> No
 
 
 def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
-    connection = Connection("nonsense", ends.wake_read)
+    connection = Connection(open_transport("nonsense"), ends.wake_read)
     with pytest.raises(OSError):
         connection.open()
     assert not connection.is_open
@@ -116,10 +117,10 @@ def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
 
 def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
     wake, other_end = os.pipe()
-    context = open_context("inproc://scheduler")
-    connection = Connection("inproc://scheduler", wake)
+    transport = open_transport("inproc://scheduler")
+    connection = Connection(open_transport("inproc://scheduler"), wake)
     for _ in range(2):
-        router = RouterSocket(context, "inproc://scheduler")
+        router = transport.listen(60)
         connection.open()
         connection.send([ClientHeartbeat(1)])
         assert not connection.was_cut(set())
@@ -130,6 +131,6 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
             connection.send([ClientHeartbeat(2)])
         connection.close()
     connection.end()
-    close_context(context)
+    transport.close()
     os.close(wake)
     os.close(other_end)

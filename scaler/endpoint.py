@@ -1,0 +1,88 @@
+"""Endpoint: an address where a scheduler listens, taken apart. The one place that knows which schemes there are.
+
+Used by the settings, which check addresses, by the sockets, and by whoever must know how near a scheduler is. Keys of a
+peer will have their place here.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+TCP, IPC, INPROC = "tcp", "ipc", "inproc"
+
+ANYWHERE = f"{IPC}://*"
+"""The address that stands for a new private place."""
+
+LOCAL = ANYWHERE if hasattr(socket, "AF_UNIX") else f"{TCP}://127.0.0.1:*"
+"""Where the scheduler of a local cluster listens."""
+
+
+def ipc_address(path: str | Path) -> str:
+    """Return the address of a socket file."""
+    return f"{IPC}://{path}"
+
+
+def in_process_address(name: str) -> str:
+    """Return an address between threads of this process."""
+    return f"{INPROC}://{name}"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address. That its parts make sense is checked by `scaler.config.check_address`.
+
+    Attributes:
+        address: as it was given.
+        scheme: `tcp`, `ipc` or `inproc`; empty if it is none of these.
+        host: of tcp, as it was given: also `*`, or an address of IPv6 in brackets.
+        port: of tcp; also `*`.
+        place: the path of ipc, the name of inproc.
+    """
+
+    address: str
+    scheme: str = ""
+    host: str = ""
+    port: str = ""
+    place: str = ""
+
+    @classmethod
+    def parse(cls, address: str) -> Endpoint:
+        """Take an address apart."""
+        scheme, separator, rest = address.partition("://")
+        if separator and scheme == TCP:
+            host, _, port = rest.rpartition(":")
+            return cls(address, TCP, host, port)
+        if separator and scheme in (IPC, INPROC):
+            return cls(address, scheme, place=rest)
+        return cls(address)
+
+    @property
+    def file(self) -> Path | None:
+        """The socket file, if it is one."""
+        return Path(self.place) if self.scheme == IPC and self.address != ANYWHERE else None
+
+    @property
+    def is_in_process(self) -> bool:
+        """Whether both ends are threads of one process."""
+        return self.scheme == INPROC
+
+    @property
+    def is_ipv6(self) -> bool:
+        return self.host.startswith("[")
+
+    @property
+    def is_near(self) -> bool:
+        """Whether both ends are processes of one host, so that they can share memory."""
+        return self.scheme == IPC or self._is_loopback
+
+    @property
+    def _is_loopback(self) -> bool:
+        return self.scheme == TCP and (self.host in ("localhost", "[::1]") or self.host.startswith("127."))
+
+    def who_can_connect(self) -> str:
+        """Return who can connect besides the user who listens there; empty for nobody."""
+        if self.scheme != TCP:
+            return ""
+        return "every user of this machine" if self._is_loopback else "every machine that reaches it"

@@ -1,0 +1,112 @@
+"""Transport: the way from one end of a connection to the other, as edges see it.
+
+    Listener <--messages of many connections--- ... ---messages of one connection--> Dialer
+
+An edge has one Transport and asks it for connections; what they are made of is no business of an edge. Scaler's own are
+ZeroMQ's (`zeromq.py`); the simulation has a modelled network. A message is a header frame and payload frames. Nothing
+here knows what a message means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+from scaler.ids import Connection
+
+Message: TypeAlias = tuple[bytes, list[memoryview]]
+"""The header frame and the payload frames."""
+
+
+class AddressInUseError(OSError):
+    """Another program listens at the address."""
+
+
+class PeerGoneError(ConnectionError):
+    """The connection of a message does not exist any more."""
+
+
+class Dialer(Protocol):
+    """A peer's end of one connection, from its dialling to its loss. The next connection is another dialer."""
+
+    descriptor: int
+    """readable when a message may have come; only an empty read re-arms it"""
+    monitor_descriptor: int
+    """readable when the connection may be lost"""
+
+    def receive(self) -> Message | None:
+        """Return the next message, or None if there is none."""
+
+    def has_message(self) -> bool:
+        """Return whether a message waits."""
+
+    def send(self, header: bytes, frames: Sequence[Any]) -> None:
+        """Send a message; it waits until there is a connection.
+
+        Raises:
+            PeerGoneError: if the other end is known to be gone. `was_cut` reports other losses.
+        """
+
+    def was_cut(self) -> bool:
+        """Return whether the connection, once it stood, was lost since the last call."""
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close. Messages have `linger_seconds` to leave. May be called again."""
+
+
+class Listener(Protocol):
+    """The scheduler's end of all connections."""
+
+    address: str
+    """where it listens indeed"""
+    descriptor: int
+    monitor_descriptor: int
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        """Return the connection, header and payload frames of the next message, or None if there is none."""
+
+    def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        """Send a message.
+
+        Raises:
+            PeerGoneError: if the connection does not exist any more.
+        """
+
+    def lost(self) -> list[Connection]:
+        """Return the connections that may have been lost since the last call."""
+
+    def forget(self, connection: Connection) -> None:
+        """A connection that is lost was not one that anything is sent to."""
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection. What has come on it already can still be received."""
+
+    def close(self, linger_seconds: float = 0) -> None:
+        """Close. Messages have `linger_seconds` to leave. May be called again."""
+
+
+class Transport(Protocol):
+    """The way to one address."""
+
+    address: str
+
+    def dial(self) -> Dialer:
+        """Start to connect.
+
+        Raises:
+            OSError: if it is impossible to connect to that address.
+        """
+
+    def listen(self, silence_seconds: float) -> Listener:
+        """Listen at the address.
+
+        Args:
+            silence_seconds: a connection that is silent for this time may be closed a little later, and never before.
+
+        Raises:
+            AddressInUseError: if another program listens there.
+            OSError: if that is impossible for another reason.
+        """
+
+    def close(self) -> None:
+        """Release it, after all connections are closed."""

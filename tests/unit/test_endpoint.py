@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaler.endpoint import ANYWHERE, Endpoint, in_process_address, ipc_address
+
+
+@pytest.mark.parametrize(
+    ("address", "scheme", "host", "port", "place"),
+    [
+        ("tcp://127.0.0.1:2345", "tcp", "127.0.0.1", "2345", ""),
+        ("tcp://[::1]:*", "tcp", "[::1]", "*", ""),
+        ("ipc:///tmp/a b", "ipc", "", "", "/tmp/a b"),
+        ("inproc://here", "inproc", "", "", "here"),
+        ("http://here:1", "", "", "", ""),
+        ("nonsense", "", "", "", ""),
+    ],
+)
+def test_an_address_is_taken_apart(address: str, scheme: str, host: str, port: str, place: str) -> None:
+    assert Endpoint.parse(address) == Endpoint(address, scheme, host, port, place)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_near", "others"),
+    [
+        ("tcp://127.0.0.1:1", True, "every user of this machine"),
+        ("tcp://127.9.9.9:1", True, "every user of this machine"),
+        ("tcp://localhost:1", True, "every user of this machine"),
+        ("tcp://[::1]:1", True, "every user of this machine"),
+        ("tcp://localhost.example.org:1", False, "every machine that reaches it"),
+        ("tcp://0.0.0.0:1", False, "every machine that reaches it"),
+        ("tcp://*:1", False, "every machine that reaches it"),
+        ("ipc:///tmp/s", True, ""),
+        ("inproc://a", False, ""),
+    ],
+)
+def test_who_is_near_and_who_can_connect(address: str, is_near: bool, others: str) -> None:
+    endpoint = Endpoint.parse(address)
+    assert (endpoint.is_near, endpoint.who_can_connect()) == (is_near, others)
+
+
+def test_only_a_socket_file_is_a_file() -> None:
+    assert Endpoint.parse(ipc_address("/tmp/s")).file == Path("/tmp/s")
+    assert [Endpoint.parse(address).file for address in (ANYWHERE, "tcp://a:1", in_process_address("a"))] == [None] * 3
+
+
+def test_only_inproc_stays_in_the_process() -> None:
+    assert Endpoint.parse(in_process_address("a")).is_in_process
+    assert not Endpoint.parse("ipc:///a").is_in_process

@@ -25,7 +25,7 @@ from scaler.agent.messages import (
     LinkCut,
     LinkGarbled,
 )
-from scaler.ids import random_id
+from scaler.ids import NO_ID, random_id
 from scaler.message import message
 from scaler.peer import states
 from scaler.peer.course import TRIES_MOST, Course
@@ -112,6 +112,8 @@ class SchedulerConnection(Actor):
         self._absence: Absence | None = None
         self._drain: DrainRequest | None = None
         self._exit_code = 0
+        self._refused_because = ""
+        """why the scheduler has refused the last hello; empty after a welcome"""
         self._actions: dict[Action, Callable[[str], None]] = {
             states.NOTHING: _do_nothing,
             states.OPEN: self._open,
@@ -179,6 +181,7 @@ class SchedulerConnection(Actor):
     def _say_first_words(self, version: str) -> None:
         logger.info("link to %s up: scheduler %s", self._config.address, version)
         self._absence = None
+        self._refused_because = ""
         self._door.say(self._holdings.first_words())
         if self._drain is not None:
             self._door.say([self._drain])
@@ -253,9 +256,21 @@ class SchedulerConnection(Actor):
             action = self._course.welcomed(reply.scheduler_id, is_resumed=False, now=self.now())
             self._do(action, reply.package_version)
         else:
-            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reply.reason)
+            self._refused(reply.reason)
+
+    def _refused(self, reason: str) -> None:
+        """A cluster that was right for this address before tries again: the reason may go as it has come."""
+        is_new = reason != self._refused_because
+        self._refused_because = reason
+        if self._course.scheduler_id == NO_ID:
+            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reason)
             self._exit_code = 1
             self._happened(states.REFUSED)
+            return
+        if is_new:
+            sentence = "the scheduler at %s refuses this cluster, which it has accepted before, so it tries again: %s"
+            logger.error(sentence, self._config.address, reason)
+        self._happened(states.CUT, f"refused: {reason}")
 
     @handles(Batch[WorkerHeartbeatEcho])
     def _echo(self, _echos: Batch[WorkerHeartbeatEcho]) -> None:

@@ -43,6 +43,24 @@ def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCa
     assert "versions differ: 1 here, 2 there" in caplog.text
 
 
+def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.up()
+    bench.tell(LinkCut("restarted"))
+    for _ in range(3):
+        bench.wait(PAUSE_MOST_SECONDS)
+        bench.tell(Batch[HelloReply]([HelloReply(0, "another Python is there", SCHEDULER, 2, "9")]))
+    assert bench.ends == []
+    assert caplog.text.count("another Python is there") == 1
+    connections = bench.door.connections
+    bench.wait(PAUSE_MOST_SECONDS)
+    assert bench.door.connections == connections + 1
+    bench.up()
+    bench.wait(4)
+    assert WorkerHeartbeat in map(type, bench.door.take())
+
+
 def test_heartbeats_are_said_while_the_link_is_up(bench: Bench) -> None:
     bench.up()
     bench.wait(4.1)

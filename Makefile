@@ -8,6 +8,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+SEEDS ?= 1000
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
@@ -17,7 +18,7 @@ FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-more fast check format bench docs clean
+.PHONY: help quickstart test test-more fast simulate check format bench docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -33,6 +34,9 @@ test-more: $(VENV)/.dev docs ## the documentation, and the tests that are heavy,
 
 fast: $(VENV)/.dev ## the tests without real processes, with few examples of each property, in 30 seconds
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)
+
+simulate: $(VENV)/.dev ## the whole system with virtual time, SEEDS=1000 of it; a seed that fails says how to replay it
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, types and layers, as CI checks them
 	@$(BIN)/ruff format --check .

@@ -1,0 +1,55 @@
+"""Simulate: runs many seeds, prints those that fail and how to replay them, and keeps the result.
+
+python -m tests.simulation --seeds 1000 --first 0
+python -m tests.simulation --seed 17 -v
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+
+from tests.simulation.story import Story
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=1000, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first one")
+    parser.add_argument("--seed", type=int, help="this one only, with its log")
+    parser.add_argument("-v", action="store_true", help="print the log of each seed while it runs")
+    parser.add_argument("--trace", action="store_true", help="log each message")
+    parser.add_argument("--check-each", type=int, default=8, help="check all invariants after one in so many turns")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of bytes would be in another order in each process
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            os.environ | {"PYTHONHASHSEED": "0"},
+        )
+    first, count = (options.seed, 1) if options.seed is not None else (options.first, options.seeds)
+    gc.disable()
+    began, failed = time.monotonic(), 0
+    for done, seed in enumerate(range(first, first + count)):
+        story = Story(seed, print if options.v else None, options.check_each)
+        story.system.network.is_traced = options.trace
+        violations = story.run()
+        if violations:
+            failed += 1
+            if options.seed is not None and not options.v:
+                print("\n".join(story.world.lines))
+            print(f"seed {seed} ({story.kind.name}) fails: {violations[0]}")
+            print(f"    replay: python -m tests.simulation --seed {seed} -v", flush=True)
+        del story
+        if done % 20 == 19:
+            gc.collect()
+    seconds = time.monotonic() - began
+    print(f"{count} seeds, {failed} failed, {60 * count / seconds:.0f} seeds a minute")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

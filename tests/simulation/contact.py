@@ -1,0 +1,104 @@
+"""Contacts: when the scheduler's host last heard from each party, and whether a session had to end therefore.
+
+A session ends by silence only after its time-out, in which nothing came although the scheduler listened; and by a cut
+only when its connection was closed, by an end that was not silent before, and no new one came in time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scaler.actors import agent_session, client_session, session
+from scaler.actors.acceptor import Limits
+from tests.simulation.record import Record
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.network import Line
+
+TOLERANCE_SECONDS = 1.2
+"""Messages are late by up to so much."""
+
+
+@dataclass
+class _Contact:
+    heard_at: float
+    closed_at: float | None = None
+    silent_before: float = 0.0
+
+
+class Contacts:
+    """What the scheduler can know of its peers' connections. Times are those in which it ran."""
+
+    def __init__(self, world: World, record: Record, limits: Limits, beat: float) -> None:
+        self._world = world
+        self._record = record
+        self._limits = limits
+        self._beat = beat
+        self._contacts: dict[str, _Contact] = {}
+        self._lines: dict[str, list[Line]] = {}
+        self._paused_seconds = 0.0
+        self._paused_at: float | None = None
+        self.come_back = {True: client_session.COME_BACK_SECONDS, False: agent_session.COME_BACK_SECONDS}
+        self.silent_least = session.SILENT_LEAST_SECONDS
+
+    @property
+    def _now(self) -> float:
+        return (self._world.now if self._paused_at is None else self._paused_at) - self._paused_seconds
+
+    def paused(self) -> None:
+        self._paused_at = self._world.now
+
+    def went_on(self) -> None:
+        if self._paused_at is not None:
+            self._paused_seconds += self._world.now - self._paused_at
+            self._paused_at = None
+
+    def forget_lines(self) -> None:
+        """The scheduler is gone, and all its connections."""
+        self._lines.clear()
+
+    def name_of(self, peer_id: bytes) -> str:
+        return self._record.clients.get(peer_id, peer_id.hex())
+
+    def heard(self, line: Line) -> None:
+        name = line.dialer.party.name
+        lines = self._lines.setdefault(name, [])
+        if line not in lines:
+            lines.append(line)
+        self._contacts[name] = _Contact(self._now)
+
+    def closed(self, line: Line) -> None:
+        """The scheduler's host knows that this connection is over."""
+        name = line.dialer.party.name
+        lines = self._lines.get(name, [])
+        if line in lines:
+            lines.remove(line)
+            contact = self._contacts[name]
+            if not lines and contact.closed_at is None:
+                contact.closed_at, contact.silent_before = self._now, self._now - contact.heard_at
+
+    def check_lost(self, name: str, is_client: bool) -> None:
+        """A session has ended for want of contact: complain if it need not have."""
+        contact = self._contacts.get(name)
+        if contact is None:
+            return
+        limits = self._limits
+        timeout = limits.client_timeout_seconds if is_client else limits.worker_timeout_seconds
+        silent = self._now - contact.heard_at
+        if any(line.up.is_moving for line in self._lines.get(name, ())):
+            self._world.complain(f"the session of {name} has ended while its bytes arrive")
+            return
+        if silent >= timeout - self._beat - TOLERANCE_SECONDS:
+            return
+        was_cut = contact.closed_at is not None and contact.silent_before <= (
+            max(self.silent_least, 3 * self._beat) + TOLERANCE_SECONDS
+        )
+        waited = 0.0 if contact.closed_at is None else self._now - contact.closed_at
+        if was_cut and waited >= min(timeout, self.come_back[is_client]) - TOLERANCE_SECONDS:
+            return
+        self._world.complain(
+            f"the session of {name} has ended without need: silent for {silent:.2f} of {timeout:g} s, "
+            + ("its connection stands" if contact.closed_at is None else f"closed for {waited:.2f} s")
+        )

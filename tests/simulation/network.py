@@ -1,0 +1,490 @@
+"""Network: what is between a peer and the scheduler, behind the protocols of `scaler.wire.transport`.
+
+    DialerModel --up: Lane--> ListenerModel        one Line for each connection
+    DialerModel <-down: Lane-- ListenerModel
+
+Each host has one way to the scheduler, with a delay and a rate in both directions. A way may be holed in one direction
+or both: TCP holds back what is sent, and delivers it after the end of the hole. A line may be reset, and one end of it
+may not hear of that: what it says is lost silently. Nothing overtakes on one line, and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from scaler.ids import Connection
+from scaler.wire import sockets
+from scaler.wire.codec import decode
+from scaler.wire.transport import PeerGoneError
+from tests.simulation.world import Event, Party, World
+
+if TYPE_CHECKING:
+    from tests.simulation.contact import Contacts
+
+CHECK_SECONDS = 5.0
+"""How often ZeroMQ asks whether the other end is there."""
+RETRY_SECONDS, RETRY_MOST_SECONDS = 0.05, 2.0
+OVERHEAD_BYTES = 100
+"""of each message"""
+UP, DOWN = "up", "down"
+
+
+@dataclass
+class Way:
+    """How a host reaches the scheduler's."""
+
+    delay: float = 0.0002
+    jitter: float = 0.0
+    rate: float = inf
+    """bytes a second, in each direction"""
+    is_holed_up: bool = False
+    is_holed_down: bool = False
+
+    def is_holed(self, direction: str) -> bool:
+        return self.is_holed_up if direction == UP else self.is_holed_down
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.is_holed_up or self.is_holed_down)
+
+
+class Network:
+    """All ways and lines."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ways: dict[str, Way] = {}
+        self.lines: list[Line] = []
+        self.listener: ListenerModel | None = None
+        self.contacts: Contacts | None = None
+        self.is_traced = False
+        """each message is logged"""
+        self._connections = 0
+
+    def way(self, host: str) -> Way:
+        return self.ways.setdefault(host, Way())
+
+    def new_connection(self) -> Connection:
+        self._connections += 1
+        return Connection(b"\0" + self._connections.to_bytes(4, "big"))
+
+    def lines_of(self, host: str) -> list[Line]:
+        return [line for line in self.lines if line.dialer.party.host == host]
+
+    def hole(self, host: str, up: bool, down: bool) -> None:
+        """Let nothing pass any more, in these directions."""
+        way = self.way(host)
+        way.is_holed_up, way.is_holed_down = up, down
+        for line in self.lines_of(host):
+            line.holes_changed()
+
+    def heal(self, host: str) -> None:
+        self.hole(host, up=False, down=False)
+
+    def reset(self, host: str, tells_listener: bool = True, tells_dialer: bool = True) -> None:
+        """End the connections of a host, as a firewall does; an end that is not told still believes in them."""
+        for line in self.lines_of(host):
+            line.reset(tells_listener, tells_dialer)
+
+    def process_ended(self, party: Party, is_silent: bool = False) -> None:
+        """The kernel closes the sockets of a process that has ended; not if its host has ended with it."""
+        for line in [each for each in self.lines if each.dialer.party is party]:
+            if is_silent:
+                line.die_silently()
+            else:
+                line.close_up()
+
+
+class Lane:
+    """One direction of a line: messages one after the other, each as long on its way as the rate says."""
+
+    __slots__ = ("_deliver", "_left", "_queue", "_sending", "_since", "_stuck", "_world", "direction", "last", "way")
+
+    def __init__(self, world: World, way: Way, direction: str, deliver: Callable[[Any], None]) -> None:
+        self._world = world
+        self.way = way
+        self.direction = direction
+        self._deliver = deliver
+        self._queue: deque[tuple[Any, int]] = deque()
+        self._stuck: deque[Any] = deque()
+        """on its way when the hole began"""
+        self._sending: Event | None = None
+        self._since = self._left = 0.0
+        self.last = 0.0
+        """when the last message arrives"""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._queue and not self._stuck
+
+    @property
+    def is_moving(self) -> bool:
+        return self._sending is not None
+
+    def put(self, item: Any, size: int) -> None:
+        self._queue.append((item, size))
+        if self._sending is None:
+            self.pump()
+
+    def clear(self) -> None:
+        self._queue.clear()
+        self._stuck.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+
+    def drop_waiting(self) -> None:
+        """Drop what has not begun to be sent: as the end of a socket without linger."""
+        first = self._queue.popleft() if self._sending is not None else None
+        self._queue.clear()
+        if first is not None:
+            self._queue.append(first)
+
+    def pump(self) -> None:
+        while self._queue and self._sending is None and not self.way.is_holed(self.direction):
+            size = self._queue[0][1]
+            if self.way.rate == inf:
+                self._sent()
+            else:
+                self._left = self._left or size / self.way.rate
+                self._since = self._world.now
+                self._sending = self._world.at(self._left, self._sent)
+
+    def _sent(self) -> None:
+        self._sending, self._left = None, 0.0
+        item, _ = self._queue.popleft()
+        way, world = self.way, self._world
+        arrives = world.now + way.delay + (world.random.random() * way.jitter if way.jitter else 0.0)
+        self.last = max(self.last, arrives)
+        world.at(self.last - world.now, lambda: self._arrive(item))
+        if self._queue:
+            self.pump()
+
+    def _arrive(self, item: Any) -> None:
+        if self._stuck or self.way.is_holed(self.direction):
+            self._stuck.append(item)
+        else:
+            self._deliver(item)
+
+    def holes_changed(self) -> None:
+        if self.way.is_holed(self.direction):
+            if self._sending is not None:
+                self._sending.cancel()
+                self._sending = None
+                self._left = max(1e-9, self._left - (self._world.now - self._since))
+        else:
+            self._world.at(self._world.random.choice((0.0, 0.01, 0.2, 1.0)), self._unstick)
+
+    def _unstick(self) -> None:
+        """TCP sends it again after a while."""
+        if self.way.is_holed(self.direction):
+            return
+        while self._stuck:
+            self._deliver(self._stuck.popleft())
+        self.pump()
+
+
+class Line:
+    """One connection, from the dialer that made it to the listener, if that has taken it."""
+
+    def __init__(self, network: Network, dialer: DialerModel) -> None:
+        self.network = network
+        self.world = network.world
+        self.dialer = dialer
+        self.listener: ListenerModel | None = None
+        self.connection = Connection(b"")
+        self.is_open_here = True
+        """the dialer believes in it"""
+        self.is_open_there = False
+        """the listener believes in it"""
+        way = network.way(dialer.party.host)
+        self.up = Lane(self.world, way, UP, self._arrive_up)
+        self.down = Lane(self.world, way, DOWN, self._arrive_down)
+        self._is_silent = False
+        """the machine of the dialer is gone, and answers nothing"""
+        self._heard_up = self._heard_down = self.world.now
+        self._retry_seconds = RETRY_SECONDS
+        network.lines.append(self)
+        self.world.at(2 * way.delay, self._connect)
+
+    def _connect(self) -> None:
+        listener = self.network.listener
+        if not self.is_open_here or not self.dialer.party.is_alive:
+            return
+        if listener is None or not listener.party.runs or not self.dialer.party.runs or not self.up.way.is_whole:
+            self.world.at(self._retry_seconds, self._connect)
+            self._retry_seconds = min(2 * self._retry_seconds, RETRY_MOST_SECONDS)
+            return
+        self.listener, self.connection = listener, self.network.new_connection()
+        self.is_open_there = True
+        listener.lines[self.connection] = self
+        self._heard_up = self._heard_down = self.world.now
+        for header, frames in self.dialer.take_waiting():
+            self.send_up(header, frames)
+        self.world.at(CHECK_SECONDS, self._check)
+
+    # Messages
+
+    def send_up(self, header: bytes, frames: Iterable[Any]) -> None:
+        self.up.put(*_copied(header, frames))
+
+    def send_down(self, header: bytes, frames: Iterable[Any]) -> None:
+        self.down.put(*_copied(header, frames))
+
+    def _arrive_up(self, item: Any) -> None:
+        self._heard_up = self.world.now
+        if not self.is_open_there:
+            if item is not None:
+                self._answer_with_reset(self.down)
+        elif item is None:
+            self._end_there()
+        else:
+            assert self.listener is not None
+            self._trace(UP, item)
+            self.listener.take(self.connection, *item)
+            if self.network.contacts is not None:
+                self.network.contacts.heard(self)
+
+    def _arrive_down(self, item: Any) -> None:
+        self._heard_down = self.world.now
+        if not self.is_open_here or not self.dialer.party.is_alive:
+            if item is not None:
+                self._answer_with_reset(self.up)
+        elif item is None:
+            self._end_here()
+        else:
+            self._trace(DOWN, item)
+            self.dialer.take(*item)
+
+    def _trace(self, direction: str, item: tuple[bytes, list[memoryview]]) -> None:
+        if self.network.is_traced:
+            party = self.dialer.party
+            batches = decode(party.directions[direction], *item)
+            said = ", ".join(f"{len(batch)} {batch.__class__.__name__[6:-1]}" for batch in batches)
+            self.world.log(f"    {party.name} {direction} on {int.from_bytes(self.connection, 'big')}: {said}")
+
+    def _answer_with_reset(self, lane: Lane) -> None:
+        """Something came for an end that knows no such connection."""
+        if not self._is_silent:
+            lane.put(None, 0)
+
+    # Ends
+
+    def close_up(self, drops: bool = True) -> None:
+        """The dialer closes its socket."""
+        if self.is_open_here:
+            self.is_open_here = False
+            if drops:
+                self.up.drop_waiting()
+            if self.listener is None:
+                self._forget()
+            else:
+                self.up.put(None, 0)
+
+    def close_down(self) -> None:
+        """The listener closes its socket, or its process has ended."""
+        if self.is_open_there:
+            self.is_open_there = False
+            self.down.drop_waiting()
+            self.down.put(None, 0)
+
+    def die_silently(self) -> None:
+        self.is_open_here = False
+        self._is_silent = True
+        self.up.clear()
+
+    def reset(self, tells_listener: bool = True, tells_dialer: bool = True) -> None:
+        if self.listener is None:
+            return
+        self.up.clear()
+        self.down.clear()
+        if tells_listener:
+            self._end_there()
+        if tells_dialer:
+            self._end_here()
+
+    def _end_here(self) -> None:
+        if self.is_open_here:
+            self.is_open_here = False
+            self.dialer.note_cut()
+        self._forget()
+
+    def _end_there(self) -> None:
+        if self.is_open_there and self.listener is not None:
+            self.is_open_there = False
+            self.listener.note_cut(self.connection)
+            if self.network.contacts is not None:
+                self.network.contacts.closed(self)
+        self._forget()
+
+    def _forget(self) -> None:
+        if not self.is_open_here and not self.is_open_there and self in self.network.lines:
+            self.network.lines.remove(self)
+
+    def holes_changed(self) -> None:
+        self.up.holes_changed()
+        self.down.holes_changed()
+
+    def _check(self) -> None:
+        """What ZeroMQ's own heartbeats find out."""
+        if not (self.is_open_here or self.is_open_there):
+            return
+        here, there, now = self.dialer.party, self.listener, self.world.now
+        assert there is not None
+        both = here.runs and there.party.runs and self.is_open_here and self.is_open_there
+        if both and self.up.way.is_whole:
+            if self.up.is_empty:
+                self._heard_up = now
+            if self.down.is_empty:
+                self._heard_down = now
+        if self.is_open_here and here.runs and now - self._heard_down > sockets.HEARTBEAT_TIMEOUT_MS / 1000:
+            self.world.log(f"{here.name}: the socket gives its connection up")
+            self._end_here()
+            self.up.drop_waiting()
+            self.up.put(None, 0)
+        if self.is_open_there and there.party.runs and now - self._heard_up > there.silence_seconds:
+            self.world.log(f"the scheduler's socket gives the connection of {here.name} up")
+            self._end_there()
+            self.down.drop_waiting()
+            self.down.put(None, 0)
+        self.world.at(CHECK_SECONDS, self._check)
+
+
+def _copied(header: bytes, frames: Iterable[Any]) -> tuple[tuple[bytes, list[memoryview]], int]:
+    copies = [memoryview(bytes(frame)) for frame in frames]
+    return (bytes(header), copies), len(header) + sum(map(len, copies)) + OVERHEAD_BYTES
+
+
+class _SocketModel:
+    """The common part of both ends: descriptors that are readable, and a party that looks."""
+
+    def __init__(self, party: Party) -> None:
+        self.party = party
+        self.descriptor = party.world.new_descriptor()
+        self.monitor_descriptor = party.world.new_descriptor()
+
+    def _wake(self, descriptor: int) -> None:
+        self.party.wake(descriptor)  # type: ignore[attr-defined]
+
+
+class TransportModel:
+    """The way of one process to the scheduler's address."""
+
+    address = "tcp://10.0.0.1:1"
+
+    def __init__(self, network: Network, party: Party) -> None:
+        self._network = network
+        self._party = party
+
+    def dial(self) -> DialerModel:
+        return DialerModel(self._network, self._party)
+
+    def listen(self, silence_seconds: float) -> ListenerModel:
+        return ListenerModel(self._network, self._party, silence_seconds)
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+
+class DialerModel(_SocketModel):
+    """A peer's end of one connection."""
+
+    def __init__(self, network: Network, party: Party) -> None:
+        super().__init__(party)
+        self._incoming: deque[tuple[bytes, list[memoryview]]] = deque()
+        self._waiting: list[tuple[bytes, list[Any]]] = []
+        self._has_cut = False
+        self.line = Line(network, self)
+
+    def take_waiting(self) -> list[tuple[bytes, list[Any]]]:
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def take(self, header: bytes, frames: list[memoryview]) -> None:
+        self._incoming.append((header, frames))
+        self._wake(self.descriptor)
+
+    def note_cut(self) -> None:
+        self._has_cut = True
+        self._wake(self.monitor_descriptor)
+
+    def was_cut(self) -> bool:
+        has_cut, self._has_cut = self._has_cut, False
+        return has_cut
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self._incoming)
+
+    @property
+    def is_cut(self) -> bool:
+        return self._has_cut
+
+    def receive(self) -> tuple[bytes, list[memoryview]] | None:
+        return self._incoming.popleft() if self._incoming else None
+
+    def has_message(self) -> bool:
+        return bool(self._incoming)
+
+    def send(self, header: bytes, frames: Iterable[Any]) -> None:
+        if self.line.listener is None:
+            self._waiting.append((header, [bytes(frame) for frame in frames]))
+        elif self.line.is_open_here:
+            self.line.send_up(header, frames)
+
+    def close(self, linger_seconds: float = 0) -> None:
+        self.line.close_up(drops=not linger_seconds)
+
+
+class ListenerModel(_SocketModel):
+    """The scheduler's end."""
+
+    def __init__(self, network: Network, party: Party, silence_seconds: float) -> None:
+        super().__init__(party)
+        self._network = network
+        self.silence_seconds = silence_seconds + sockets.HEARTBEAT_TIMEOUT_MS / 1000
+        self.address = TransportModel.address
+        self.lines: dict[Connection, Line] = {}
+        self._lost: list[Connection] = []
+        self._incoming: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
+        network.listener = self
+
+    def take(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
+        self._incoming.append((connection, header, frames))
+        self._wake(self.descriptor)
+
+    def note_cut(self, connection: Connection) -> None:
+        self.lines.pop(connection, None)
+        self._lost.append(connection)
+        self._wake(self.monitor_descriptor)
+
+    def lost(self) -> list[Connection]:
+        lost, self._lost = self._lost, []
+        return lost
+
+    def forget(self, connection: Connection) -> None:
+        """It was nobody's."""
+
+    def hang_up(self, connection: Connection) -> None:
+        line = self.lines.pop(connection, None)
+        if line is not None:
+            line.close_down()
+
+    def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
+        return self._incoming.popleft() if self._incoming else None
+
+    def send(self, connection: Connection, header: bytes, frames: Iterable[Any]) -> None:
+        line = self.lines.get(connection)
+        if line is None:
+            raise PeerGoneError("no such connection")
+        line.send_down(header, frames)
+
+    def close(self, linger_seconds: float = 0) -> None:
+        self._network.listener = None
+        for line in list(self.lines.values()):
+            line.close_down()
+        self.lines.clear()

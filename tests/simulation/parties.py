@@ -1,0 +1,279 @@
+"""Parties: the scheduler, the agents and the programs with clients: the real ones, on modelled loops and sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.events import (
+    CLIENT,
+    CUT,
+    SILENT,
+    ObjectFilled,
+    ObjectGone,
+    ObjectStored,
+    PartRestarted,
+    PeerBack,
+    PeerCame,
+    PeerCut,
+    PeerRefused,
+    PeerWent,
+    TaskMoved,
+)
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.tree import SchedulerTree
+from scaler.agent.agent import _tree
+from scaler.agent.edge import Edge
+from scaler.agent.executor import LINK, Node
+from scaler.agent.link import Link
+from scaler.agent.messages import Leave
+from scaler.agent.object_cache import ObjectCache
+from scaler.ids import SchedulerId, random_id
+from scaler.process.shell import Shell
+from scaler.process.wakeful_clock import WakefulClock
+from scaler.scheduler.edge import SchedulerEdge
+from scaler.scheduler.scheduler import SchedulerProcess
+from scaler.settings import ClusterConfig
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
+from scaler.worker.slot import Slot
+from tests.simulation.loop import LoopModel
+from tests.simulation.network import Network, TransportModel
+from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel
+from tests.simulation.record import SCHEDULER, Record
+from tests.simulation.users import User
+from tests.simulation.world import Party, ViolationError, World
+from tests.support.simulation import Simulation
+
+if TYPE_CHECKING:
+    from tests.simulation.contact import Contacts
+
+ADDRESS = TransportModel.address
+
+
+class _Shelled(Party):
+    """A process around a shell."""
+
+    shell: Shell
+
+    @property
+    def _loop(self) -> LoopModel:
+        return cast("LoopModel", self.shell.loop)
+
+    def wake(self, descriptor: int) -> None:
+        self._loop.wake(descriptor)
+
+
+class SchedulerParty(_Shelled):
+    """One life of the scheduler."""
+
+    def __init__(self, world: World, network: Network, record: Record, contacts: Contacts, limits: Limits) -> None:
+        super().__init__(world, SCHEDULER, SCHEDULER)
+        self.network = network
+        self.record = record
+        self.contacts = contacts
+        self.limits = limits
+        self.checks = 0
+        self.soon(self._start)
+
+    def _start(self) -> None:
+        limits = self.limits
+        self.shell = shell = Shell("builtin", WakefulClock(self.world.monotonic))
+        silence = max(limits.client_timeout_seconds, limits.worker_timeout_seconds)
+        self.listener = listener = TransportModel(self.network, self).listen(silence)
+        self.tree = SchedulerTree(shell.dispatcher, SchedulerId(random_id()), "1.2.3", limits, shell.stop)
+        self.edge = SchedulerEdge(listener, self.tree)
+        self.checker = Checker(self)
+        self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))
+        shell._edge = self.edge
+        shell.watch(listener.descriptor)
+        process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
+        process._listener, process._shell, process._suspects = listener, shell, {}
+        shell.watch(listener.monitor_descriptor, lambda: process._connections_lost(self.edge))
+        shell.turn()
+
+    def after(self) -> None:
+        """Check all invariants after each turn: of long runs only after some."""
+        self.checks += 1
+        if self.shell.dispatcher.failures:
+            raise ViolationError("an actor of the scheduler failed")
+        if self.checks % self.record.check_each == 0 and not self.shell.dispatcher.has_mail:
+            self.checker.check()
+
+    def die(self) -> None:
+        """As by SIGKILL."""
+        super().die()
+        self.listener.close()
+        self.record.lose(SCHEDULER)
+
+
+class Checker(Simulation):
+    """The invariants of a scheduler, for one that others talk to."""
+
+    def __init__(self, party: SchedulerParty) -> None:
+        self.tree = party.tree
+        self.dispatcher = party.shell.dispatcher
+        self.limits = party.limits
+        self.goes_on = True
+
+
+class Listener(Actor):
+    """Hears which sessions end, and whether they had to."""
+
+    def __init__(self, party: SchedulerParty) -> None:
+        self._party = party
+
+    @handles(PeerWent)
+    def _went(self, went: PeerWent) -> None:
+        party = self._party
+        name = party.contacts.name_of(went.identity.peer_id)
+        party.world.log(f"session of {name} ended: {went.departure} {went.reason}")
+        party.record.lose(name)
+        if went.departure in (CUT, SILENT):
+            party.contacts.check_lost(name, went.role == CLIENT)
+
+    @handles(
+        *(PeerBack, PeerCame, PeerCut, PeerRefused, TaskMoved, PartRestarted),
+        *(ObjectStored, ObjectFilled, ObjectGone),
+    )
+    def _others(self, _news: Any) -> None:
+        pass
+
+
+class AgentParty(_Shelled):
+    """One agent, with its processors."""
+
+    directions: ClassVar[dict[str, Direction]] = {"up": AGENT_TO_SCHEDULER, "down": SCHEDULER_TO_AGENT}
+
+    def __init__(self, world: World, network: Network, record: Record, name: str, config: ClusterConfig) -> None:
+        super().__init__(world, name, name)
+        self.network = network
+        self.record = record
+        self.config = config
+        self.processors: list[ProcessorModel] = []
+        self.pool: PoolModel
+        self.may_end = False
+        self.soon(self._start)
+
+    def _start(self) -> None:
+        self.shell = shell = Shell("builtin")
+        self.edge = Edge(shell, TransportModel(self.network, self))
+        self.node = Node(shell, self.config, self.config.worker_names, random_id())
+        self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)))
+        self._root = shell.dispatcher.spawn(self.tree)
+        self.record.clients[self.link._agent_id] = self.name
+        shell._edge = self.edge
+        self._loop.on_stop = self._stopped
+        shell.turn()
+
+    def _actor(self, name: str) -> Any:
+        return self.tree.children[name]._actor
+
+    @property
+    def link(self) -> Link:
+        return cast("Link", self._actor(LINK))
+
+    @property
+    def objects(self) -> ObjectCache:
+        return cast("ObjectCache", self._actor("objects"))
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [self._actor(f"worker-{index}") for index in range(len(self.config.worker_names))]
+
+    def tell(self, ref: ActorRef, message: Any) -> None:
+        """Something comes from a processor."""
+        self.soon(partial(self._told, ref, message), 0.0001)
+
+    def _told(self, ref: ActorRef, message: Any) -> None:
+        ref.send(message)
+        self.shell.turn()
+
+    def replace_processor(self, index: int) -> None:
+        self.pool.add(index, is_extra=False)
+        self.shell.turn()
+
+    def leave(self, drain_seconds: float = 0.0) -> None:
+        """As by SIGTERM."""
+        self.may_end = True
+
+        def leave() -> None:
+            self.tree.children[LINK].send(Leave("SIGTERM", drain_seconds))
+            self.shell.turn()
+
+        self.soon(leave)
+
+    def end_clients(self) -> None:
+        """Have the clients inside the tasks leave, which have nothing to do any more."""
+        for processor in self.processors:
+            if processor.user is not None:
+                processor.soon(processor.user.leave)
+
+    def after(self) -> None:
+        if self.shell.dispatcher.failures:
+            raise ViolationError(f"an actor of {self.name} failed")
+        if self.world.random.random() < 1 / self.record.check_each:
+            for slot in self.slots:
+                if slot is not None:
+                    slot.check()
+
+    def _stopped(self) -> None:
+        if not self.may_end:
+            raise ViolationError(f"{self.name} ends, and was not told to: exit code {self.shell.exit_code}")
+        self.shell.dispatcher.end(self._root)
+        self.edge.close()
+        self.end()
+
+    def end(self, is_silent: bool = False) -> None:
+        """The process and its processors are gone; silently, if the machine is."""
+        self.record.lose(self.name)
+        self.die()
+        self.network.process_ended(self, is_silent)
+        for processor in list(self.processors):
+            processor.die(is_silent)
+
+    def left(self) -> list[str]:
+        """Return what is left here, of which there should be nothing."""
+        ledger = self.link._ledger.statistics()
+        left = [f"{self.name} has {count} {name} left" for name, count in ledger.items() if count]
+        objects = self.objects
+        if objects._waiting:
+            left.append(f"{self.name} waits for {len(objects._waiting)} objects")
+        if objects._stored:
+            left.append(f"{self.name} has {len(objects._stored)} objects left")
+        busy = [slot for slot in self.slots if list(slot._queue) or any(each.tasks() for each in slot._processors)]
+        return left + [f"{slot.name} has tasks left" for slot in busy]
+
+
+class ProgramParty(Party):
+    """A program of a user, with a client."""
+
+    def __init__(self, world: World, network: Network, record: Record, name: str, beat: float) -> None:
+        super().__init__(world, name, name)
+        self.network = network
+        self.record = record
+        self.user: User
+        self._beat = beat
+        self.soon(self._start)
+
+    def _start(self) -> None:
+        self.user = User(self, self.name, ADDRESS, self.record, beat=self._beat)
+
+    def act(self, action: Callable[[User], Any]) -> None:
+        """Have the program do something."""
+        self.soon(lambda: action(self.user))
+
+    def wake(self, descriptor: int) -> None:
+        self.user.driver.wake()
+
+    def is_readable(self, descriptor: int) -> bool:
+        return self.user.driver.is_readable(descriptor)
+
+    def after(self) -> None:
+        self.user.look()
+
+    def end(self, is_silent: bool = False) -> None:
+        self.record.lose(self.name)
+        self.die()
+        self.network.process_ended(self, is_silent)

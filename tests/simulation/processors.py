@@ -1,0 +1,379 @@
+"""Processors: what is behind the slots of a simulated agent: processes that run `programs`, one task after the other.
+
+    Slot <--> ProxyModel <--> ProcessorModel, with the context of its tasks and a client, both real
+
+A processor obeys its progress page, may be interrupted, stopped and killed, and answers in the order of its tasks.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from scaler.actors.kit import Actor, ActorRef, ChildSpec, Peers, handles
+from scaler.agent.executor import Node, worker_child
+from scaler.ids import ObjectId, split_ids
+from scaler.processor.failure import describe_failure
+from scaler.processor.progress_page import Progress
+from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.serialization import INLINE_BYTES, DefaultSerializer, from_frames, read_arguments, to_frames
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.worker.executor import POOL, LocalProcesses
+from scaler.worker.messages import (
+    AddProcessor,
+    CleanProcessor,
+    DismissProcessor,
+    DropObjects,
+    HandObject,
+    HandTasks,
+    InterruptProcessor,
+    KillProcessor,
+    ProcessorComing,
+    ProcessorDown,
+    ProcessorStays,
+    ProcessorUp,
+    ResumeProcessor,
+    SuspendProcessor,
+    TaskAsks,
+    TaskBlocks,
+    TasksFinished,
+    TaskUnblocks,
+)
+from tests.simulation.programs import NEST, Script, value_of
+from tests.simulation.users import Call, User
+from tests.simulation.world import Action, Event, Party, ViolationError
+
+if TYPE_CHECKING:
+    from tests.simulation.parties import AgentParty
+
+CHANNEL_SECONDS = 0.0001
+START_SECONDS = 0.05
+DEFAULT = DefaultSerializer()
+
+
+class PageModel(Progress):
+    """A progress page without shared memory."""
+
+    def __init__(self) -> None:
+        self.words = [0] * 8  # type: ignore[assignment]
+
+    def close(self) -> None:
+        pass
+
+
+class ModelledProcesses(LocalProcesses):
+    """The executor of local processes, with modelled processes."""
+
+    def __init__(self, agent: AgentParty) -> None:
+        super().__init__()
+        self._agent = agent
+
+    def children(self, node: Node) -> Sequence[ChildSpec]:
+        def pool(peers: Peers) -> PoolModel:
+            return PoolModel(self._agent, [peers[worker_child(index)] for index in range(len(node.names))])
+
+        return [ChildSpec(POOL, PoolModel, pool) if spec.name == POOL else spec for spec in super().children(node)]
+
+
+class PoolModel(Actor):
+    """Keeps one processor for each slot, and starts those that slots ask for."""
+
+    def __init__(self, agent: AgentParty, slots: list[ActorRef]) -> None:
+        self._agent = agent
+        self._slots = slots
+        self._count = 0
+
+    def on_start(self) -> None:
+        self._agent.pool = self
+        for index in range(len(self._slots)):
+            self.add(index, is_extra=False)
+
+    @handles(AddProcessor)
+    def _add(self, add: AddProcessor) -> None:
+        self.add(add.slot, is_extra=True)
+
+    def add(self, slot: int, is_extra: bool) -> None:
+        self._count += 1
+        processor = ProcessorModel(self._agent, self._count, slot, self._slots[slot], is_extra)
+        processor.proxy = self.spawn(ProxyModel(processor))
+        self._agent.processors.append(processor)
+        self._slots[slot].send(ProcessorComing(processor.number, is_extra))
+
+
+class ProxyModel(Actor):
+    """The address of a processor."""
+
+    def __init__(self, processor: ProcessorModel) -> None:
+        self._processor = processor
+
+    @handles(HandTasks, HandObject, DropObjects, ResumeProcessor, DismissProcessor)
+    def _in_order(self, mail: Any) -> None:
+        self._processor.soon(partial(self._processor.take, mail), CHANNEL_SECONDS)
+
+    @handles(InterruptProcessor, SuspendProcessor, KillProcessor)
+    def _by_signal(self, mail: Any) -> None:
+        processor = self._processor
+        processor.world.at(CHANNEL_SECONDS, partial(processor.take_signal, mail))
+
+    @handles(CleanProcessor)
+    def _clean(self, clean: CleanProcessor) -> None:
+        """There is no garbage."""
+
+
+class ProcessorModel(Party):
+    """One processor."""
+
+    def __init__(self, agent: AgentParty, number: int, index: int, slot: ActorRef, is_extra: bool) -> None:
+        super().__init__(agent.world, f"{agent.name}.p{number}", agent.host)
+        self.agent = agent
+        self.number = number
+        self.index = index
+        self.is_extra = is_extra
+        self.page = PageModel()
+        self.proxy: ActorRef
+        self._slot = slot
+        self._objects: dict[ObjectId, list[Any]] = {}
+        self._tasks: list[tuple[RunTask, dict[ObjectId, list[Any]]]] = []
+        self._answered = 0
+        self._timer: Event | None = None
+        self._script: Script | None = None
+        self._wait: Any = None
+        self._is_asking = False
+        self._calls: list[Call] = []
+        self._is_over: Callable[[], bool] = bool
+        self._then: Action = self._go_on
+        self.user: User | None = None
+        birth = Birth(number, agent.node.agent_token, is_extra, agent.name)
+        config = agent.node.config
+        self.context = self._context = ProcessorTaskContext(
+            birth,
+            config.address,
+            self.page.words,  # type: ignore[arg-type]
+            self._say,
+            self._ask,
+            config.hard_processor_suspend,
+            threading.current_thread(),
+        )
+        self.soon(self._up, START_SECONDS)
+
+    # To the agent
+
+    def _tell(self, message: Any) -> None:
+        self.agent.tell(self._slot, message)
+
+    def _up(self) -> None:
+        self._tell(ProcessorUp(self.number, self.proxy, self.page, self.is_extra))
+
+    def _say(self, items: list[Any]) -> None:
+        for item in items:
+            if type(item) is TaskBlocked:
+                seconds = item.timeout_ms / 1000 if item.timeout_ms else inf
+                self._tell(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, seconds))
+            elif type(item) is ResumeRequest:
+                self._tell(TaskAsks(self.number, item.number))
+            elif type(item) is TaskUnblocked:
+                self._tell(TaskUnblocks(self.number, item.number))
+
+    def wake(self, descriptor: int) -> None:
+        if self.user is not None:
+            self.user.driver.wake()
+
+    def is_readable(self, descriptor: int) -> bool:
+        return self.user is not None and self.user.driver.is_readable(descriptor)
+
+    # From the agent
+
+    def take(self, mail: Any) -> None:
+        if type(mail) is HandTasks:
+            for task in mail.tasks:
+                self._tasks.append((task, self._needs(task)))
+            self._next()
+        elif type(mail) is HandObject:
+            stored = mail.stored
+            self._objects[stored.object_id] = list(stored.frames if stored.block is None else stored.block.map())
+        elif type(mail) is DropObjects:
+            for object_id in mail.object_ids:
+                self._objects.pop(object_id, None)
+        elif type(mail) is ResumeProcessor:
+            if self._is_asking and mail.task == self.page.words[0]:
+                self._is_asking = False
+                self._then()
+        elif self._context.is_needed():
+            self._tell(ProcessorStays(self.number))
+        else:
+            self.end("ended in good order")
+
+    def _needs(self, task: RunTask) -> dict[ObjectId, list[Any]]:
+        needed = [task.function_id, *map(ObjectId, split_ids(task.object_ids))]
+        missing = [object_id.hex() for object_id in needed if object_id not in self._objects]
+        if missing:
+            raise ViolationError(f"{self.name} was handed a task without its objects {missing}")
+        return {object_id: self._objects[object_id] for object_id in needed}
+
+    def take_signal(self, mail: Any) -> None:
+        if not self.is_alive:
+            return
+        if type(mail) is KillProcessor:
+            self.end(f"was killed: {mail.reason}")
+        elif type(mail) is InterruptProcessor:
+            self.do(self._interrupted)
+        elif mail.is_suspended:
+            self.pause()
+        elif self.is_paused:
+            self.go_on()
+            self.do(self._context.continued)
+
+    def _interrupted(self) -> None:
+        words, script = self.page.words, self._script
+        if not words[0] or words[3] != words[0] or script is None or script.resists:
+            return
+        words[3] = 0
+        self._stop_timer()
+        self._leave_wait()
+        self._context.cancel_children()
+        self._answer(TaskStatus.CANCELED, b"", ())
+
+    # Tasks
+
+    def _next(self) -> None:
+        words = self.page.words
+        if words[0] or self._answered >= len(self._tasks):
+            return
+        number = self._answered + 1
+        if words[1] < number <= words[2]:
+            self._answer(TaskStatus.CANCELED, b"", ())
+            return
+        words[4] = int(self.world.monotonic() * 1e9)
+        words[0] = number
+        task, objects = self._tasks[number - 1]
+        self._context.priority, self._context.account = task.priority, task.account
+        arguments, _ = read_arguments(
+            task.payload, pickle.loads, lambda object_id, _is_own: from_frames(DEFAULT, objects[object_id])
+        )
+        self._begin(arguments[0], arguments[1:])
+
+    def _begin(self, script: Script, values: list[Any]) -> None:
+        self._script, self._values = script, values
+        runs = self.agent.record.start(script, self.name, self.agent.name)
+        if runs <= script.deaths:
+            self._timer = self.soon(partial(self.end, "crashed by its task"), script.seconds)
+        elif script.kind == NEST:
+            self._timer = self.soon(partial(self._nest, runs), script.seconds / 2)
+        else:
+            self._timer = self.soon(self._finish, script.seconds)
+
+    def _nest(self, runs: int) -> None:
+        if self.user is None:
+            config = self.agent.node.config
+            self.user = User(self, self.name, config.address, self.agent.record, beat=config.heartbeat_interval_seconds)
+        assert self._script is not None
+        user, run = self.user, f"/{self._script.token}.{runs}{self._script.parent_run}"
+        self._calls = [user.submit(child, parent_run=run) for child in self._script.children]
+        self._wait_until(lambda: all(call.future.done() for call in self._calls), self._fetch)
+
+    def _fetch(self) -> None:
+        for call in self._calls:
+            call.fetch()
+        self._wait_until(lambda: all(call.is_here for call in self._calls), self._go_on)
+
+    def _wait_until(self, is_over: Callable[[], bool], then: Action) -> None:
+        """What the main thread does in `ScalerFuture.result`."""
+        assert self.user is not None
+        self._is_over, self._then = is_over, then
+        if not is_over():
+            self._wait = self._context.wait(self.user.link, is_over)
+            self._wait.__enter__()
+        else:
+            then()
+
+    def after(self) -> None:
+        """What ends a wait comes with an event of the client."""
+        if self._wait is not None and self._is_over():
+            wait, self._wait = self._wait, None
+            wait.__exit__()
+            if not self._is_asking:
+                self._then()
+
+    def _ask(self, _number: int) -> None:
+        """In a real processor this waits for the agent's permission."""
+        self._is_asking = True
+
+    def _leave_wait(self) -> None:
+        self._is_asking = False
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            wait.__exit__()
+            self._is_asking = False
+
+    def _go_on(self) -> None:
+        assert self._script is not None
+        self._timer = self.soon(self._finish, self._script.seconds / 2)
+
+    def _finish(self) -> None:
+        script = self._script
+        assert script is not None
+        try:
+            for call in self._calls:
+                call.check()
+                if call.script.key in self.agent.record.excused:
+                    self.agent.record.excused.add(script.key)
+                    raise ValueError(f"the nested task {call.script.key} was lost")
+            value = value_of(script, self._values)
+        except ValueError as error:
+            self._context.forget_children()
+            self._answer(TaskStatus.FAILED, describe_failure(error).encode(), ())
+            return
+        self._context.forget_children()
+        frames = to_frames(DEFAULT, value)
+        if len(frames) == 1 and len(frames[0]) <= INLINE_BYTES:
+            self._answer(TaskStatus.SUCCESS, bytes(frames[0]), ())
+        else:
+            self._answer(TaskStatus.SUCCESS, b"", [bytes(frame) for frame in frames])
+
+    def _answer(self, status: TaskStatus, payload: bytes, frames: Sequence[bytes]) -> None:
+        task, _ = self._tasks[self._answered]
+        words = self.page.words
+        seconds = self.world.monotonic() - words[4] / 1e9 if words[0] else 0.0
+        self._answered += 1
+        words[0] = 0
+        self._script, self._calls, self._timer = None, [], None
+        if self.user is not None:
+            self.user.calls.clear()
+        duration_us = min(int(seconds * 1e6), 2**32 - 1)
+        result = RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"")
+        self._tell(TasksFinished(self.number, Batch[RunResult]([result])))
+        self.soon(self._next, 0.00002)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Its end
+
+    def end(self, reason: str) -> None:
+        """The process ends, and the agent hears of it after all that it has said."""
+        if not self.is_alive:
+            return
+        executing = self.page.words[0]
+        self.die()
+        if executing or self._script is not None:
+            self.agent.record.lose(self.name)
+        self.agent.world.log(f"{self.name} {reason}")
+        self.agent.tell(self._slot, ProcessorDown(self.number, executing, reason))
+        if not self.is_extra:
+            self.agent.soon(partial(self.agent.replace_processor, self.index), CHANNEL_SECONDS)
+
+    def die(self, is_silent: bool = False) -> None:
+        if self._script is not None and self.is_alive:
+            self.agent.record.hit(self._script)
+        super().die()
+        self.agent.processors.remove(self)
+        self.agent.network.process_ended(self, is_silent)

@@ -1,0 +1,107 @@
+"""Stand-ins: what the system's own sockets, clocks and chance are while a simulation runs.
+
+Nothing else of the project is replaced, but for the processes behind the slots (`processors.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import scaler.agent.garbage_collector
+import scaler.client.core
+import scaler.client.link.connection
+import scaler.client.link.conversation
+import scaler.client.link.inbox
+import scaler.client.link.thread
+import scaler.ids
+import scaler.process.shell
+from scaler import task_context
+from tests.simulation.loop import LoopModel, PipeEnd, PollModel
+from tests.simulation.network import Network, TransportModel
+from tests.simulation.users import WatchedFuture
+from tests.simulation.world import World
+
+
+class _NoThread:
+    """A thread that does not start: its party does its work."""
+
+    def __init__(self, **_options: Any) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def join(self, _seconds: float | None = None) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def installed(world: World, network: Network) -> Iterator[None]:
+    """Have the project use the world's clock, chance and network."""
+    from threading import Lock, current_thread
+
+    def party() -> Any:
+        assert world.current is not None
+        return world.current
+
+    def socketpair() -> tuple[PipeEnd, PipeEnd]:
+        ends = PipeEnd(party(), world.new_descriptor()), PipeEnd(party(), world.new_descriptor())
+        ends[0].other, ends[1].other = ends[1], ends[0]
+        return ends
+
+    clock = SimpleNamespace(monotonic=world.monotonic, monotonic_ns=world.monotonic_ns)
+    poll = SimpleNamespace(poll=lambda: PollModel(party().is_readable), POLLIN=1)
+    link = scaler.client.link
+    replaced: list[tuple[Any, dict[str, Any]]] = [
+        (scaler.ids, {"os": SimpleNamespace(urandom=world.urandom)}),
+        (scaler.process.shell, {"time": clock, "new_event_loop": lambda _name: LoopModel(party())}),
+        (scaler.agent.garbage_collector, {"give_back_memory": lambda _above: False}),
+        (scaler.client.core, {"ScalerFuture": WatchedFuture}),
+        (link.connection, {"select": poll}),
+        (link.conversation, {"time": clock}),
+        (link.inbox, {"socket": SimpleNamespace(socketpair=socketpair)}),
+        (
+            link.thread,
+            {
+                "time": clock,
+                "open_transport": lambda _address: TransportModel(network, party()),
+                "threading": SimpleNamespace(Lock=Lock, Thread=_NoThread, current_thread=current_thread),
+            },
+        ),
+    ]
+    with contextlib.ExitStack() as stack:
+        for module, names in replaced:
+            stack.enter_context(patch.multiple(module, **names))
+        stack.enter_context(patch.object(task_context, "current", task_context.current))
+        stack.enter_context(_errors_logged(world))
+        yield
+
+
+class _ErrorLog(logging.Handler):
+    """Puts errors of the project into the log of the world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.log(self.format(record))
+
+
+@contextlib.contextmanager
+def _errors_logged(world: World) -> Iterator[None]:
+    logger, handler, level = logging.getLogger("scaler"), _ErrorLog(world), logging.root.manager.disable
+    propagates, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(level)
+        logger.removeHandler(handler)
+        logger.propagate = propagates

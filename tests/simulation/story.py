@@ -1,0 +1,333 @@
+"""Story: what happens in one run, drawn from its seed: what users do, and what befalls processes and networks.
+
+A seed first draws a kind of story, since a fault is best seen where few others are possible: where no process dies, no
+task may run twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from scaler.actors.acceptor import Limits
+from tests.simulation.network import Way
+from tests.simulation.parties import AgentParty, ProgramParty
+from tests.simulation.programs import NEST, RAISE, Script
+from tests.simulation.stand_ins import installed
+from tests.simulation.system import System
+from tests.simulation.users import User
+from tests.simulation.world import World
+
+LARGE_BYTES = (20_000, 100_000)
+"""Results and objects of these sizes do not travel with their tasks."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of story: which actions there are, and the settings that make them interesting."""
+
+    name: str
+    acts: tuple[str, ...]
+    timeouts: tuple[float, ...] = (8.0,)
+    crash_limits: tuple[int, ...] = (20,)
+    pauses: tuple[float, ...] = (0.0, 0.1, 0.5, 2.0)
+    """between two actions"""
+    rates: tuple[float, ...] = (inf,)
+    steps: tuple[int, int] = (8, 25)
+
+
+WORK = ("submit", "submit", "submit_many", "submit_large", "submit_graph", "submit_nested", "map", "objects", "cancel")
+
+KINDS = (
+    Kind("calm", (*WORK, "drop_object", "program_joins", "agent_joins", "agent_leaves", "agent_drains")),
+    Kind(
+        "network",
+        (*WORK, "hole", "hole", "half_hole", "reset", "half_reset", "pause_scheduler", "pause_agent", "pause_program"),
+        timeouts=(60.0, 600.0),
+        crash_limits=(1,),
+        pauses=(0.0, 0.1, 1.0, 8.0),
+    ),
+    Kind(
+        "crashes",
+        (*WORK, "kill_processor", "kill_agent", "kill_agent_silently", "kill_program", "agent_joins", "program_joins"),
+        crash_limits=(1, 3, 20),
+    ),
+    Kind("restarts", (*WORK, "restart_scheduler", "restart_scheduler", "pause_agent", "submit_lazy", "submit_lazy")),
+    Kind(
+        "everything",
+        (
+            *(*WORK, "submit_lazy", "drop_object", "hole", "half_hole", "reset", "half_reset", "kill_processor"),
+            *("kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves", "agent_drains", "kill_program"),
+            *("restart_scheduler", "pause_scheduler", "pause_agent", "pause_program", "jump_clock", "program_joins"),
+        ),
+    ),
+)
+
+
+class Story:
+    """One run.
+
+    Args:
+        seed: of everything.
+        tell: gets each line of the log.
+    """
+
+    def __init__(self, seed: int, tell: Callable[[str], object] | None = None, check_each: int = 8) -> None:
+        self.world = World(seed, tell)
+        self.random = draw = self.world.random
+        self.kind = kind = KINDS[seed % len(KINDS)]
+        timeout = draw.choice(kind.timeouts)
+        limits = Limits(
+            client_timeout_seconds=timeout,
+            worker_timeout_seconds=timeout,
+            per_worker_queue_size=draw.choice((1, 4, 1000)),
+            crash_limit=draw.choice(kind.crash_limits),
+            object_retention_seconds=5.0,
+        )
+        self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
+        self._tokens = 0
+        self.world.log(f"{kind.name}: {limits}")
+
+    def run(self) -> list[str]:
+        """Play it. Return what is wrong."""
+        world = self.world
+        with installed(world, self.system.network):
+            try:
+                self._play()
+                if not world.violations:
+                    self.system.finish()
+            except Exception as error:  # noqa: BLE001 - a mistake in here is reported like a defect
+                world.lines.append(traceback.format_exc())
+                world.complain(f"the simulation itself failed: {error!r}")
+            self.system.close()
+        return world.violations
+
+    def _play(self) -> None:
+        system, draw, kind = self.system, self.random, self.kind
+        for host in (system.start_agent(draw.randint(1, 3)).host, system.start_program().host):
+            self._make_way(host)
+        if draw.random() < 0.5:
+            self._make_way(system.start_agent(draw.randint(1, 2)).host)
+        if draw.random() < 0.4:
+            self._make_way(system.start_program().host)
+        system.start_scheduler()
+        self.world.run(0.5)
+        for _ in range(draw.randint(*kind.steps)):
+            getattr(self, draw.choice(kind.acts))()
+            self.world.run(draw.choice(kind.pauses))
+            if self.world.violations:
+                return
+
+    def _make_way(self, host: str) -> None:
+        draw = self.random
+        delay = draw.choice((0.0001, 0.001, 0.02, 0.1))
+        self.system.network.ways[host] = Way(delay, draw.choice((0.0, delay, 5 * delay)), draw.choice(self.kind.rates))
+
+    # Whom it befalls
+
+    def _some_program(self) -> ProgramParty | None:
+        programs = self.system.living_programs()
+        return self.random.choice(programs) if programs else None
+
+    def _some_agent(self) -> AgentParty | None:
+        agents = self.system.living_agents()
+        return self.random.choice(agents) if agents else None
+
+    def _have(self, action: Callable[[User], Any]) -> None:
+        program = self._some_program()
+        if program is not None:
+            program.act(action)
+
+    # What users do
+
+    def script(self, **others: Any) -> Script:
+        draw = self.random
+        self._tokens += 1
+        chance = draw.random()
+        script = Script(self._tokens, draw.choice((0.0, 0.001, 0.02, 0.3, 2.0, 6.0)))
+        if chance < 0.08:
+            script = dataclasses.replace(script, kind=RAISE)
+        elif chance < 0.2:
+            script = dataclasses.replace(script, size=draw.choice(LARGE_BYTES))
+        elif chance < 0.25:
+            script = dataclasses.replace(script, resists=True)
+        if draw.random() < 0.1 and self.kind.name in ("crashes", "everything"):
+            script = dataclasses.replace(script, deaths=1 if self.system.limits.crash_limit > 1 else 0)
+        return dataclasses.replace(script, **others)
+
+    def submit(self) -> None:
+        script = self.script()
+        self._have(lambda user: user.submit(script))
+
+    def submit_many(self) -> None:
+        scripts = [self.script() for _ in range(self.random.randint(2, 12))]
+        self._have(lambda user: [user.submit(script) for script in scripts])
+
+    def submit_large(self) -> None:
+        """Its argument is an object of its own."""
+        script, value = self.script(), self.random.randbytes(8) * (self.random.choice(LARGE_BYTES) // 8)
+        self._have(lambda user: user.submit(script, [value]))
+
+    def submit_lazy(self) -> None:
+        script = self.script(size=self.random.choice(LARGE_BYTES))
+        self._have(lambda user: user.submit(script, is_lazy=True))
+
+    def submit_graph(self) -> None:
+        draw, count = self.random, self.random.randint(1, 8)
+        nodes = [(self.script(), draw.sample(range(i), draw.randint(0, min(i, 3)))) for i in range(count)]
+        wanted = draw.sample(range(count), draw.randint(1, count))
+        self._have(lambda user: user.submit_graph(nodes, wanted))
+
+    def submit_nested(self) -> None:
+        children = tuple(self.script() for _ in range(self.random.randint(1, 3)))
+        if self.random.random() < 0.3:
+            children = (self.script(kind=NEST, children=children, size=0),)
+        script = self.script(kind=NEST, children=children, resists=False)
+        self._have(lambda user: user.submit(script))
+
+    def map(self) -> None:
+        scripts = [self.script() for _ in range(self.random.randint(1, 8))]
+        self._have(lambda user: user.map(scripts))
+
+    def objects(self) -> None:
+        scripts = [self.script() for _ in range(self.random.randint(1, 4))]
+        value = self.random.randbytes(8) * (self.random.choice((16, *LARGE_BYTES)) // 8)
+
+        def use(user: User) -> None:
+            references = [each for each, _ in user.references.values()]
+            if not references or len(references) < 3:
+                references.append(user.send_object(value))
+            for script in scripts:
+                user.submit(script, references[-1:])
+
+        self._have(use)
+
+    def drop_object(self) -> None:
+        def drop(user: User) -> None:
+            for object_id in list(user.references)[:1]:
+                user.drop_object(object_id)
+
+        self._have(drop)
+
+    def cancel(self) -> None:
+        place = self.random.random()
+
+        def cancel(user: User) -> None:
+            calls = [call for call in user.calls if not call.is_over]
+            if calls:
+                user.cancel(calls[int(place * len(calls))])
+
+        self._have(cancel)
+
+    # What befalls processes
+
+    def program_joins(self) -> None:
+        if len(self.system.living_programs()) < 3:
+            self._make_way(self.system.start_program().host)
+
+    def agent_joins(self) -> None:
+        if len(self.system.living_agents()) < 3:
+            self._make_way(self.system.start_agent(self.random.randint(1, 2)).host)
+
+    def agent_leaves(self) -> None:
+        agent = self._some_agent()
+        if agent is not None and len(self.system.living_agents()) > 1:
+            self.world.log(f"{agent.name} is to leave")
+            agent.leave()
+
+    def agent_drains(self) -> None:
+        agent = self._some_agent()
+        if agent is not None and len(self.system.living_agents()) > 1:
+            self.world.log(f"{agent.name} is to leave after its tasks")
+            agent.leave(drain_seconds=self.random.choice((1.0, 20.0)))
+
+    def kill_processor(self) -> None:
+        agent = self._some_agent()
+        if agent is not None and agent.processors:
+            self.random.choice(agent.processors).end("is killed")
+
+    def kill_agent(self, is_silent: bool = False) -> None:
+        agent = self._some_agent()
+        if agent is not None:
+            self.world.log(f"{agent.name} is killed" + ", with its machine" * is_silent)
+            agent.end(is_silent)
+
+    def kill_agent_silently(self) -> None:
+        self.kill_agent(is_silent=True)
+
+    def kill_program(self) -> None:
+        program = self._some_program()
+        if program is not None and self.random.random() < 0.5:
+            is_silent = self.random.random() < 0.5
+            self.world.log(f"{program.name} is killed" + ", with its machine" * is_silent)
+            program.end(is_silent)
+
+    def restart_scheduler(self) -> None:
+        if not self.system.scheduler.is_alive:
+            return
+        self.world.log("the scheduler is killed")
+        self.system.kill_scheduler()
+        self.world.run(self.random.choice((0.0, 0.3, 3.0, 12.0)))
+        self.system.start_scheduler()
+
+    def _pause(self, pause: Callable[[], None], go_on: Callable[[], None], name: str) -> None:
+        seconds = self.random.choice((0.3, 2.0, 7.0, 15.0))
+        self.world.log(f"{name} is stopped for {seconds:g} s")
+        pause()
+        self.world.at(seconds, go_on)
+
+    def pause_scheduler(self) -> None:
+        if self.system.scheduler.runs:
+            self._pause(self.system.pause_scheduler, self.system.wake_scheduler, "the scheduler")
+
+    def pause_agent(self) -> None:
+        agent = self._some_agent()
+        if agent is not None and agent.runs:
+            self._pause(agent.pause, agent.go_on, agent.name)
+
+    def pause_program(self) -> None:
+        program = self._some_program()
+        if program is not None and program.runs:
+            self._pause(program.pause, program.go_on, program.name)
+
+    def jump_clock(self) -> None:
+        party = self._some_agent()
+        if party is None:
+            return
+        seconds = self.random.choice((1.5, 10.0, 3600.0))
+        self.world.log(f"the clock of {party.name} jumps by {seconds:g} s")
+        party.clock_ahead += seconds
+        party.soon(party.shell.turn)
+
+    # What befalls the network
+
+    def _some_host(self) -> str:
+        parties = (*self.system.living_agents(), *self.system.living_programs())
+        return self.random.choice(parties).host if parties else "nowhere"
+
+    def hole(self, up: bool = True, down: bool = True) -> None:
+        host = self._some_host()
+        most = self.system.limits.worker_timeout_seconds
+        seconds = self.random.choice((0.5, 3.0, 7.0, 12.0, 30.0, 45.0))
+        seconds = seconds if self.kind.name != "network" else min(seconds, most - 10.0)
+        self.world.log(f"nothing passes between {host} and the scheduler for {seconds:g} s, up: {up}, down: {down}")
+        network = self.system.network
+        network.hole(host, up, down)
+        self.world.at(seconds, lambda: network.heal(host))
+
+    def half_hole(self) -> None:
+        up = self.random.random() < 0.5
+        self.hole(up, not up)
+
+    def reset(self, tells_listener: bool = True, tells_dialer: bool = True) -> None:
+        host = self._some_host()
+        self.world.log(f"the connections of {host} are reset: {tells_listener}, {tells_dialer}")
+        self.system.network.reset(host, tells_listener, tells_dialer)
+
+    def half_reset(self) -> None:
+        tells_listener = self.random.random() < 0.5
+        self.reset(tells_listener, not tells_listener)

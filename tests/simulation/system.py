@@ -1,0 +1,167 @@
+"""System: a scheduler, agents and programs, their network, and what must be so at the end."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from scaler.actors.acceptor import Limits
+from scaler.settings import ClusterConfig
+from tests.simulation.contact import Contacts
+from tests.simulation.network import Network
+from tests.simulation.parties import ADDRESS, AgentParty, ProgramParty, SchedulerParty
+from tests.simulation.record import Record
+from tests.simulation.world import World
+
+HANG_SECONDS = 1_500.0
+"""When nothing disturbs any more, everything has ended after this time, transfers included."""
+
+
+class System:
+    """All parties of a run.
+
+    Args:
+        limits: the settings of the scheduler.
+        beat: seconds between two heartbeats, of agents and clients.
+        is_hard: whether processes of waiting tasks are stopped.
+        limit_seconds: how long a task may run; 0: no limit.
+    """
+
+    def __init__(
+        self, world: World, limits: Limits, beat: float = 2.0, is_hard: bool = False, check_each: int = 8
+    ) -> None:
+        self.world = world
+        self.limits = limits
+        self.beat = beat
+        self.is_hard = is_hard
+        self.network = Network(world)
+        self.record = Record(world, limits.crash_limit, check_each)
+        self.contacts = self.network.contacts = Contacts(world, self.record, limits, beat)
+        self.agents: list[AgentParty] = []
+        self.programs: list[ProgramParty] = []
+        self.scheduler: SchedulerParty
+        self._names = 0
+
+    def new_name(self, kind: str) -> str:
+        self._names += 1
+        return f"{kind}{self._names}"
+
+    # Parties
+
+    def start_scheduler(self) -> None:
+        self.scheduler = SchedulerParty(self.world, self.network, self.record, self.contacts, self.limits)
+
+    def start_agent(self, workers: int) -> AgentParty:
+        name = self.new_name("agent")
+        config = ClusterConfig(
+            ADDRESS,
+            workers,
+            worker_names=tuple(f"{name}.w{index}" for index in range(workers)),
+            heartbeat_interval_seconds=self.beat,
+            death_timeout_seconds=100_000.0,
+            hard_processor_suspend=self.is_hard,
+        )
+        agent = AgentParty(self.world, self.network, self.record, name, config)
+        self.agents.append(agent)
+        return agent
+
+    def start_program(self) -> ProgramParty:
+        program = ProgramParty(self.world, self.network, self.record, self.new_name("client"), self.beat)
+        self.programs.append(program)
+        return program
+
+    def living_agents(self) -> list[AgentParty]:
+        return [agent for agent in self.agents if agent.is_alive and not agent.may_end]
+
+    def living_programs(self) -> list[ProgramParty]:
+        return [program for program in self.programs if program.is_alive and not program.user.is_leaving]
+
+    def kill_scheduler(self) -> None:
+        self.contacts.went_on()
+        self.contacts.forget_lines()
+        self.scheduler.die()
+
+    def pause_scheduler(self) -> None:
+        self.scheduler.pause()
+        self.contacts.paused()
+
+    def wake_scheduler(self) -> None:
+        self.contacts.went_on()
+        self.scheduler.go_on()
+
+    # The end
+
+    def finish(self) -> None:
+        """From now on nothing bad happens: everything must end well."""
+        self._be_well()
+        world = self.world
+        if not self._await(lambda: all(self._has_all(program) for program in self.living_programs()), "has no result"):
+            return
+        for program in self.living_programs():
+            program.user.is_at_end = True
+            program.act(lambda user: user.look())
+        if not self._await(lambda: all(program.user.is_done for program in self.living_programs()), "was not read"):
+            return
+        for program in self.living_programs():
+            program.act(lambda user: user.forget())
+        world.run(5.0)
+        for program in self.living_programs():
+            for left in program.user.left():
+                world.complain(left)
+            program.act(lambda user: user.leave())
+        for agent in self.living_agents():
+            agent.end_clients()
+        timeouts = max(self.limits.client_timeout_seconds, self.limits.worker_timeout_seconds)
+        world.run(timeouts + self.limits.object_retention_seconds + 30.0)
+        if not world.violations:
+            self._check_empty()
+
+    def _has_all(self, program: ProgramParty) -> bool:
+        user = program.user
+        return all(call.is_over or call.is_lazy for call in user.calls) and all(each.is_over for each in user.maps)
+
+    def _be_well(self) -> None:
+        world = self.world
+        world.log("from now on nothing bad happens")
+        for host in self.network.ways:
+            self.network.heal(host)
+        if not self.scheduler.is_alive:
+            self.start_scheduler()
+        self.wake_scheduler()
+        for party in (*self.agents, *self.programs):
+            party.go_on()
+        if not self.living_agents():
+            self.start_agent(2)
+        world.run(0.5)
+
+    def _await(self, condition: Callable[[], bool], what: str) -> bool:
+        if self.world.run(HANG_SECONDS, condition):
+            return not self.world.violations
+        if self.world.violations:
+            return False
+        for program in self.living_programs():
+            for call in program.user.calls:
+                if not call.is_over:
+                    self.world.log(f"task {call.script.key} of {program.name} {what}: {call.future!r}")
+        self.world.complain(f"something {what} after {HANG_SECONDS:g} s without disturbance")
+        return False
+
+    def _check_empty(self) -> None:
+        try:
+            self.scheduler.checker.check()
+            self.scheduler.checker.check_empty()
+        except AssertionError as error:
+            self.world.lines.append(traceback.format_exc())
+            for object_id, stored in self.scheduler.tree.objects.objects.items():
+                owners = [self.contacts.name_of(owner) for owner in stored.owners]
+                self.world.log(f"object {object_id.hex()} is held by {owners}")
+            self.world.complain(f"left at the scheduler: {error}")
+        for agent in self.living_agents():
+            for left in agent.left():
+                self.world.complain(left)
+
+    def close(self) -> None:
+        """Let go of all that the parties hold."""
+        for party in (*self.agents, *self.programs):
+            party.is_alive = False
+        self.network.contacts = None

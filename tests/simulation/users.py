@@ -1,0 +1,360 @@
+"""Users: programs that use the real client: they submit, wait, read, cancel, and check what they get.
+
+User --Client, futures, maps--> LinkThread <-- Driver, in place of its thread
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from typing import Any
+
+from scaler.client.client import Client
+from scaler.client.core import Core
+from scaler.client.future import Arrival, ScalerFuture
+from scaler.client.link.thread import LinkThread
+from scaler.client.map_run import MapRun
+from scaler.client.object_reference import ObjectReference
+from scaler.errors import ProcessorDiedError, WorkerDiedError
+from scaler.ids import ClientId, ObjectId, random_id
+from scaler.serialization import DEFAULT_SERIALIZER
+from tests.simulation.loop import RESOLUTION_SECONDS
+from tests.simulation.programs import Script, value_of, work
+from tests.simulation.record import Record
+from tests.simulation.world import Event, Party, ViolationError
+
+TURNS_MOST = 1_000
+
+
+class WatchedFuture(ScalerFuture):
+    """A future that may end once only."""
+
+    ends = 0
+    _is_inside = False
+
+    def _ended(self, by: Any, *arguments: Any) -> None:
+        if self._is_inside:
+            by(*arguments)
+            return
+        self.ends += 1
+        if self.ends > 1:
+            raise ViolationError(f"{self!r} has ended twice")
+        self._is_inside = True
+        try:
+            by(*arguments)
+        finally:
+            self._is_inside = False
+
+    def deliver(self, result: Any) -> None:
+        self._ended(super().deliver, result)
+
+    def refuse(self, result: Any) -> None:
+        self._ended(super().refuse, result)
+
+    def store(self, result: Any) -> None:
+        self._ended(super().store, result)
+
+    def fail(self, make_error: Any) -> None:
+        self._ended(super().fail, make_error)
+
+
+class Driver:
+    """Does the work of a link's thread, with virtual sleep."""
+
+    def __init__(self, party: Any, link: LinkThread) -> None:
+        self._party = party
+        self._link = link
+        self._planned: Event | None = None
+        self._planned_at = 0.0
+        self._is_asleep = False
+        self.has_ended = False
+        party.soon(self._begin)
+
+    def _begin(self) -> None:
+        self._link._turn.acquire()
+        self._link._conversation.look_at_the_clock(self._party.world.monotonic())
+        self._turn()
+
+    def is_readable(self, descriptor: int) -> bool:
+        link = self._link
+        socket = link._conversation._connection._socket
+        if descriptor == link._inbox.descriptor:
+            return bool(link._inbox._receiver.count)  # type: ignore[attr-defined]
+        if socket is None:
+            return False
+        if descriptor == socket.descriptor:
+            return bool(socket.is_readable)  # type: ignore[attr-defined]
+        return bool(socket.is_cut)  # type: ignore[attr-defined]
+
+    def wake(self) -> None:
+        self._plan(self._party.world.random.random() * 0.0005)
+
+    def _plan(self, seconds: float) -> None:
+        if self.has_ended:
+            return
+        at = self._party.world.now + seconds
+        if self._planned is not None:
+            if self._planned_at <= at:
+                return
+            self._planned.cancel()
+        self._planned, self._planned_at = self._party.soon(self._woken, seconds), at
+
+    def _woken(self) -> None:
+        self._planned = None
+        if not self.has_ended:
+            self._turn()
+
+    def _turn(self) -> None:
+        link, conversation = self._link, self._link._conversation
+        for _ in range(TURNS_MOST):
+            if self._is_asleep:
+                self._is_asleep = False
+                link._wake_up(conversation.wait(0))
+                link._act()
+            if link._ending is not None or conversation.ended_because:
+                self._end()
+                return
+            if conversation.receive():
+                link._act()
+                continue
+            seconds = link._fall_asleep()
+            self._is_asleep = True
+            if seconds > 0 and not conversation.wait(0):
+                self._plan(min(seconds, 3600.0) + RESOLUTION_SECONDS)
+                return
+        raise ViolationError(f"the link of {self._party.name} turns without an end")
+
+    def _end(self) -> None:
+        self.has_ended = True
+        try:
+            self._link._conversation.say_goodbye()
+        finally:
+            self._link._end()
+            self._link._turn.release()
+
+
+class Call:
+    """One task, node or map of a user, and what is known of it."""
+
+    def __init__(self, user: User, future: Any, script: Script, expected: Any, is_lazy: bool) -> None:
+        self.user = user
+        self.future = future
+        self.script = script
+        self.expected = expected
+        """its value, or the type of the error that it raises"""
+        self.is_lazy = is_lazy
+        """a large result is read at the very end"""
+        self.is_canceled = False
+        self.needed: set[str] = set()
+        """the nodes that it needs, of a node"""
+        self.is_over = False
+        """it was read"""
+
+    def fetch(self) -> None:
+        """Ask for a large result, as `ScalerFuture.result` does before it waits."""
+        future = self.future
+        if future._outcome is None and future._is_stored() and future._arrival is None:
+            arrival = future._arrival = Arrival(future._link)
+            future._link.fetch(ObjectId(future.task_id), arrival)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the result can be read without a wait."""
+        future = self.future
+        arrival = future._arrival
+        return future.done() and (arrival is None or future._outcome is not None or arrival.done())
+
+    def look(self, is_end: bool) -> None:
+        """Read the result as soon as that does not block."""
+        if self.is_over or not self.future.done() or (self.is_lazy and not is_end):
+            return
+        self.fetch()
+        if self.is_here:
+            self.is_over = True
+            self.check()
+
+    def check(self) -> None:
+        """Compare the result with what it should be.
+
+        Raises:
+            ViolationError: if it is another one.
+        """
+        record, key = self.user.record, self.script.key
+        try:
+            value = self.future.result(0)
+        except CancelledError:
+            if not (self.is_canceled or self.user.is_leaving):
+                raise ViolationError(f"task {key} was cancelled by nobody") from None
+        except (ProcessorDiedError, WorkerDiedError) as error:
+            record.excuse(key, self.needed, error)
+        except ValueError as error:
+            if self.expected is not ValueError and key not in record.excused:
+                raise ViolationError(f"task {key} raised {error!r}") from error
+        except BaseException as error:
+            raise ViolationError(f"task {key} ended with {error!r}") from error
+        else:
+            if value != self.expected:
+                raise ViolationError(f"task {key} returned {value!r:.80}, not {self.expected!r:.80}")
+
+
+class User:
+    """A program with one client."""
+
+    def __init__(
+        self, party: Party, name: str, address: str, record: Record, timeout_seconds: float = 3600.0, beat: float = 2.0
+    ) -> None:
+        self.party = party
+        self.name = name
+        self.record = record
+        self.client_id = ClientId(random_id())
+        record.clients[self.client_id] = name
+        self.link = LinkThread(address, self.client_id, timeout_seconds, beat)
+        self.core = Core(self.link, (timeout_seconds, beat), DEFAULT_SERIALIZER, profiling=False, is_shared=False)
+        self.client = Client.__new__(Client)
+        self.client._core = self.core
+        self.driver = Driver(party, self.link)
+        self.calls: list[Call] = []
+        self.maps: list[Mapped] = []
+        self.references: dict[ObjectId, tuple[ObjectReference, Any]] = {}
+        self.is_leaving = self.is_at_end = False
+
+    # What it does
+
+    def submit(
+        self, script: Script, values: Sequence[Any] = (), *, is_lazy: bool = False, parent_run: str = ""
+    ) -> Call:
+        """Submit a task; references stand for their values."""
+        script = replace(script, parent_run=parent_run)
+        known = [self.references[each.object_id][1] if isinstance(each, ObjectReference) else each for each in values]
+        future = self.client.submit(work, script, *values)
+        return self._called(future, script, known, is_lazy)
+
+    def _called(self, future: Any, script: Script, known: Sequence[Any], is_lazy: bool) -> Call:
+        self.record.owners[script.key] = self.name
+        call = Call(self, future, script, _expected(script, known), is_lazy)
+        self.calls.append(call)
+        return call
+
+    def submit_graph(self, nodes: Sequence[tuple[Script, Sequence[int]]], wanted: Sequence[int]) -> list[Call]:
+        """Submit a graph: of each node its script and the nodes whose results it takes."""
+        graph = {
+            f"n{position}": (work, script, *(f"n{each}" for each in needed))
+            for position, (script, needed) in enumerate(nodes)
+        }
+        results: list[Any] = []
+        below: list[set[str]] = []
+        for script, needed in nodes:
+            below.append({nodes[each][0].key for each in needed}.union(*(below[each] for each in needed)))
+            self.record.owners[script.key] = self.name
+            failed = any(results[each] is ValueError for each in needed)
+            results.append(ValueError if failed else _expected(script, [results[each] for each in needed]))
+        futures = self.client.get(graph, [f"n{position}" for position in wanted], block=False)
+        calls = []
+        for position in wanted:
+            call = self._called(futures[f"n{position}"], nodes[position][0], (), is_lazy=False)
+            call.expected, call.needed = results[position], below[position]
+            calls.append(call)
+        return calls
+
+    def map(self, scripts: Sequence[Script]) -> None:
+        for script in scripts:
+            self.record.owners[script.key] = self.name
+        self.maps.append(Mapped(self, scripts))
+
+    def send_object(self, value: bytes) -> ObjectReference:
+        reference = self.client.send_object(value)
+        self.references[reference.object_id] = reference, value
+        return reference
+
+    def drop_object(self, object_id: ObjectId) -> None:
+        del self.references[object_id]
+
+    def cancel(self, call: Call) -> None:
+        if call.future.cancel():
+            self.record.canceled.add(call.script.key)
+            call.is_canceled = True
+            for other in self.calls:  # of a graph, all
+                if other.future.task_id[:8] == call.future.task_id[:8]:
+                    other.is_canceled = True
+
+    def leave(self) -> None:
+        self.is_leaving = True
+        self.link.close(0)
+
+    # What it checks
+
+    def look(self) -> None:
+        for call in self.calls:
+            call.look(self.is_at_end)
+        for mapped in self.maps:
+            mapped.look()
+
+    @property
+    def is_done(self) -> bool:
+        return all(call.is_over for call in self.calls) and all(mapped.is_over for mapped in self.maps)
+
+    def forget(self) -> None:
+        """Let go of all futures and objects."""
+        self.calls, self.maps = [], []
+        self.references = {}
+
+    def left(self) -> list[str]:
+        """Return what the client still has, of which there should be nothing."""
+        work_ = self.link._work
+        tables: dict[str, Any] = {
+            "tasks": work_._tasks,
+            "requests": work_._requests,
+            "held objects": work_._held,
+            "unread results": work_._unread,
+            "graphs": list(work_._graphs),
+        }
+        return [f"{self.name} has {len(table)} {name} left" for name, table in tables.items() if table]
+
+
+class Mapped:
+    """A call of `map`, without the thread that would wait in it."""
+
+    def __init__(self, user: User, scripts: Sequence[Script]) -> None:
+        core = user.core
+        self._expected = [_expected(script, ()) for script in scripts]
+        self._keys = [script.key for script in scripts]
+        self._user = user
+        function = core.functions.get(work)
+        self._run = MapRun(function, core.terms(core.options), core.serializer, core.link)
+        self.is_over = False
+        self._run._submit_all([(script,) for script in scripts])
+
+    def look(self) -> None:
+        if self.is_over:
+            return
+        run = self._run
+        try:
+            run._collect()
+        except ValueError:
+            self._end(ValueError in self._expected, "raised")
+            user = self._user
+            user.record.canceled.update(self._keys)
+            user.link.abandon(run)
+        except (ProcessorDiedError, WorkerDiedError) as error:
+            record = self._user.record
+            self._end(any(record.hits[key] >= record.crash_limit for key in self._keys), repr(error))
+            record.canceled.update(self._keys)
+            self._user.link.abandon(run)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is wrong
+            self._end(self._user.is_leaving, repr(error))
+        else:
+            if run._done == len(self._expected):
+                self._end(run._results == self._expected, f"returned {run._results!r:.80}")
+
+    def _end(self, is_right: bool, how: str) -> None:
+        self.is_over = True
+        if not is_right:
+            raise ViolationError(f"a map of tasks {self._keys} {how}")
+
+
+def _expected(script: Script, known: Sequence[Any]) -> Any:
+    try:
+        return value_of(script, known)
+    except ValueError:
+        return ValueError

@@ -1,0 +1,65 @@
+"""Session: the dialling side's end of a session, which goes on from connection to connection, or begins anew.
+
+Used by the client's connection and the agent's edge, which say in a hello whether they would go on. Must never: go on
+after a message that could not be read, written or handled, because the same one would come again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from scaler.wire.codec import encode_message
+from scaler.wire.messages.directions import Direction
+from scaler.wire.pipe import Message, Pipe
+
+
+class Session:
+    """One session after the other.
+
+    Args:
+        incoming: of the messages that come.
+        outgoing: of those that leave.
+        counts: items written, by class (`Traffic.items`).
+        on_heard: called with the items of each message that the scheduler has heard.
+    """
+
+    def __init__(
+        self,
+        incoming: Direction,
+        outgoing: Direction,
+        counts: defaultdict[type, int] | None = None,
+        on_heard: Callable[[Sequence[Any]], None] | None = None,
+    ) -> None:
+        self._directions = incoming, outgoing
+        self._counts = counts
+        self._on_heard = on_heard
+        self.pipe = self._new_pipe()
+        """of the present session; what is said before the first one begins never leaves"""
+        self._may_go_on = False
+
+    def _new_pipe(self) -> Pipe:
+        return Pipe(*self._directions, counts=self._counts, on_heard=self._on_heard)
+
+    def hello(self, item: Any) -> Message:
+        """Return the message of a hello: with `resumes` and `heard`, and out of the count of any session."""
+        if self._may_go_on:
+            item = replace(item, resumes=1, heard=self.pipe.heard)
+        return encode_message(self._directions[1], [item], counts=self._counts)
+
+    def may_go_on(self, resumed: int) -> bool:
+        """Return whether the session goes on, given `resumed` of the reply."""
+        return bool(resumed) and self._may_go_on
+
+    def spoil(self) -> None:
+        """Note that it is not certain what was said or heard: the next connection begins anew."""
+        self._may_go_on = False
+
+    def begin(self) -> list[Any]:
+        """Begin anew. Return the items of the last session that may not have arrived, in their order."""
+        unheard = list(self.pipe.unheard())
+        self.pipe = self._new_pipe()
+        self._may_go_on = True
+        return unheard

@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.ids import TaskId
-from scaler.peer.session import Session
 from scaler.wire.codec import decode, numbers
 from scaler.wire.messages.client import ClientHello, TaskCancel, TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.pipe import Pipe
+from scaler.wire.session import Session
 
 HELLO = ClientHello(1, "0", "3", "3", b"c" * 16)
 

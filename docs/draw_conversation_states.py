@@ -13,6 +13,7 @@ from scaler.peer.course import TRIES_MOST
 from scaler.peer.states import AWAY, FINAL, TRANSITIONS
 from scaler.peer.times import (
     GOODBYE_SECONDS,
+    HEARTBEATS_IN_TIMEOUT,
     PAUSE_LEAST_SECONDS,
     PAUSE_MOST_SECONDS,
     SILENCE_LEAST_SECONDS,
@@ -75,7 +76,8 @@ def times() -> str:
         "pause": f"none before the first connection and after the first loss; then {PAUSE_LEAST_SECONDS:g} s, twice as long "
         f"after each further loss, {PAUSE_MOST_SECONDS:g} s at most. Anything that is heard after a welcome ends the row. "
         f"Two connections are never opened within {PAUSE_LEAST_SECONDS:g} s",
-        "heartbeat due": "one interval after the welcome and after each heartbeat",
+        "heartbeat due": "one interval after the welcome and after each heartbeat: `heartbeat_interval_seconds`, or "
+        f"1/{HEARTBEATS_IN_TIMEOUT} of the time-out in the welcome if that is less",
         "silence": f"a hello or a heartbeat has not been answered, by whatever message, for {SILENCE_LEAST_SECONDS:g} s or "
         f"{SILENT_HEARTBEATS} heartbeat intervals, whichever is longer",
         "timed out": "something waits for the scheduler, which has answered nothing for the time-out of this peer, counted "

@@ -17,6 +17,7 @@ struct HelloReply {
   packageVersion @5 :List(Text);     # the version of the scheduler's package
   resumed @6 :Data;                  # byte column: 1 = the session goes on where it was; 0 = both sides count from 1 again
   heard @7 :Data;                    # UInt64 column: if it goes on: the highest number of the peer that has come
+  timeoutMilliseconds @8 :Data;      # UInt32 column: a peer that is silent for so long is dead for this scheduler, 0 = unknown
 }
 
 struct HelloRequest {

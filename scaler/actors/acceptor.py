@@ -50,6 +50,8 @@ from scaler.wire.messages.worker import WorkerHello
 
 logger = logging.getLogger(__name__)
 
+UINT32_MOST = 2**32 - 1
+
 MOST_WORKERS = 65_535
 """A worker's number travels as 16 bits."""
 
@@ -192,7 +194,12 @@ class Acceptor(Actor):
         return Services(self.actor_ref, self._balancer, self._object_store, self._outbox, self._events)
 
     def _reply(self, peer: Peer) -> None:
-        self._outbox.put(peer, HelloReply(1, "", self._scheduler_id, PROTOCOL_VERSION, self._package_version))
+        limits = self._limits
+        is_client = peer.outgoing is SCHEDULER_TO_CLIENT
+        seconds = limits.client_timeout_seconds if is_client else limits.worker_timeout_seconds
+        versions = (PROTOCOL_VERSION, self._package_version)
+        milliseconds = min(int(seconds * 1000), UINT32_MOST)
+        self._outbox.put(peer, HelloReply(1, "", self._scheduler_id, *versions, timeout_milliseconds=milliseconds))
 
     def _refused(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey

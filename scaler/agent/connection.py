@@ -253,7 +253,8 @@ class SchedulerConnection(Actor):
         if self._course.state is not states.GREETING:
             self.ignored += 1
         elif reply.accepted:
-            action = self._course.welcomed(reply.scheduler_id, is_resumed=False, now=self.now())
+            dead_after_seconds = reply.timeout_milliseconds / 1000
+            action = self._course.welcomed(reply.scheduler_id, False, self.now(), dead_after_seconds)
             self._do(action, reply.package_version)
         else:
             self._refused(reply.reason)

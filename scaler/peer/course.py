@@ -75,15 +75,17 @@ class Course:
         self._plan(now)
         return action
 
-    def welcomed(self, scheduler_id: bytes, is_resumed: bool, now: float) -> Action:
+    def welcomed(self, scheduler_id: bytes, is_resumed: bool, now: float, dead_after_seconds: float = 0.0) -> Action:
         """Return what to do after a hello was accepted. A second reply changes nothing.
 
         Args:
             scheduler_id: the id in the reply.
             is_resumed: whether the reply says that the session goes on.
+            dead_after_seconds: after this silence the scheduler takes this peer for dead; 0 if it does not say.
         """
         if self.state is not GREETING:
             return NOTHING
+        self._times.beat_within(dead_after_seconds)
         is_other = self.scheduler_id not in (NO_ID, scheduler_id)
         self.scheduler_id = scheduler_id
         if is_other:

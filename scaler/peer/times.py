@@ -15,6 +15,9 @@ SILENCE_LEAST_SECONDS = 5.0
 """A scheduler that answers nothing for this time, or for some heartbeats if that is longer, is sought on a new
 connection."""
 
+HEARTBEATS_IN_TIMEOUT = 4
+"""Heartbeats come at least so often in the time after which the scheduler takes a silent peer for dead."""
+
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
 """The pause before the next connection, from the second loss in a row on; each is twice the last one. Chance has no
 part in it: ZeroMQ itself spreads the attempts to reach a host that does not answer."""
@@ -51,7 +54,7 @@ class Times:
 
     def __init__(self, patience: Patience) -> None:
         self.timeout_seconds = patience.timeout_seconds
-        self._heartbeat_seconds = patience.heartbeat_seconds
+        self._longest_heartbeat_seconds = self._heartbeat_seconds = patience.heartbeat_seconds
         self._silence_seconds = patience.silence()
         self._opened_at = -inf
         self._losses = 0
@@ -75,6 +78,11 @@ class Times:
     def welcomed(self, now: float) -> None:
         self.unanswered_since = inf
         self.beats_at = now + self._heartbeat_seconds
+
+    def beat_within(self, dead_after_seconds: float) -> None:
+        """Have so many heartbeats in the time after which the scheduler takes a silent peer for dead; 0: unknown."""
+        often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
+        self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 
     def beaten(self, now: float) -> None:
         self.beats_at = now + self._heartbeat_seconds

@@ -36,6 +36,8 @@ HANDSHAKE_MS = 10_000
 """A connection that has not finished its handshake after this time is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 2_000
+CONNECT_MS = 2_000
+"""An attempt to connect that nobody answers is made again after this time; the system would wait longer and longer."""
 
 
 MESSAGES_WAITING = 256
@@ -53,8 +55,6 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: En
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
     socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
     return socket
 
@@ -184,6 +184,7 @@ class RouterSocket:
         # those.
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
         silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, silence_ms + HEARTBEAT_TIMEOUT_MS)
         try:
@@ -272,7 +273,10 @@ class RouterSocket:
 
 
 class DealerSocket:
-    """A peer's end of one connection. A new connection takes a new socket: its identity is never used again."""
+    """A peer's end of one connection. A new connection takes a new socket: its identity is never used again.
+
+    It answers the heartbeats of ZeroMQ and says none: how long a scheduler may be silent is not decided here.
+    """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
         endpoint = Endpoint.parse(address)
@@ -280,6 +284,7 @@ class DealerSocket:
         self._receive_payload = _receive_copies if endpoint.is_in_process else _receive_payload
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
+        self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
         self._monitor = _CutMonitor(self._socket)
         try:
             self._socket.connect(address)

@@ -233,7 +233,8 @@ class Conversation:
         if self.is_welcome:
             return
         if reply.accepted:
-            action = self._course.welcomed(reply.scheduler_id, is_resumed=False, now=time.monotonic())
+            dead_after_seconds = reply.timeout_milliseconds / 1000
+            action = self._course.welcomed(reply.scheduler_id, False, time.monotonic(), dead_after_seconds)
             if action is not states.NOTHING:
                 self._actions[action]()
             return

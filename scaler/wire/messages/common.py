@@ -76,6 +76,8 @@ class HelloReply:
     """1: the session goes on where it was; 0: both sides count their messages from 1 again"""
     heard: U64 = 0
     """if it goes on: the highest number of the peer's messages that has come"""
+    timeout_milliseconds: U32 = 0
+    """a peer that is silent for so long is dead for this scheduler; 0: unknown"""
 
 
 @message

@@ -21,7 +21,7 @@ def test_a_hello_is_answered_with_who_the_scheduler_is(simulation: Simulation) -
     client, agent = simulation.client(), simulation.agent()
     for peer in (client, agent):
         (reply,) = peer.said(HelloReply)
-        assert reply == HelloReply(1, "", b"scheduler-------", PROTOCOL_VERSION, "1.2.3")
+        assert reply == HelloReply(1, "", b"scheduler-------", PROTOCOL_VERSION, "1.2.3", timeout_milliseconds=60_000)
     assert len(simulation.sessions(ClientSession)) == 1
     assert len(simulation.proxies()) == 1
 

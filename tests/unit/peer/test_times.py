@@ -46,6 +46,17 @@ def test_silence_counts_only_after_a_question(times: Times) -> None:
     assert times.next_due() == (1002, HEARTBEAT_DUE)
 
 
+@pytest.mark.parametrize(("dead_after_seconds", "expected"), [(0, 2), (60, 2), (8, 2), (4, 1), (1, 0.25)])
+def test_heartbeats_come_often_enough_for_the_time_out_of_the_scheduler(
+    times: Times, dead_after_seconds: float, expected: float
+) -> None:
+    times.beat_within(1)
+    times.beat_within(dead_after_seconds)  # of the next scheduler
+    times.opened(0)
+    times.welcomed(0)
+    assert times.next_due() == (expected, HEARTBEAT_DUE)
+
+
 def test_a_hello_is_a_question(times: Times) -> None:
     times.opened(10)
     assert times.next_due() == (16, SILENCE)

@@ -18,6 +18,7 @@ from scaler.serialization import OUT_OF_BAND_BYTES
 from scaler.wire import sockets
 from scaler.wire.sockets import DealerSocket, RouterSocket
 from scaler.wire.transport import AddressInUseError, PeerGoneError
+from tests.support.proxy import Proxy
 
 PATIENCE_SECONDS = 10.0
 
@@ -358,6 +359,26 @@ def test_a_message_of_very_many_frames_is_none(context: zmq.Context[zmq.Socket[b
     assert received(pair.router)[1:] == (b"the next", [])
     pair.dealer.close()
     pair.router.close()
+
+
+def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent(
+    context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "HEARTBEAT_MS", 20)
+    monkeypatch.setattr(sockets, "HEARTBEAT_TIMEOUT_MS", 20)
+    router = RouterSocket(context, "tcp://127.0.0.1:*", silence_seconds=60)
+    with Proxy(router.address) as proxy:
+        dealer = DealerSocket(context, proxy.address)
+        dealer.send(b"hello", [])
+        connection, _, _ = received(router)
+        proxy.swallow()
+        time.sleep(0.3)
+        assert not dealer.was_cut()
+        proxy.pass_on()
+        router.send(connection, b"here again", [])
+        assert received(dealer) == (b"here again", [])
+        dealer.close()
+    router.close()
 
 
 # Between threads of one process

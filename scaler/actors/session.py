@@ -80,6 +80,7 @@ class Session(Actor):
         self._timeout_seconds = timeout_seconds
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
         self._last_heard = 0.0
+        self._last_beat = 0.0
         self._beat_seconds = 0.0
         """the time between the last two heartbeats"""
         self._silence_timer: Timer | None = None
@@ -95,7 +96,8 @@ class Session(Actor):
 
     def _heard(self) -> None:
         now = self.now()
-        self._beat_seconds, self._last_heard = now - self._last_heard if self._last_heard else 0.0, now
+        self._beat_seconds = now - self._last_beat if self._last_beat else 0.0
+        self._last_heard = self._last_beat = now
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         if self._silence_timer is not None:
@@ -104,7 +106,7 @@ class Session(Actor):
 
     @handles(Resumed)
     def _resumed(self, _resumed: Resumed) -> None:
-        self._heard()
+        self._last_heard = self._last_beat = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
         if self._services.events.listener is not None:
             self._services.events.listener.send(PeerBack(self.actor_ref))

@@ -1,0 +1,69 @@
+"""Sessions: how long a peer whose connection ended has to come back. Closed and silent are two things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.actors.acceptor import Limits
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.client_session import ClientSession
+from tests.support.simulation import Simulation
+
+KINDS = {"client": ClientSession, "agent": AgentSession}
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(Limits(client_timeout_seconds=600.0, worker_timeout_seconds=600.0))
+
+
+def peer_of(simulation: Simulation, kind: str) -> Any:
+    peer = simulation.client() if kind == "client" else simulation.agent(1)
+    simulation.advance(10.0)
+    return peer
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("client", 5.0), ("agent", 2.0)])
+def test_a_closed_connection_has_some_seconds_to_come_back(simulation: Simulation, kind: str, seconds: float) -> None:
+    peer_of(simulation, kind).die()
+    simulation.advance(seconds - 0.5)
+    assert len(simulation.sessions(KINDS[kind])) == 1
+    simulation.advance(1.0)
+    assert simulation.sessions(KINDS[kind]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_connection_that_was_given_up_after_silence_is_not_closed(simulation: Simulation, kind: str) -> None:
+    peer = peer_of(simulation, kind)
+    peer.hang()
+    simulation.advance(25.0)
+    peer.cut()
+    simulation.advance(570.0)
+    assert len(simulation.sessions(KINDS[kind])) == 1
+    simulation.advance(10.0)
+    assert simulation.sessions(KINDS[kind]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_it_is_for_one_that_has_just_come_back(simulation: Simulation, kind: str) -> None:
+    peer = peer_of(simulation, kind)
+    peer.cut()
+    simulation.advance(1.0)
+    peer.connect()
+    peer.hang()
+    simulation.advance(25.0)
+    peer.cut()
+    simulation.advance(570.0)
+    assert len(simulation.sessions(KINDS[kind])) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_wait_is_longer_than_the_time_out(kind: str) -> None:
+    simulation = Simulation(Limits(client_timeout_seconds=1.0, worker_timeout_seconds=1.0))
+    peer = simulation.client() if kind == "client" else simulation.agent(1)
+    simulation.advance(0.5)
+    peer.die()
+    simulation.advance(1.5)
+    assert simulation.sessions(KINDS[kind]) == []

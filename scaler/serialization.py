@@ -169,6 +169,11 @@ def size_of(frames: Frames) -> int:
     return sum(memoryview(frame).nbytes for frame in frames)
 
 
+def frozen(frames: Frames) -> Sequence[Any]:
+    """Return `frames` as they are now: copied, unless they cannot change."""
+    return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
+
+
 # A function travels with the serializer that its arguments and its result need.
 
 

@@ -30,6 +30,10 @@ class Voice(Protocol):
         """
 
 
+def _nothing() -> None:
+    pass
+
+
 class TaskContext:
     """The context of a process that runs no tasks: the default."""
 
@@ -81,12 +85,10 @@ class TaskContext:
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
         """Report that the running task has submitted a task, to be cancelled with it."""
 
-    def keep_while(self, is_needed: Callable[[], bool]) -> None:
-        """Ask for this process not to be ended while `is_needed` returns True."""
-
-
-def _nothing() -> None:
-    pass
+    def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
+        """Report a connection of this process: it must not be ended while `is_needed` returns True, and `close` ends
+        the connection.
+        """
 
 
 current = TaskContext()

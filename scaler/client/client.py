@@ -300,21 +300,22 @@ def _check_processes(processes: bool, address: str | None) -> None:
 
 
 _sharing = threading.RLock()
-_shared_cores: dict[ClientSettings, Core] = {}
-"""of the clients that were unpickled here: one for each set of settings"""
+_shared_cores: dict[tuple[int, ClientSettings], Core] = {}
+"""of the clients in tasks and those that were unpickled here: one for each place of tasks and set of settings"""
 
 
 def _shared_core(settings: ClientSettings) -> Core:
     """Return the core of this process for clients with `settings`."""
+    place = (task_context.current.processor, settings)
     with _sharing:
-        core = _shared_cores.get(settings)
+        core = _shared_cores.get(place)
         if core is None or core.link.is_closed:
             seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
             link = lifetime.shared_link(settings.address, seconds)
             core = Core(link, seconds, settings.read_serializer(), settings.profiling, is_shared=True)
             for ended in [key for key, known in _shared_cores.items() if known.link.is_closed]:
                 del _shared_cores[ended]
-            _shared_cores[settings] = core
+            _shared_cores[place] = core
         return core
 
 

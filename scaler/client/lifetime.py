@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from scaler import task_context
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
@@ -43,7 +44,7 @@ _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
 """The addresses of schedulers of this process that have ended. A task that still runs cannot connect there."""
-_shared_links: dict[tuple[str, Seconds], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
+_shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """the links of the clients that were unpickled here, and their finalizers; clients that differ only in the serializer
 share one"""
 
@@ -78,12 +79,19 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
     with _lock:
         if address in _ended:
             raise DisconnectedError("the client that this task belongs to is disconnected")
-        link, _ = _shared_links.get((address, seconds), (None, None))
+        place = (address, seconds, task_context.current.processor)
+        link, _ = _shared_links.get(place, (None, None))
         if link is None or link.is_closed:
+            _forget_closed_links()
             link = new_link(address, seconds)
             end = ends_with(link, link)  # at the end of the program: it lives as long
-            _shared_links[address, seconds] = link, end
+            _shared_links[place] = link, end
         return link
+
+
+def _forget_closed_links() -> None:
+    for place in [place for place, (link, _) in _shared_links.items() if link.is_closed]:
+        _shared_links.pop(place)[1].detach()
 
 
 def end_shared_links(address: str) -> None:

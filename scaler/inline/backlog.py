@@ -47,6 +47,10 @@ class Backlog:
                 rank = last = max(last, rank)
             heappush(self._heap, (rank, self._next(), task))
 
+    def first(self) -> RunTask | None:
+        """Return the task whose turn is next, complete or not."""
+        return self._heap[0][2] if self._heap else None
+
     def take(self, is_complete: Callable[[RunTask], bool], holds_up: Callable[[RunTask], bool]) -> RunTask | None:
         """Remove and return the first task that has all it needs; put those before it aside.
 

@@ -2,7 +2,7 @@
 
 InlineWorker 0 .. n-1, each with a thread for the task that it runs, and one for each of its tasks that waits for others
 
-It can do none of the optional parts: nothing ends a thread but the function that it runs.
+Of the optional parts it can do waits: nothing ends a thread but the function that it runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AGENT_PROCESS = 1
 class LocalThreads:
     """Runs each task in a thread of this process."""
 
-    parts: frozenset[Part] = frozenset()
+    parts = frozenset({Part.WAITS})
 
     def __init__(self, engine: str = "inline") -> None:
         """Nothing in the text of the option matters here."""

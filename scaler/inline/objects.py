@@ -75,18 +75,20 @@ class Objects:
             self._ask_for(object_id)
         return set()
 
-    def forget(self, object_ids: Iterable[ObjectId]) -> None:
-        """Drop objects; tasks that have begun keep them."""
+    def forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
+        """Drop objects; tasks that have begun keep them. Return those that were here."""
         dropped = self._has.intersection(object_ids)
         if dropped:
             self._has -= dropped
             self._used -= dropped
             self.values = self.values.without(dropped)
+        return dropped
 
-    def collect(self) -> None:
-        """Drop what no task needed since the last time."""
-        self.forget(self._has - self._used)
+    def collect(self) -> set[ObjectId]:
+        """Drop what no task needed since the last time, and return it."""
+        dropped = self.forget(self._has - self._used)
         self._used.clear()
+        return dropped
 
     def _ask_for(self, object_id: ObjectId) -> None:
         self._awaited.add(object_id)

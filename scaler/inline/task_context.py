@@ -105,8 +105,8 @@ class ByThread(TaskContext):
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
         self._here().submitted(task_id, cancel)
 
-    def keep_while(self, is_needed: Callable[[], bool]) -> None:
-        self._here().keep_while(is_needed)
+    def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
+        self._here().keep_while(is_needed, close)
 
     def _concerned(self, voice: Voice | None) -> list[InlineTaskContext] | None:
         """Return the contexts whose tasks may wait, if this is an unknown thread with a client that only tasks have."""

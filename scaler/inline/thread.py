@@ -8,32 +8,22 @@ Must never: let an exception of a task out of that task's result, or run on behi
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable
-from functools import partial
 from queue import SimpleQueue
-from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pykka
 
 from scaler.actors.kit import ActorRef
-from scaler.client.calls.snapshot import frozen
 from scaler.inline.task_context import ByThread, InlineTaskContext
 from scaler.message import message
-from scaler.processor.failure import describe_failure
-from scaler.processor.forked import end_forked
-from scaler.processor.meter import Meter
+from scaler.processor.one_call import run_call
 from scaler.processor.task_context import Birth
 from scaler.processor.values import Values
-from scaler.serialization import INLINE_BYTES, Frames, read_arguments, size_of, to_frames
-from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.wire.structs import RunOptions
 
-LONGEST_US = 2**32 - 1
 JOIN_SECONDS = 1.0
 
 _EVERYTHING = 0
@@ -48,7 +38,7 @@ _EVERYTHING = 0
 class TaskEnded:
     """The task has ended, in whatever way."""
 
-    thread: TaskThread
+    thread: Runner
     result: RunResult
 
 
@@ -56,7 +46,7 @@ class TaskEnded:
 class TaskWaits:
     """It waits for other tasks."""
 
-    thread: TaskThread
+    thread: Runner
     number: int
 
 
@@ -64,7 +54,7 @@ class TaskWaits:
 class TaskAsks:
     """What it waited for is there: it asks to go on, and stands still until it may."""
 
-    thread: TaskThread
+    thread: Runner
     number: int
 
 
@@ -72,8 +62,27 @@ class TaskAsks:
 class TaskGoesOn:
     """It does not wait any more, and did not ask."""
 
-    thread: TaskThread
+    thread: Runner
     number: int
+
+
+class Runner(Protocol):
+    """What a worker hands its tasks to, one at a time: a thread here, a place in an engine elsewhere."""
+
+    def hand(self, job: Job) -> None:
+        """Run a task; the one before has ended."""
+
+    def cancel(self) -> None:
+        """The result of the task is not wanted any more."""
+
+    def permit(self, number: int) -> None:
+        """Let the task with this number go on, which asked for it."""
+
+    def end(self) -> None:
+        """There will be no further task."""
+
+    def join(self) -> None:
+        """Wait for the end; for a runner that runs no task."""
 
 
 class Job(NamedTuple):
@@ -118,6 +127,10 @@ class TaskThread:
         """Run a task; the one before has ended."""
         self._jobs.put(job)
 
+    def cancel(self) -> None:
+        """The result is not wanted any more. Nothing stops the task, but what it has submitted is cancelled."""
+        self.context.cancel_children()
+
     def permit(self, number: int) -> None:
         """Let the task with this number go on, which asked for it."""
         self._permissions.put(number)
@@ -139,7 +152,7 @@ class TaskThread:
             while (job := self._jobs.get()) is not None:
                 self._words[0] = job.number
                 self.context.priority, self.context.account = job.task.priority, job.task.account
-                result = _run(job)
+                result = run_call(job.task, job.values)
                 self._words[0] = 0
                 self.context.forget_children()
                 del job
@@ -161,33 +174,3 @@ class TaskThread:
     def _tell(self, news: object) -> None:
         with contextlib.suppress(pykka.ActorDeadError):  # the agent has ended meanwhile
             self._worker.tell(news)
-
-
-def _run(job: Job) -> RunResult:
-    task, values = job.task, job.values
-    status, payload = TaskStatus.SUCCESS, b""
-    frames: Frames = ()
-    meter: Meter | None = None
-    process = os.getpid()
-    started_ns, ended_ns = perf_counter_ns(), 0
-    try:
-        serializer, function, value = values.functions.get(task.function_id) or values.read_function(task.function_id)
-        if task.options and RunOptions.decode(task.options).profiling:
-            function = meter = Meter(function)
-        positional, keywords = read_arguments(task.payload, value, partial(values.stored, serializer))
-        started_ns = perf_counter_ns()
-        returned = function(*positional, **keywords)
-        ended_ns = perf_counter_ns()
-        if os.getpid() != process:
-            end_forked(None)
-        frames = frozen(to_frames(serializer, returned))
-        if len(frames) == 1 and size_of(frames) <= INLINE_BYTES:
-            payload, frames = bytes(frames[0]), ()
-    except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
-        ended_ns = ended_ns or perf_counter_ns()
-        if os.getpid() != process:
-            end_forked(error)
-        status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
-    duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
-    profile = meter.profile if meter is not None else b""
-    return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)

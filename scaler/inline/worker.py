@@ -22,9 +22,10 @@ from itertools import count
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, RunsNotHere
+from scaler.ids import ObjectId
 from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
-from scaler.inline.thread import Job, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.inline.thread import Job, Runner, TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
@@ -55,7 +56,7 @@ class _Run:
     task: RunTask
     number: int
     """never used again by this worker"""
-    thread: TaskThread
+    thread: Runner
     state: _State = _State.RUNS
 
 
@@ -66,14 +67,14 @@ class InlineWorker(Actor):
         new_thread: starts a thread for the tasks of a worker.
     """
 
-    def __init__(self, link: ActorRef, objects: ActorRef, new_thread: Callable[[ActorRef], TaskThread]) -> None:
+    def __init__(self, link: ActorRef, objects: ActorRef, new_thread: Callable[[ActorRef], Runner]) -> None:
         self._link = link
         self._cache = objects
         self._new_thread = new_thread
         self._backlog = Backlog()
         self._objects = Objects(lambda object_id: objects.send(NeedObject(object_id, self.actor_ref)))
-        self._runs: dict[TaskThread, _Run] = {}
-        self._idle: list[TaskThread] = []
+        self._runs: dict[Runner, _Run] = {}
+        self._idle: list[Runner] = []
         self._next_number = count(1).__next__
 
     # From the link
@@ -99,7 +100,7 @@ class InlineWorker(Actor):
             run.thread.permit(run.number)
         run.state = _State.ABANDONED
         self._end([run.task], TaskStatus.CANCELED)
-        run.thread.context.cancel_children()
+        run.thread.cancel()
 
     @handles(Batch[RecallRequest])
     def _give_back(self, requests: Batch[RecallRequest]) -> None:
@@ -135,11 +136,14 @@ class InlineWorker(Actor):
 
     @handles(ForgetObjects)
     def _forget_objects(self, forget: ForgetObjects) -> None:
-        self._objects.forget(forget.object_ids)
+        self._dropped(self._objects.forget(forget.object_ids))
 
     @handles(CollectionDue)
     def _collection_due(self, _due: CollectionDue) -> None:
-        self._objects.collect()
+        self._dropped(self._objects.collect())
+
+    def _dropped(self, object_ids: set[ObjectId]) -> None:
+        """Tasks that begin from now on do not have these objects."""
 
     # From the threads
 
@@ -187,7 +191,7 @@ class InlineWorker(Actor):
 
     def _go_on(self) -> None:
         """Give the place to who is next: those that ask to go on, the deepest first, then those that have not begun."""
-        while not any(run.state is _State.RUNS for run in self._runs.values()):
+        while self._has_room():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:
                 run = max(asking, key=lambda run: run.task.priority)
@@ -201,6 +205,13 @@ class InlineWorker(Actor):
             number = self._next_number()
             self._runs[thread] = _Run(task, number, thread)
             thread.hand(Job(number, task, self._objects.values))
+
+    def _has_room(self) -> bool:
+        """Return whether one more task may run now."""
+        return not self._running()
+
+    def _running(self) -> list[_Run]:
+        return [run for run in self._runs.values() if run.state is _State.RUNS]
 
     def _unblock(self, run: _Run) -> None:
         run.state = _State.RUNS

@@ -31,7 +31,7 @@ _OWN_FILES = frozenset(
         Path(__file__).with_name("processor.py"),
         Path(__file__).with_name("meter.py"),
         Path(__file__).with_name("values.py"),
-        Path(__file__).parents[1] / "inline" / "thread.py",
+        Path(__file__).with_name("one_call.py"),
         Path(__file__).parents[1] / "serialization.py",
     )
 )

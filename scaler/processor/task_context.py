@@ -135,7 +135,7 @@ class ProcessorTaskContext(TaskContext):
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:
         self._children.append((task_id, cancel))
 
-    def keep_while(self, is_needed: Callable[[], bool]) -> None:
+    def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:  # noqa: ARG002
         self._needs.append(is_needed)
 
     # For the processor

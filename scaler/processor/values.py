@@ -50,6 +50,10 @@ class Values:
         """Here is an object."""
         self._frames[object_id] = frames
 
+    def frames(self, object_id: ObjectId) -> Frames:
+        """Return the frames of an object that is here."""
+        return self._frames[object_id]
+
     def without(self, object_ids: Iterable[ObjectId]) -> Values:
         """Return the same but for some objects; this one does not change, since a task may be reading from it."""
         others = Values()

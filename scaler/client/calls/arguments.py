@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.snapshot import Freeze, frozen
+from scaler.client.calls.snapshot import Freeze
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import IdSource, ObjectId
 from scaler.serialization import (
@@ -25,6 +25,7 @@ from scaler.serialization import (
     DefaultSerializer,
     Serializer,
     argument_block,
+    frozen,
     plain_block,
     size_of,
     to_frames,

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import Entry, Sink
-from scaler.client.calls.snapshot import frozen
 from scaler.ids import TaskId, content_id
 from scaler.serialization import (
     DefaultSerializer,
     Serializer,
+    frozen,
     function_to_frames,
     name_of,
     what_pickle_depends_on,

@@ -11,15 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from scaler.endpoint import Endpoint
-from scaler.serialization import Frames, size_of
+from scaler.serialization import Frames, frozen, size_of
 from scaler.shared_memory import SHARE_LEAST_BYTES, SharedFrames, can_share
 
 Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
-
-
-def frozen(frames: Frames) -> Sequence[Any]:
-    """Return `frames` as they are now: copied, unless they cannot change."""
-    return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
 
 
 def shared(frames: Frames) -> Sequence[Any]:

@@ -83,7 +83,7 @@ class LinkThread:
             self._work,
         )
         if self.is_nested:
-            task_context.current.keep_while(self._is_needed)
+            task_context.current.keep_while(self._is_needed, partial(self.close, 0))
         _links.add(self)
         # Start the thread here so that the first submit does not pay for it.
         self._thread = threading.Thread(target=self._run, name="scaler-link", daemon=True)

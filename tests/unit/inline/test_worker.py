@@ -26,7 +26,6 @@ class Thread:
         self.job: Job | None = None
         self.permitted: list[int] = []
         self.done: list[str] = []
-        self.context = self
 
     def hand(self, job: Job) -> None:
         assert self.job is None
@@ -35,7 +34,7 @@ class Thread:
     def permit(self, number: int) -> None:
         self.permitted.append(number)
 
-    def cancel_children(self) -> None:
+    def cancel(self) -> None:
         self.done.append("children cancelled")
 
     def end(self) -> None:

@@ -57,7 +57,7 @@ class TestThread:
         with FakeScheduler() as scheduler:
             here = TaskContext()
             here.address = scheduler.address
-            monkeypatch.setattr(here, "keep_while", needs.append)
+            monkeypatch.setattr(here, "keep_while", lambda is_needed, _close: needs.append(is_needed))
             monkeypatch.setattr(task_context, "current", here)
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             assert client.submit(abs, -1).result(10) == 1

@@ -1,0 +1,52 @@
+"""One call: runs the function of a task where its values are, and describes how it ended.
+
+Used by executors whose tasks do not run in a processor: threads of the engine `inline`, and the processes of other
+engines. Must never: let an exception of a task out of that task's result.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from time import perf_counter_ns
+
+from scaler.processor.failure import describe_failure
+from scaler.processor.forked import end_forked
+from scaler.processor.meter import Meter
+from scaler.processor.values import Values
+from scaler.serialization import INLINE_BYTES, Frames, frozen, read_arguments, size_of, to_frames
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import RunOptions
+
+LONGEST_US = 2**32 - 1
+
+
+def run_call(task: RunTask, values: Values) -> RunResult:
+    """Run a task, and return its result. All that it needs is in `values`."""
+    status, payload = TaskStatus.SUCCESS, b""
+    frames: Frames = ()
+    meter: Meter | None = None
+    process = os.getpid()
+    started_ns, ended_ns = perf_counter_ns(), 0
+    try:
+        serializer, function, value = values.functions.get(task.function_id) or values.read_function(task.function_id)
+        if task.options and RunOptions.decode(task.options).profiling:
+            function = meter = Meter(function)
+        positional, keywords = read_arguments(task.payload, value, partial(values.stored, serializer))
+        started_ns = perf_counter_ns()
+        returned = function(*positional, **keywords)
+        ended_ns = perf_counter_ns()
+        if os.getpid() != process:
+            end_forked(None)
+        frames = frozen(to_frames(serializer, returned))
+        if len(frames) == 1 and size_of(frames) <= INLINE_BYTES:
+            payload, frames = bytes(frames[0]), ()
+    except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
+        ended_ns = ended_ns or perf_counter_ns()
+        if os.getpid() != process:
+            end_forked(error)
+        status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
+    duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
+    profile = meter.profile if meter is not None else b""
+    return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)

@@ -11,8 +11,9 @@ from scaler.settings.base import EVENT_LOOPS, LoggingConfig, Settings
 from scaler.settings.client import ClientConfig
 from scaler.settings.cluster import ClusterConfig
 from scaler.settings.scheduler import SchedulerConfig
+from scaler.settings.symphony import SymphonyConfig
 
-PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, ClientConfig)
+PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, SymphonyConfig, ClientConfig)
 """Everything that has settings."""
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "LoggingConfig",
     "SchedulerConfig",
     "Settings",
+    "SymphonyConfig",
 ]

@@ -1,0 +1,36 @@
+"""scaler_symphony_cluster: run one agent whose workers hand their tasks to a Symphony service, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+
+from scaler.cli import options
+from scaler.cli.cluster import run_with
+from scaler.settings import SymphonyConfig
+
+EXAMPLES = """\
+examples:
+  scaler_symphony_cluster tcp://10.0.0.5:2345 ScalerService -n 100
+  scaler_symphony_cluster tcp://10.0.0.5:2345 ScalerService -n 30 -w london
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    return options.make_parser(
+        "scaler_symphony_cluster",
+        SymphonyConfig,
+        "Take tasks from the scheduler at ADDRESS and run them in the service SERVICE of IBM Spectrum Symphony. "
+        "The Python module soamapi of the Symphony client must be in PYTHONPATH.",
+        EXAMPLES,
+    )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    parser = make_parser()
+    run_with(parser, options.read_settings(parser, SymphonyConfig, argv).of_cluster())
+
+
+if __name__ == "__main__":
+    main()

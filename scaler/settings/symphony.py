@@ -1,0 +1,81 @@
+"""The settings of a cluster process whose workers hand their tasks to a Symphony service."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from dataclasses import dataclass, field
+
+from scaler.config import ConfigError, check_address, entry
+from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
+from scaler.settings.cluster import ClusterConfig
+
+
+def _check_service(service: str) -> None:
+    if not service or any(character.isspace() for character in service):
+        raise ConfigError(f"service must be the name of a Symphony service, not {service!r}")
+
+
+@dataclass(frozen=True)
+class SymphonyConfig(Settings):
+    """Settings of a cluster process in front of a Symphony service."""
+
+    TABLE = "symphony"
+
+    address: str = field(metadata=entry(ADDRESS, "address", check=check_address, metavar="ADDRESS"))
+    service: str = field(
+        metadata=entry("the name of the Symphony service", "service", check=_check_service, metavar="SERVICE")
+    )
+    base_concurrency: int = field(
+        metadata=entry(
+            "how many tasks are at the service at once, but for nested ones, which start beside their elders",
+            "-n",
+            "--base-concurrency",
+            least=1,
+            most=65535,
+        ),
+    )
+    worker_name: str = field(
+        default="",
+        metadata=entry(
+            "the name of the workers, which get a number each",
+            "-w",
+            "--worker-name",
+            metavar="NAME",
+            default="made of the name of the host and the process id",
+        ),
+    )
+    heartbeat_interval_seconds: float = field(
+        default=2,
+        metadata=entry("the time between two heartbeats", "-hi", "--heartbeat-interval", unit="s", least=0.01),
+    )
+    death_timeout_seconds: float = field(
+        default=300,
+        metadata=entry(
+            "a cluster ends after this time without a scheduler",
+            "-ds",
+            "--death-timeout-seconds",
+            unit="s",
+            least=0.1,
+        ),
+    )
+    event_loop: str = field(
+        default="builtin",
+        metadata=entry(EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
+    )
+    io_threads: int = field(default=1, metadata=entry(IO_THREADS, "-it", "--io-threads", least=1))
+    logging: LoggingConfig = field(default_factory=LoggingConfig)
+
+    def of_cluster(self) -> ClusterConfig:
+        """Return the settings of the cluster process."""
+        name = self.worker_name or f"{socket.gethostname().replace(',', '-') or 'symphony'}-{os.getpid()}"
+        common = {row.name for row in ClusterConfig.own_rows()} & {row.name for row in self.own_rows()}
+        values = {name: value for name, value in dataclasses.asdict(self).items() if name in common}
+        return ClusterConfig(
+            **values,
+            n_workers=self.base_concurrency,
+            worker_names=tuple(f"{name}-{index}" for index in range(self.base_concurrency)),
+            engine=f"symphony://{self.service}",
+            logging=self.logging,
+        )

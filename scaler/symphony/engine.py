@@ -1,0 +1,262 @@
+"""SymphonyEngine: sends calls to a Symphony service, one task of a session each, and takes the answers.
+
+Called by the engine host; answers come in threads of `soamapi`, also before `send_task_input` returns and in any
+order. A session that fails loses its tasks, which go back to the scheduler. The next one is opened with growing pauses;
+until then calls wait.
+
+    CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
+
+Must never: hold its lock while it calls `soamapi`, which may call back at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, InvalidStateError
+from functools import partial
+from typing import Any
+
+import cloudpickle
+
+from scaler.config import ConfigError
+from scaler.engines.call import EngineCall, ended, run
+from scaler.engines.engine import EngineLostError
+from scaler.processor.failure import describe_failure
+from scaler.processor.values import KnownFunction, Values
+from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, read_arguments, size_of, to_frames
+from scaler.symphony.message import REMOTE_TRACEBACK, message_class
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.structs import RunOptions
+
+PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
+"""Between two tries to open a session: doubled each time."""
+
+SESSION_TYPE = "RecoverableAllHistoricalData"
+SESSION_NAME = "Scaler"
+USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony takes where it checks nobody
+
+
+class _Session:
+    """One session: the calls that were sent, and the answers that came before their number was known."""
+
+    def __init__(self, on_failed: Callable[[_Session, str], None], new_message: type[Any]) -> None:
+        self._on_failed = on_failed
+        self._new_message = new_message
+        self._lock = threading.Lock()
+        self._sent: dict[str, tuple[Future[RunResult], RunTask, Serializer]] = {}
+        self._early: dict[str, Any] = {}
+        self._failed_because = ""
+        self.handle: Any = None
+
+    def send(self, attributes: Any, future: Future[RunResult], task: RunTask, serializer: Serializer) -> None:
+        """Send one task; its answer settles the future."""
+        number = str(self.handle.send_task_input(attributes).get_id())
+        with self._lock:
+            output = self._early.pop(number, None)
+            reason = self._failed_because
+            if output is None and not reason:
+                self._sent[number] = (future, task, serializer)
+                return
+        if output is None:
+            _settle(future, error=EngineLostError(reason))
+        else:
+            self._take(output, future, task, serializer)
+
+    def answered(self, output: Any) -> None:
+        """Take the answer of a task."""
+        number = str(output.get_id())
+        with self._lock:
+            sent = self._sent.pop(number, None)
+            if sent is None:
+                self._early[number] = output
+                return
+        self._take(output, *sent)
+
+    def failed(self, reason: str) -> None:
+        """All that was sent is lost."""
+        with self._lock:
+            if self._failed_because:
+                return
+            self._failed_because = reason
+            lost, self._sent = self._sent, {}
+            self._early.clear()
+        self._on_failed(self, reason)
+        for future, _, _ in lost.values():
+            _settle(future, error=EngineLostError(reason))
+
+    def _take(self, output: Any, future: Future[RunResult], task: RunTask, serializer: Serializer) -> None:
+        try:
+            if output.is_successful():
+                message = self._new_message()
+                output.populate_task_output(message)
+                _settle(future, _success(task, serializer, message.payload))
+            else:
+                _settle(future, *_failure(task, output.get_exception()))
+        except Exception as error:  # noqa: BLE001 - foreign code; this task has failed, and no other
+            _settle(future, error=error)
+
+
+class SymphonyEngine:
+    """One service.
+
+    Args:
+        soamapi: IBM's module.
+        service: the name of the service.
+        report: called with a sentence when the session is lost or cannot be opened.
+
+    Raises:
+        ConfigError: if the service cannot be reached now.
+    """
+
+    def __init__(self, soamapi: Any, service: str, report: Callable[[str], None]) -> None:
+        self._soamapi = soamapi
+        self._service = service
+        self._report = report
+        self._new_message = message_class(soamapi)
+        self._closed = threading.Event()
+        self._session: _Session | None = None
+        self._connection: Any = None
+        soamapi.initialize()
+        self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
+        try:
+            self._open()
+        except Exception as error:
+            raise ConfigError(
+                f"no session of the Symphony service {service!r} can be opened: {error}; check the name of the "
+                "service, that it is enabled, and that this host belongs to the cluster (profile.platform)"
+            ) from error
+
+    def submit(self, call: EngineCall) -> Future[RunResult]:
+        payload, serializer = _payload(call)
+        attributes = self._soamapi.TaskSubmissionAttributes()
+        attributes.set_task_input(self._new_message(payload))
+        future: Future[RunResult] = Future()
+        session = self._open_session()
+        try:
+            session.send(attributes, future, call.task, serializer)
+        except Exception as error:  # noqa: BLE001 - foreign code: whatever it is, the session takes no tasks
+            session.failed(f"a task could not be sent to the Symphony service {self._service!r}: {error}")
+            _settle(future, error=EngineLostError(str(error)))
+        return future
+
+    def close(self) -> None:
+        self._closed.set()
+        for handle in (self._session.handle if self._session else None, self._connection):
+            if handle is not None and hasattr(handle, "close"):
+                handle.close()
+
+    # The session
+
+    def _open_session(self) -> _Session:
+        """Return the session; wait with growing pauses until there is one."""
+        pause_seconds = PAUSE_SECONDS
+        while (session := self._session) is None:
+            try:
+                self._open()
+            except Exception as error:
+                sentence = f"the Symphony service {self._service!r} cannot be reached: {error}"
+                self._report(f"{sentence}; next try in {pause_seconds:g} s")
+                if self._closed.wait(pause_seconds):
+                    raise EngineLostError("the engine was closed") from error
+                pause_seconds = min(2 * pause_seconds, PAUSE_MOST_SECONDS)
+        return session
+
+    def _open(self) -> None:
+        soamapi = self._soamapi
+        self._connection = soamapi.connect(self._service, self._security)
+        session = _Session(self._on_failed, self._new_message)
+        attributes = soamapi.SessionCreationAttributes()
+        attributes.set_session_type(SESSION_TYPE)
+        attributes.set_session_name(SESSION_NAME)
+        attributes.set_session_flags(soamapi.SessionFlags.PARTIAL_ASYNC)
+        attributes.set_session_callback(_callback(soamapi, session))
+        session.handle = self._connection.create_session(attributes)
+        self._session = session
+
+    def _on_failed(self, session: _Session, reason: str) -> None:
+        if self._session is session:
+            self._session = None
+        self._report(f"the session of the Symphony service {self._service!r} is lost: {reason}; its tasks run again")
+
+
+def _callback(soamapi: Any, session: _Session) -> Any:
+    class Callback(soamapi.SessionCallback):  # type: ignore[misc]  # it is not installed where this is checked
+        def on_response(self, output: Any) -> None:
+            session.answered(output)
+
+        def on_exception(self, exception: Any) -> None:
+            session.failed(str(exception))
+
+    return Callback()
+
+
+def _payload(call: EngineCall) -> tuple[bytes, Serializer]:
+    """Return what the service gets, and the serializer for what it answers."""
+    options = RunOptions.decode(call.task.options) if call.task.options else None
+    if (options and options.profiling) or _may_hold_client(call):
+        # A client is not to be read here, and needs to know where it is. Scaler must be at the service for it anyway.
+        return cloudpickle.dumps((run, call)), DefaultSerializer()
+    values = Values()
+    for object_id, frames in call.objects.items():
+        values.store(object_id, frames)
+    known: KnownFunction = values.read_function(call.task.function_id)
+    positional, keywords = read_arguments(call.task.payload, known.read, partial(values.stored, known.serializer))
+    function = partial(known.call, **keywords) if keywords else known.call
+    return cloudpickle.dumps((function, *positional)), known.serializer
+
+
+def _may_hold_client(call: EngineCall) -> bool:
+    frames = (frame for frames in call.objects.values() for frame in frames)
+    return b"scaler" in call.task.payload or any(b"scaler" in frame for frame in frames)
+
+
+def _success(task: RunTask, serializer: Serializer, payload: bytes) -> RunResult:
+    value = cloudpickle.loads(payload)
+    if type(value) is RunResult:
+        return value
+    frames = to_frames(serializer, value)
+    if len(frames) == 1 and size_of(frames) <= INLINE_BYTES:
+        return ended(task, TaskStatus.SUCCESS, bytes(frames[0]))
+    return RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, frames)
+
+
+def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseException | None]:
+    """Return how a task failed: by an exception of its function, or because its process is gone."""
+    embedded = exception.get_embedded_exception()
+    if not isinstance(embedded, BaseException):
+        return None, BrokenExecutor(str(exception))
+    failure = describe_failure(embedded)
+    failure = failure._replace(traceback=str(getattr(embedded, REMOTE_TRACEBACK, failure.traceback)))
+    return ended(task, TaskStatus.FAILED, failure.encode()), None
+
+
+def _settle(future: Future[RunResult], result: RunResult | None = None, error: BaseException | None = None) -> None:
+    """Settle a future that may have been cancelled."""
+    try:
+        if error is not None:
+            future.set_exception(error)
+        elif result is not None:
+            future.set_result(result)
+    except InvalidStateError:
+        return  # the task was cancelled
+
+
+def symphony_engine(text: str, _n_workers: int, report: Callable[[str], None]) -> SymphonyEngine:
+    """Return the engine of `symphony://SERVICE`.
+
+    Raises:
+        ConfigError: if IBM's module is not installed, or the service cannot be reached.
+    """
+    service = text.removeprefix("symphony://")
+    if not service or service == text:
+        raise ConfigError(f"the engine {text!r} names no service: symphony://SERVICE")
+    try:
+        import soamapi  # noqa: PLC0415 - IBM's module, which is not on PyPI
+    except ImportError as error:
+        raise ConfigError(
+            f"the module soamapi of IBM Spectrum Symphony cannot be imported here: {error}; it comes with the Symphony "
+            "client, whose folder of Python modules must be in PYTHONPATH"
+        ) from error
+    return SymphonyEngine(soamapi, service, report)

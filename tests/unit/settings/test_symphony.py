@@ -1,0 +1,22 @@
+"""The settings of a cluster in front of Symphony, and those of a cluster that they become."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.settings import SymphonyConfig
+
+
+def test_each_place_at_the_service_is_a_worker() -> None:
+    config = SymphonyConfig("tcp://127.0.0.1:1", "Service", 2, worker_name="grid", death_timeout_seconds=5)
+    cluster = config.of_cluster()
+    assert (cluster.n_workers, cluster.worker_names) == (2, ("grid-0", "grid-1"))
+    assert (cluster.engine, cluster.death_timeout_seconds) == ("symphony://Service", 5)
+    assert len(set(SymphonyConfig("tcp://127.0.0.1:1", "Service", 2).of_cluster().worker_names)) == 2
+
+
+@pytest.mark.parametrize("service", ["", "two words"])
+def test_a_service_has_a_name(service: str) -> None:
+    with pytest.raises(ConfigError, match="the name of a Symphony service"):
+        SymphonyConfig("tcp://127.0.0.1:1", service, 1)

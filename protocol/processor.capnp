@@ -18,6 +18,7 @@ struct AgentToProcessor {
       collectGarbage @3 :CollectGarbage;
       resumeTask @4 :ResumeTask;
       endProcessor @5 :EndProcessor;
+      runCancel @6 :Worker.RunCancel;
     }
   }
 }
@@ -33,6 +34,7 @@ struct ProcessorToAgent {
       taskBlocked @2 :TaskBlocked;
       resumeRequest @3 :ResumeRequest;
       taskUnblocked @4 :TaskUnblocked;
+      engineDown @5 :EngineDown;
     }
   }
 }
@@ -80,4 +82,11 @@ struct ProcessorReady {
   # The processor has started and waits for work.
   count @0 :UInt32;          # number of items
   pid @1 :Data;              # UInt32 column: its process id
+}
+
+struct EngineDown {
+  # The host of an engine has lost the engine, or cannot reach it.
+  count @0 :UInt32;          # number of items
+  isFinal @1 :Data;          # byte column: 1 = it will not try again, and the node ends
+  reason @2 :List(Text);     # a sentence: what happened, why, and what to do
 }

@@ -23,7 +23,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   ask once more, and then fail those that waited with `MISSING_OBJECTS`.
 - `ForgetObjects`: these objects are deleted, for tasks that begin from now on. Their ids may come again.
 - `CollectionDue`: an interval is over; what was not used in it may be dropped, and asked for again.
-- `ProcessorNews`: only for an executor with `Part.SUSPENSION`.
+- `ProcessorNews`: the client in a task says that it only waits, or something is on its way to that client. Only for an
+  executor with `Part.SUSPENSION`, or without `Part.WAITS`: then it is what says that a run waits, or does not any more.
 
 Mail out, to the link:
 
@@ -61,6 +62,9 @@ from scaler.settings import ClusterConfig
 ENTRY_POINTS = "scaler.engines"
 """The group of entry points in which a package names its executors."""
 
+FUTURES = "futures"
+"""The engine of a text without a name of an engine: `module:factory`."""
+
 LINK, OBJECTS = "link", "objects"
 """The names of the agent's own actors among the peers of an executor's children."""
 
@@ -78,6 +82,9 @@ class Part(Enum):
     """`hard_processor_suspend`: the process of a blocked task is stopped"""
     MEMORY = "memory"
     """unused memory is returned to the system"""
+    WAITS = "waits"
+    """a task that waits by `task_context` says so itself; without this part only its client does, through the scheduler
+    (`ProcessorNews`)"""
 
 
 _NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_processor_suspend"}
@@ -127,6 +134,8 @@ def load_executor(config: ClusterConfig) -> Executor:
     """
     engine = config.engine
     name = engine.partition("://")[0]
+    if ":" in name:  # a factory of the user's: module:factory
+        name, engine = FUTURES, f"{FUTURES}://{engine}"
     found = entry_points(group=ENTRY_POINTS)
     if name not in found.names:
         known = ", ".join(sorted(found.names)) or "none; is scaler installed here?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import NoReturn
 
 from scaler.agent.agent import run_agent
 from scaler.cli import options
@@ -30,16 +31,25 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
-    parser = make_parser()
+def run(parser: argparse.ArgumentParser, argv: list[str] | None) -> NoReturn:
+    """Run a cluster with the settings that `parser` reads; ends the process."""
     config = options.read_settings(parser, ClusterConfig, argv)
+    run_with(parser, config)
+
+
+def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn:
+    """Run a cluster; ends the process."""
     try:
         set_up_logging(config.logging)
         code = run_agent(config)
     except ConfigError as error:
         parser.error(str(error))
     sys.exit(code)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    run(make_parser(), argv)
 
 
 if __name__ == "__main__":

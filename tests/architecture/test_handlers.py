@@ -22,6 +22,8 @@ import scaler.agent
 import scaler.agent.link
 import scaler.agent.messages
 import scaler.client.link.conversation
+import scaler.engines.host
+import scaler.engines.host_proxy
 import scaler.processor.processor
 import scaler.worker
 import scaler.worker.messages
@@ -117,12 +119,15 @@ def test_every_batch_for_a_client_is_handled_in_its_conversation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("direction", "module"),
-    [(AGENT_TO_PROCESSOR, scaler.processor.processor), (PROCESSOR_TO_AGENT, scaler.worker.processor_proxy)],
+    ("direction", "modules"),
+    [
+        (AGENT_TO_PROCESSOR, (scaler.processor.processor, scaler.engines.host)),
+        (PROCESSOR_TO_AGENT, (scaler.worker.processor_proxy, scaler.engines.host_proxy)),
+    ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_both_ends_of_a_channel_know_the_batches(direction: Direction, module: ModuleType) -> None:
-    known = names_in(module)
+def test_both_ends_of_a_channel_know_the_batches(direction: Direction, modules: tuple[ModuleType, ...]) -> None:
+    known = {name for module in modules for name in names_in(module)}
     # One member of the union may be what is left when it was none of the others.
     assert len([batch for batch in direction.batches if batch.__name__ not in known]) <= 1
 

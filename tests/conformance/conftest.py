@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 
 from tests.support.executor_bench import ExecutorBench
 
-OURS = ("inline", "processes")
+OURS = ("futures://tests.support.engines:processes", "inline", "processes", "symphony://ScalerService")
+SOAM = str(Path(__file__).parents[1] / "support" / "soam")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,8 +34,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[index] = item
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _grid(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The stand-in for Symphony, where that is the engine."""
+    with pytest.MonkeyPatch.context() as patch:
+        if engine.startswith("symphony://") and importlib.util.find_spec("soamapi") is None:
+            folder = tmp_path_factory.mktemp("grid")
+            (folder / "services").write_text("ScalerService")
+            patch.setenv("SOAMAPI_STAND_IN", str(folder))
+            patch.setattr(sys, "path", [*sys.path, SOAM])
+        yield
+
+
 @pytest.fixture(scope="module")
-def _shared(engine: str) -> Iterator[ExecutorBench]:
+def _shared(engine: str, _grid: None) -> Iterator[ExecutorBench]:
     bench = ExecutorBench(engine, 2)
     yield bench
     bench.end()

@@ -40,6 +40,7 @@ from scaler.wire.messages.common import (
 from scaler.wire.messages.processor import (
     CollectGarbage,
     EndProcessor,
+    EngineDown,
     ProcessorReady,
     ResumeRequest,
     ResumeTask,
@@ -159,10 +160,13 @@ AGENT_TO_PROCESSOR = Direction(
     "AgentToProcessor",
     "processor",
     5,
-    (RunTask, ObjectResponse, ObjectInstruction, CollectGarbage, ResumeTask, EndProcessor),
+    (RunTask, ObjectResponse, ObjectInstruction, CollectGarbage, ResumeTask, EndProcessor, RunCancel),
 )
 PROCESSOR_TO_AGENT = Direction(
-    "ProcessorToAgent", "processor", 6, (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked)
+    "ProcessorToAgent",
+    "processor",
+    6,
+    (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked, EngineDown),
 )
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,

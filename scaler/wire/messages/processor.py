@@ -61,3 +61,12 @@ class EndProcessor:
     """The processor is not needed and ends, unless clients in it have open tasks; then it reports ready again."""
 
     reason: Text
+
+
+@message
+class EngineDown:
+    """The host of an engine has lost the engine, or cannot reach it."""
+
+    is_final: U8
+    """1: it will not try again, and the node ends"""
+    reason: Text

@@ -1,0 +1,57 @@
+"""ForeignEngine: the executor that hands the tasks of a node to an engine of another kind.
+
+EngineWorker 0 .. n-1 <--> EngineHost <--channel--> engine host (a process) <--> engine
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scaler.actors.kit import ChildSpec, Peers
+from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.engines.host import HostSettings
+from scaler.engines.host_proxy import EngineHost
+from scaler.engines.worker import EngineWorker
+
+HOST = "engine host"
+
+
+class ForeignEngine:
+    """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
+
+    parts = frozenset({Part.CRASH})
+    maker: ClassVar[str]
+    """`module:function`: makes the `Engine` of a text and a number of workers, in the host process"""
+    is_deeper_first: ClassVar[bool] = False
+    """whether a task that is deeper than all that run at a worker starts at once, beside them"""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+
+    def children(self, node: Node) -> Sequence[ChildSpec]:
+        """Return the workers, and the proxy of their host."""
+        settings = HostSettings(
+            path=list(sys.path),
+            maker=self.maker,
+            engine=self._engine,
+            n_workers=len(node.names),
+            address=node.config.address,
+            agent_token=node.agent_token.hex(),
+        )
+
+        def host(peers: Peers) -> EngineHost:
+            return EngineHost(node.shell, settings, peers[LINK])
+
+        def worker_of(peers: Peers) -> EngineWorker:
+            return EngineWorker(peers[LINK], peers[OBJECTS], peers[HOST], self.is_deeper_first)
+
+        names = [worker_child(index) for index in range(len(node.names))]
+        return (ChildSpec(HOST, EngineHost, host), *(ChildSpec(name, EngineWorker, worker_of) for name in names))
+
+
+class Futures(ForeignEngine):
+    """Any executor of `concurrent.futures`: `--engine module:factory`."""
+
+    maker = "scaler.engines.engine:futures_engine"

@@ -1,0 +1,253 @@
+"""EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
+
+Workers write to it (`HandRun`, `DropRun`, `DropObjects`), and the host, over the channel. It tells each worker how its
+runs ended (`TaskEnded`), and the link which places of clients are gone. A host that dies is started again after a
+pause; what it ran has died with it.
+
+    STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
+       +--EngineDown, final--> the end of the agent
+
+Must never: block on the host, or look into a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.agent.messages import ExecutorProcessGone
+from scaler.engines.call import ended
+from scaler.engines.host import PROGRAM, HostSettings, settings_text
+from scaler.engines.messages import DropObjects, DropRun, HandRun
+from scaler.errors import ProtocolError
+from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.inline.thread import TaskEnded
+from scaler.message import message
+from scaler.process import strays
+from scaler.process.shell import Shell
+from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.wire.codec import decode, encode
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
+from scaler.wire.messages.processor import EndProcessor, EngineDown, ProcessorReady
+from scaler.wire.messages.worker import RunCancel, RunResult
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
+"""Before a host that has died is started again: doubled each time, until one becomes ready."""
+GOODBYE_SECONDS = 3.0
+EXIT_BAD_ENGINE = 1
+
+
+@message
+class _StartDue:
+    pass
+
+
+class EngineHost(Actor):
+    """Owns the host process.
+
+    Args:
+        settings: of each host that is started.
+        link: hears which places of clients are gone.
+    """
+
+    def __init__(self, shell: Shell, settings: HostSettings, link: ActorRef) -> None:
+        self._shell = shell
+        self._settings = settings
+        self._link = link
+        self._open: dict[tuple[TaskId, int], HandRun] = {}
+        self._waiting: list[HandRun] = []
+        """those that came while there was no host"""
+        self._there: set[ObjectId] = set()
+        """the objects that the host has"""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._is_ready = False
+        self._is_waiting_to_write = False
+        self._pause_seconds = PAUSE_SECONDS
+        self._readers: dict[type, Callable[[Any], None]] = {
+            Batch[ProcessorReady]: self._ready,
+            Batch[RunResult]: self._results,
+            Batch[EngineDown]: self._engine_down,
+        }
+
+    def on_start(self) -> None:
+        self._start()
+
+    # The process
+
+    @handles(_StartDue)
+    def _start_due(self, _due: _StartDue) -> None:
+        if self._process is None:
+            self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        process = self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            env={name: value for name, value in os.environ.items() if name != strays.MARK},
+            start_new_session=True,
+        )
+        strays.own.add(process.pid)
+        theirs.close()
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(settings_text(self._settings).encode())
+        self._channel = Channel(ours)
+        self._shell.watch(self._channel.descriptor, self._read)
+
+    def _read(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        try:
+            self._take(channel.receive())
+        except (ChannelClosedError, ProtocolError) as error:
+            logger.debug("the channel of the engine host is closed: %s", error)
+            self._lost()
+
+    def _take(self, messages: Iterable[ChannelMessage]) -> None:
+        for header, frames in messages:
+            for batch in decode(PROCESSOR_TO_AGENT, header, frames):
+                self._readers[type(batch)](batch)
+
+    def _ready(self, batch: Batch[ProcessorReady]) -> None:
+        logger.info("engine %s: its host (process %d) is ready", self._settings.engine, batch[0].pid)
+        self._is_ready = True
+        self._pause_seconds = PAUSE_SECONDS
+        waiting, self._waiting = self._waiting, []
+        for hand in waiting:
+            self._hand(hand)
+
+    def _engine_down(self, batch: Batch[EngineDown]) -> None:
+        for down in batch:
+            if down.is_final:
+                logger.error("%s", down.reason)
+                self._shell.stop(EXIT_BAD_ENGINE)
+            else:
+                logger.warning("%s", down.reason)
+
+    def _lost(self) -> None:
+        """The host has died: what it ran has died with it."""
+        how = self._end_process(0.0)
+        self._is_ready, self._there = False, set()
+        logger.warning("the host of the engine %s has died (%s); the next one starts in %.3g s",
+                       self._settings.engine, how, self._pause_seconds)  # fmt: skip
+        lost, self._open = self._open, {}
+        sentence = f"the host of the engine died while it ran ({how})"
+        for hand in lost.values():
+            self._end(hand, ended(hand.task, TaskStatus.PROCESSOR_DIED, sentence))
+        self.schedule(self._pause_seconds, _StartDue())
+        self._pause_seconds = min(2 * self._pause_seconds, PAUSE_MOST_SECONDS)
+
+    def _end_process(self, seconds: float) -> str:
+        """End the process and its group. Return how it ended."""
+        process, self._process = self._process, None
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            self._shell.unwatch(channel.descriptor)
+            if self._is_waiting_to_write:
+                self._shell.unwatch_writable(channel.descriptor)
+                self._is_waiting_to_write = False
+            channel.close()
+        if process is None:
+            return "it was not there"
+        if seconds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+        strays.kill_group(process.pid)
+        code = process.wait()
+        strays.own.discard(process.pid)
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    # Runs
+
+    @handles(HandRun)
+    def _hand_run(self, hand: HandRun) -> None:
+        if self._is_ready:
+            self._hand(hand)
+        else:
+            self._waiting.append(hand)
+
+    def _hand(self, hand: HandRun) -> None:
+        task = hand.task
+        self._open[task.task_id, task.attempt] = hand
+        needs = [task.function_id, *map(ObjectId, split_ids(task.object_ids))]
+        items: list[Any] = []
+        for object_id in dict.fromkeys(needs):
+            if object_id not in self._there:
+                self._there.add(object_id)
+                items.append(ObjectResponse(object_id, 1, hand.values.frames(object_id)))
+        self._say([*items, task])
+
+    @handles(DropRun)
+    def _drop_run(self, drop: DropRun) -> None:
+        hand = self._open.get(drop.key)
+        if hand is not None:
+            self._say([RunCancel(hand.task.task_id, hand.task.worker, hand.task.attempt)])
+            return
+        for waiting in [each for each in self._waiting if (each.task.task_id, each.task.attempt) == drop.key]:
+            self._waiting.remove(waiting)
+            self._end(waiting, ended(waiting.task, TaskStatus.CANCELED))
+
+    @handles(DropObjects)
+    def _drop_objects(self, drop: DropObjects) -> None:
+        dropped = self._there.intersection(drop.object_ids)
+        if dropped:
+            self._there -= dropped
+            self._say([ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in dropped])
+
+    def _results(self, results: Batch[RunResult]) -> None:
+        for result in results:
+            hand = self._open.pop((result.task_id, result.attempt), None)
+            if hand is not None:
+                self._end(hand, result)
+
+    def _end(self, hand: HandRun, result: RunResult) -> None:
+        hand.worker.send(TaskEnded(hand.runner, result))
+        self._link.send(ExecutorProcessGone(hand.task.attempt))
+
+    # The channel
+
+    def _say(self, items: list[Any]) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            for header, frames in encode(AGENT_TO_PROCESSOR, items):
+                if not channel.send(header, frames) and not self._is_waiting_to_write:
+                    self._is_waiting_to_write = True
+                    self._shell.watch_writable(channel.descriptor, self._write)
+        except ChannelClosedError:
+            return  # its end is about to be read
+
+    def _write(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        with contextlib.suppress(ChannelClosedError):
+            if not channel.flush():
+                return
+        self._is_waiting_to_write = False
+        self._shell.unwatch_writable(channel.descriptor)
+
+    # The end
+
+    def on_stop(self) -> None:
+        self._say([EndProcessor("the agent ends")])
+        self._end_process(GOODBYE_SECONDS)
+
+    def on_failure(self, *_error: object) -> None:
+        self._end_process(0.0)

@@ -243,7 +243,10 @@ def test_a_cluster_runs_tasks_in_its_own_process() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--engine", "nonsense"], "there is no engine 'nonsense'; installed are: futures, inline, processes, symphony"),
+        (
+            ["--engine", "nonsense"],
+            "there is no engine 'nonsense'; installed are: futures, inline, processes, symphony",
+        ),
         (["--engine", "inline", "-tts", "5"], "the engine 'inline' has no time limit: leave task_timeout_seconds out"),
     ],
 )

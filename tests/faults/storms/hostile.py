@@ -14,6 +14,12 @@ from urllib.parse import urlparse
 
 import zmq
 
+from scaler.ids import random_id
+from scaler.wire.codec import encode
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.common import PROTOCOL_VERSION
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
+from scaler.wire.messages.worker import WorkerHello
 from tests.faults.test_garbage import flip_bits, genuine
 
 PEERS = 50
@@ -21,29 +27,43 @@ HUGE_BYTES = 200 << 20
 GARBAGE_AT_ONCE = 500
 
 
+def hello(number: int) -> bytes:
+    """Return a genuine hello: of a client or of an agent whose workers will never work."""
+    if number % 2:
+        [(header, _)] = encode(CLIENT_TO_SCHEDULER, [ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())])
+    else:
+        agent = WorkerHello(PROTOCOL_VERSION, "0", "", "", random_id(), f"phantom{number}", b"")
+        [(header, _)] = encode(AGENT_TO_SCHEDULER, [agent])
+    return header
+
+
+def message(samples: list[bytes], chance: random.Random) -> list[bytes]:
+    """Return noise, a message with some bits flipped, a good one with frames too many, or just a good one."""
+    sample = chance.choice(samples)
+    return chance.choice(
+        [
+            [chance.randbytes(chance.randrange(1, 300))],
+            [flip_bits(sample, chance)],
+            [sample, *(chance.randbytes(20) for _ in range(chance.randrange(4)))],
+            [sample],
+        ]
+    )
+
+
 def garbage(address: str, amount: int, chance: random.Random) -> None:
-    """Fifty peers say bad and good messages in any order; some begin with a genuine hello of a client or an agent."""
-    samples = genuine()
+    """Fifty peers say bad and good messages in any order; half of them begin with a genuine hello."""
     with zmq.Context() as context:
         peers = [context.socket(zmq.DEALER) for _ in range(PEERS)]
+        hellos = [hello(number) for number in range(PEERS)]
         for number, peer in enumerate(peers):
             peer.setsockopt(zmq.LINGER, 0)
             peer.connect(address)
-            if number % 2:
-                peer.send(samples[0])
+            if number % 4 < 2:
+                peer.send(hellos[number])
+        samples = [*genuine(), *hellos]
         for number in range(amount):
-            peer = chance.choice(peers)
-            sort = chance.randrange(4)
-            if sort == 0:
-                parts = [chance.randbytes(chance.randrange(1, 300))]
-            elif sort == 1:
-                parts = [flip_bits(chance.choice(samples), chance)]
-            elif sort == 2:
-                parts = [chance.choice(samples), *(chance.randbytes(20) for _ in range(chance.randrange(4)))]
-            else:
-                parts = [chance.choice(samples)]
             try:
-                peer.send_multipart(parts, zmq.DONTWAIT)
+                chance.choice(peers).send_multipart(message(samples, chance), zmq.DONTWAIT)
             except zmq.Again:
                 time.sleep(0.01)  # the scheduler takes no more from this peer at present
             if number % GARBAGE_AT_ONCE == 0:

@@ -5,6 +5,7 @@
     python -m tests.faults.chaos soak --seconds 1800        all of it for half an hour
     python -m tests.faults.chaos all --tasks 500            each scenario once
     python -m tests.faults.chaos --list
+    python -m tests.faults.chaos --table a.jsonl            what was reported, as a table
 
 The last line is one JSON object. The exit code is 1 if any result was lost, wrong, delivered twice or never came, if
 anything was left behind, or, in scenarios where nothing dies, if a task was executed again without need.
@@ -24,6 +25,7 @@ from typing import Any
 from tests.faults.storms import report
 from tests.faults.storms.scenarios import SCENARIOS, Scenario, soak_of
 from tests.faults.storms.storm import Sizes, Storm
+from tests.faults.storms.table import table
 
 TASKS = 2000
 SOAK_SECONDS = 1800.0
@@ -58,6 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--proxies", action="store_true", help="make faults of networks by proxies in any case")
     parser.add_argument("--keep", action="store_true", help="keep the logs also if no bar was missed")
     parser.add_argument("--report", type=Path, help="append the JSON lines to this file")
+    parser.add_argument("--table", type=Path, help="show a file of such lines as a table")
     return parser
 
 
@@ -79,6 +82,9 @@ def scenario_of(name: str, arguments: argparse.Namespace) -> tuple[Scenario, flo
 
 def main() -> int:
     arguments = make_parser().parse_args()
+    if arguments.table:
+        print(table(map(json.loads, arguments.table.read_text().splitlines())))
+        return 0
     if arguments.list or not arguments.scenarios:
         for name, each in SCENARIOS.items():
             print(f"{name:24} {each.about}; {', '.join(each.work)}")

@@ -17,6 +17,9 @@ class Execution:
     begin: float
     end: float | None = None
 
+    def is_hit_at(self, moment: float) -> bool:
+        return self.begin <= moment and (self.end is None or self.end >= moment)
+
 
 @dataclass
 class Delivery:

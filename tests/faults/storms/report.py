@@ -106,7 +106,7 @@ def recoveries(journal: Journal, faults: Sequence[Fault]) -> dict[str, list[floa
             by_process.setdefault(former.process, []).append((former, later))
     for fault in (each for each in faults if each.until is None):
         hits = [pair for process in fault.took for pair in by_process.get(process, ())]
-        waits = [later.begin - fault.at for former, later in hits if former.begin <= fault.at <= later.begin]
+        waits = [later.begin - fault.at for former, later in hits if former.is_hit_at(fault.at)]
         found.setdefault(fault.kind, []).extend(waits)
     arrivals = [each.at for each in journal.delivered]
     for fault in (each for each in faults if each.until is not None):

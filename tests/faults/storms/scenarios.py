@@ -162,7 +162,7 @@ SCENARIOS: dict[str, Scenario] = {
         work=(*ALL_WORK,),
         network="spaces",
         hostile=(Hostile("garbage", 2000, 10.0), Hostile("flood", 100, 20.0)),
-        size=500_000,
+        size=200_000,
         is_soak=True,
     ),
 }

@@ -363,7 +363,6 @@ def test_a_task_actor_of_a_graph_that_fails_is_a_failed_node() -> None:
     ("block", "dependencies"),
     [
         (b"", b"\1\0\0\0"),  # itself
-        (b"", b"\0\0"),
         (argument_block(2, b"\7\0\0\0"), b"\0\0\0\0"),  # not among its dependencies
         (b"\2\0\0\4\0\0\0", b"\0\0\0\0"),  # cut off
     ],

@@ -85,10 +85,6 @@ class TestProfilingInfo:
         with pytest.raises(ValueError, match="was not measured"):
             future.profiling_info()
 
-    def test_nonsense_is_a_value_error(self, client: Client, scheduler: FakeScheduler) -> None:
-        with pytest.raises(ValueError, match="this one, of 5, cannot be read"):
-            self.future(client, scheduler, profile=b"12345").profiling_info()
-
 
 def test_a_result_is_read_once(client: Client) -> None:
     future = client.submit(list, (1, 2))

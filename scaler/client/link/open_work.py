@@ -297,7 +297,7 @@ class OpenWork:
 
         An open graph is sent again anyway, with all its lost results wanted.
         """
-        self._unread.lose()
+        self._unread.lose(self._requests)
         asked = [object_id for object_id in self._requests if object_id in self._unread]
         for object_id in asked:
             self._unread[object_id].ask(self._requests.pop(object_id))

@@ -10,7 +10,7 @@ Changed by `OpenWork` only. Must never send.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from enum import Enum, auto
 from typing import Any, TypeAlias
 
@@ -42,7 +42,7 @@ class UnreadResult:
         object_id: the id of the result, the same as that of its task.
         call: the call that made it.
         state: where it is.
-        times_lost: how often it was lost with a scheduler.
+        times_lost: how often it was lost on its way here, because its scheduler ended.
         asked_by: the last receiver that has asked for it since it was lost.
     """
 
@@ -120,11 +120,14 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         """Return all results in one state, in the order of their arrival."""
         return [unread for unread in self.values() if unread.state is state]
 
-    def lose(self) -> None:
-        """Mark all that the last scheduler had as lost."""
+    def lose(self, on_their_way: Container[ObjectId]) -> None:
+        """Mark all that the last scheduler had as lost.
+
+        The loss counts against those that were on their way to the client: they may be what ended the scheduler.
+        """
         for unread in self.in_state(State.THERE):
             unread.state = State.LOST
-            unread.times_lost += 1
+            unread.times_lost += unread.object_id in on_their_way
 
     def drop_asked_by(self, receiver: object) -> list[UnreadResult]:
         """Remove and return all that `receiver` has asked for since they were lost."""

@@ -15,6 +15,7 @@ import random
 import sys
 import threading
 import time
+import traceback
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -170,11 +171,12 @@ class Calls:
         graph: dict[str, Any] = {}
         values: dict[str, int] = {}
         for k in range(GRAPH_NODES):
-            inputs = self._random.sample(sorted(graph), min(k, self._random.randint(1, 3)))
+            inputs = self._random.sample(sorted(values), min(k, self._random.randint(1, 3)))
             name = self._name("graph", number) + f".{k}"
-            graph[f"n{k}"] = (node, self._orders.runs, name, self._seconds(), k, *inputs)
+            graph |= {f"runs{k}": self._orders.runs, f"name{k}": name, f"seconds{k}": self._seconds(), f"number{k}": k}
+            graph[f"n{k}"] = (node, f"runs{k}", f"name{k}", f"seconds{k}", f"number{k}", *inputs)
             values[f"n{k}"] = (k + sum(values[each] for each in inputs)) % MODULUS
-        keys = [f"n{k}" for k in range(GRAPH_NODES)]
+        keys = list(values)
         for key, future in self._client.get(graph, keys, block=False).items():
             yield self._name("graph", number) + f".{key[1:]}", future, values[key].__eq__
 
@@ -248,6 +250,13 @@ class Program:
         return 4 if goodbye.is_alive() else 0
 
     def _make(self, kind: str) -> None:
+        try:
+            self._make_all(kind)
+        except BaseException:  # noqa: BLE001 - of any thread
+            traceback.print_exc()
+            os._exit(5)  # this program is at fault
+
+    def _make_all(self, kind: str) -> None:
         make = getattr(Calls(self._client, self._orders, kind), kind)
         started = time.monotonic()
         number = made = 0

@@ -23,7 +23,8 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.schemas import SCHEMAS, first_line
 from scaler.wire.schemas import read as open_message
-from scaler.wire.stencils import ITEMS_MOST, ColumnKind, ItemKind, Stencils
+from scaler.wire.stencil import ColumnKind, ItemKind
+from scaler.wire.stencils import ITEMS_MOST, Stencils
 
 MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together: more are split, and a message that claims more is refused."""
@@ -135,7 +136,13 @@ class _DirectionCodec:
 
 def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
     columns = [
-        ColumnKind(name, kind, column_of(kind, rule).default, len(rule) - 1 if isinstance(rule, type) else None)
+        ColumnKind(
+            name,
+            kind,
+            column_of(kind, rule).default,
+            most=len(rule) - 1 if isinstance(rule, type) else None,
+            stretches=kind == "bytes" and rule is None,
+        )
         for name, (kind, rule) in column_kinds(batch.item).items()
     ]
     return ItemKind(batch.item, batch, columns)

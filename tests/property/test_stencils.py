@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -74,6 +75,34 @@ def test_a_stencil_writes_and_reads_what_the_library_does(
     batches = reader.stencils.read(header)
     assert batches == long_way(reader, header) == [[item] for item in items]
     assert [type(read).item for read in batches or ()] == [type(item) for item in items]
+
+
+STRETCHING = [
+    pytest.param(d, b, id=f"{d.name}-{b.item.__name__}")
+    for d in DIRECTIONS
+    for b in d.batches
+    if codec._item_kind(b).stretch is not None
+]
+
+
+@pytest.mark.parametrize(("direction", "batch"), STRETCHING)
+@examples(10)
+@given(data=st.data())
+def test_one_value_may_have_any_length(direction: Direction, batch: type[Batch[Any]], data: st.DataObject) -> None:
+    known = codec._DirectionCodec(direction)
+    kind = codec._item_kind(batch)
+    assert kind.stretch is not None
+    name = kind.columns[kind.firm[kind.stretch]].name
+    items = draw_rows(direction, batch, data)[0]
+    lengths = data.draw(st.lists(st.integers(1, 1500), min_size=SEEN_BEFORE_CUT, max_size=2 * SEEN_BEFORE_CUT))
+    for number, length in enumerate(lengths):
+        stretched = [dataclasses.replace(items[0], **{name: bytes([number]) * length}), *items[1:]]
+        header, _ = codec._encode(known, stretched)
+        written = known.stencils.write(stretched)
+        assert written in (None, header)
+        assert number < SEEN_BEFORE_CUT or len(items) > 1 or written == header
+        found = known.stencils.read(header)
+        assert found is None or found == long_way(known, header) == [[item] for item in stretched]
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)

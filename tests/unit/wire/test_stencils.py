@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import ResultsReceived, RunTask
+from scaler.wire.schemas import read
 
 
 def numbered(number: int) -> bytes:
@@ -27,6 +29,10 @@ def run(number: int, worker: int = 1) -> RunTask:
 
 def table(direction: Any = CLIENT_TO_SCHEDULER) -> stencils.Stencils:
     return codec._DirectionCodec(direction).stencils
+
+
+def schema() -> Any:
+    return codec._DirectionCodec(CLIENT_TO_SCHEDULER).schema
 
 
 def taught(items: list[Any], direction: Any = CLIENT_TO_SCHEDULER) -> stencils.Stencils:
@@ -46,10 +52,54 @@ def test_a_stencil_is_cut_when_a_shape_comes_again() -> None:
     assert known.read(long_way([task(78)])) == [[task(78)]]
 
 
-def test_another_length_is_another_shape() -> None:
+def test_another_length_of_objects_is_another_shape() -> None:
     known = taught([task(1)])
-    assert known.write([task(1, b"a longer payload")]) is None
-    assert known.read(long_way([task(1, b"payloa")])) is None  # padded to the same size of the message
+    assert known.write([dataclasses.replace(task(1), object_ids=bytes(16))]) is None
+    assert known.read(long_way([dataclasses.replace(task(1), object_ids=bytes(16))])) is None
+
+
+@pytest.mark.parametrize("length", [1, 6, 7, 8, 9, 100, 1000, 5000])
+def test_one_value_may_have_any_length(length: int) -> None:
+    known = taught([task(1)])
+    for written in (task(1, b"x" * length), task(2, bytes(length))):
+        assert known.write([written]) == long_way([written])
+        assert known.read(long_way([written])) == [[written]]
+
+
+def test_it_learns_from_what_it_reads_whatever_its_length() -> None:
+    known = table()
+    for length in range(1, stencils.SEEN_BEFORE_CUT + 1):
+        assert known.read(long_way([task(length, bytes(length))])) is None
+        known.learn([[task(length, bytes(length))]])
+    assert known.read(long_way([task(1, bytes(99))])) == [[task(1, bytes(99))]]
+    assert not known._by_size
+
+
+def test_a_length_that_comes_very_often_gets_a_stencil_of_its_own() -> None:
+    known = taught([task(1)])
+    for number in range(stencils.SEEN_BEFORE_CUT_TWICE):
+        assert list(known._by_size) == [len(long_way([task(1)]))]
+        known.write([task(number, b"a longer payload")])
+    assert list(known._by_size) == [len(long_way([task(1)])), len(long_way([task(1, b"a longer payload")]))]
+
+
+def test_a_large_value_leaves_in_one_segment_and_can_be_read() -> None:
+    known = taught([task(1)])
+    large = task(2, bytes(20_000))
+    header = known.write([large])
+    assert header is not None
+    assert header != long_way([large])
+    assert codec._decode(codec._DirectionCodec(CLIENT_TO_SCHEDULER), read(schema(), header), iter(())) == [[large]]
+    assert known.read(header) == [[large]]
+    assert known.read(long_way([large])) is None  # the library uses two segments
+
+
+def test_the_value_of_any_length_may_stand_before_another_item() -> None:
+    known = taught([run(1), ResultsReceived(5)], SCHEDULER_TO_AGENT)
+    items = [dataclasses.replace(run(2), payload=bytes(50)), ResultsReceived(6)]
+    header = known.write(items)
+    assert header == long_way(items, SCHEDULER_TO_AGENT)
+    assert known.read(header or b"") == [[item] for item in items]
 
 
 def test_zero_is_another_shape() -> None:
@@ -81,7 +131,7 @@ def test_texts_and_frames_have_none(item: Any) -> None:
 def test_a_large_message_has_none() -> None:
     known = table()
     for number in range(2 * stencils.SEEN_BEFORE_CUT):
-        assert known.write([task(number, bytes(stencils.MESSAGE_BYTES_MOST))]) is None
+        assert known.write([dataclasses.replace(task(number), object_ids=bytes(16 * 128))]) is None
 
 
 def test_bytes_of_another_type_go_the_long_way() -> None:
@@ -110,15 +160,18 @@ def test_what_peers_send_makes_no_table_grow_without_end() -> None:
     known = table()
     for length in range(3):
         for number in range(stencils.SHAPES_MOST):
-            known.learn([[task(number, bytes(length * stencils.SHAPES_MOST + number + 1))]])
+            known.learn([[dataclasses.replace(task(number, bytes(number + 1)), object_ids=bytes(length * 16))]])
+            known.learn([[dataclasses.replace(task(number), options=bytes(length * stencils.SHAPES_MOST + number))]])
     assert len(known._by_shape) <= stencils.SHAPES_MOST
+    assert len(known._by_stretch) <= stencils.SHAPES_MOST
+    assert len(known._of_any_size) <= stencils.CANDIDATES_MOST
 
 
 def test_few_stencils_are_compared_with_one_message() -> None:
-    """Lengths that are padded to one size, and zeros here or there: as many as the limit."""
+    """Lengths that are padded to one size: as many as the limit."""
     known = table(SCHEDULER_TO_AGENT)
     for payload_bytes in range(1, 9):
-        for options_bytes in range(1, 9):
+        for options_bytes in range(1, 4):
             item = RunTask(
                 TaskId(numbered(1)),
                 1,
@@ -128,9 +181,10 @@ def test_few_stencils_are_compared_with_one_message() -> None:
                 b"",
                 options=bytes(options_bytes),
             )
-            for _ in range(stencils.SEEN_BEFORE_CUT):
+            for _ in range(stencils.SEEN_BEFORE_CUT_TWICE):
                 known.learn([[item]])
     assert max(map(len, known._by_size.values())) == stencils.CANDIDATES_MOST
+    assert len(known._of_any_size) == 3
 
 
 def test_an_empty_message_teaches_nothing() -> None:

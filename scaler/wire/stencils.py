@@ -56,11 +56,10 @@ class Stencils:
         shaped = self._shape(items)
         if shaped is None:
             return None
-        stencil: Stencil | StretchStencil | int = self._by_shape.get(shaped[1], 0)
-        if isinstance(stencil, int):
-            stencil = self._saw(shaped[1], items)
-            if stencil is None:
-                return None
+        known = self._by_shape.get(shaped[1], 0)
+        stencil = self._saw(shaped[1], items) if isinstance(known, int) else known
+        if stencil is None:
+            return None
         try:
             return stencil.write(shaped[0], number, heard)
         except struct.error:

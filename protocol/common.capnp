@@ -56,7 +56,7 @@ struct ObjectInstruction {
   count @0 :UInt32;          # number of items
   kind @1 :Data;             # byte column: 0 = create, kept until its client deletes it or leaves;
                              # 1 = create for a task, kept until the tasks that name it have ended; 2 = delete;
-                             # 3 = create a function: as 0, and its id is a hash of its content;
+                             # 3 = create a function: as 0, and its id is the hash of its content;
                              # 4 = keep a result, only to agents: the large result of the task with this id
   objectId @2 :Data;         # id column: the objects
   name @3 :List(Text);       # what the user calls it, for the monitor; may be empty

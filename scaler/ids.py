@@ -1,16 +1,18 @@
 """Identifiers: 16 opaque bytes each.
 
-Ids that a process makes are its random prefix and a counter: unique everywhere, and forty times cheaper than a UUID.
-The id of a function is the hash of its content.
+Ids that a process makes are random, many at once: unique everywhere, and as cheap as a counter. Who knows the id of an
+object may read it, so no id must lead to others. The id of a function is the hash of its content.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, NewType
+from weakref import WeakSet
 
 TaskId = NewType("TaskId", bytes)
 ObjectId = NewType("ObjectId", bytes)
@@ -28,17 +30,38 @@ NO_CONNECTION = Connection(b"")
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
+_MADE_AT_ONCE = 256
 
 
 class IdSource:
-    """Makes unique ids. Safe to use from several threads."""
+    """Makes unique ids that nobody can guess, whichever others he knows. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._prefix = os.urandom(8)
-        self._next = count().__next__
+        self._made: deque[bytes] = deque()
+        _sources.add(self)
 
     def __call__(self) -> bytes:
-        return self._prefix + self._next().to_bytes(8, "big")
+        try:
+            return self._made.popleft()
+        except IndexError:
+            self._made.extend(split_ids(os.urandom(ID_BYTES * _MADE_AT_ONCE)))
+            return random_id()
+
+    def forked(self) -> None:
+        """In a forked process: the ids that were made are those of the original."""
+        self._made.clear()
+
+
+_sources: WeakSet[IdSource] = WeakSet()
+
+
+def _forked() -> None:
+    for source in _sources:
+        source.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def random_id() -> bytes:

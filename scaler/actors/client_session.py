@@ -7,6 +7,7 @@ them: a task or graph that fails inside the scheduler is reported as failed, wit
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
@@ -18,7 +19,7 @@ from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelT
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
 from scaler.actors.task import Home, TaskActor
-from scaler.ids import ClientId, GraphId, ObjectId, TaskId
+from scaler.ids import ClientId, GraphId, ObjectId, TaskId, content_id
 from scaler.serialization import Frames
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -35,6 +36,8 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+
+logger = logging.getLogger(__name__)
 
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
@@ -147,6 +150,11 @@ class ClientSession(Session):
                 self._store(instruction)
 
     def _store(self, instruction: ObjectInstruction) -> None:
+        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION
+        if is_function and content_id(instruction.frames) != instruction.object_id:
+            # Tasks that name it find no function, unless another client has stored the right one.
+            logger.warning("%s: a function is not kept: its id is not the hash of its content", self._title)
+            return
         self._object_store.send(
             StoreObject(
                 instruction.object_id,
@@ -154,7 +162,7 @@ class ClientSession(Session):
                 instruction.name,
                 instruction.frames,
                 held=instruction.kind != InstructionKind.CREATE_FOR_TASK,
-                is_function=instruction.kind == InstructionKind.CREATE_FUNCTION,
+                is_function=is_function,
                 location=instruction.location,
                 source=self.actor_ref,
             )

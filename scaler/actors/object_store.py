@@ -11,6 +11,9 @@ the same id. (docs/howto/objects.md is the user's view.)
 For a large object of a client on this host, the store may have only the location. Hosts that can open it take the
 object themselves; for others, the client's session is asked for the bytes.
 
+Who knows an id may read its object. Nobody but its owners changes it: what another client stores with the same id is
+kept apart, for itself alone. A function is shared by all that store it, since its id is checked before (the session).
+
 The table outlives the actor: the supervisor holds it. Must never: read a frame.
 """
 
@@ -43,7 +46,10 @@ from scaler.wire.messages.common import ObjectResponse
 class StoredObject:
     """One object and who needs it."""
 
-    __slots__ = ("frames", "holders", "is_function", "location", "name", "owners", "size_bytes", "source", "waiting")
+    __slots__ = (
+        "frames", "holders", "is_function", "location", "name", "others", "owners", "size_bytes", "source", "supplier",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
@@ -59,6 +65,10 @@ class StoredObject:
         """the location of the bytes at a client, while they are not here"""
         self.source: ActorRef | None = None
         """the session of that client"""
+        self.supplier: ClientId | None = None
+        """that client, which alone may send them"""
+        self.others: dict[ClientId, StoreObject] = {}
+        """what other clients have stored with the same id, each for itself"""
         self.waiting: dict[Peer, None] = {}
         """those that wait for the bytes, an ordered set: who is back on a new connection asks again"""
 
@@ -113,22 +123,34 @@ class ObjectStore(Actor):
     @handles(StoreObject)
     def _store(self, store: StoreObject) -> None:
         stored = self._objects.get(store.object_id)
+        while stored is not None and store.is_function > stored.is_function:
+            self._forget(store.object_id, stored)  # the id is the hash of the function, so it is nothing else
+            stored = self._objects.get(store.object_id)
         if stored is None:
             stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
-            stored.location, stored.source = store.location, store.source
+            stored.location, stored.source, stored.supplier = store.location, store.source, store.owner
             self._retained.remove(store.object_id)  # the copies are of use again
             if self._events.listener is not None:
                 told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
                 self._events.listener.send(told)
-        elif stored.location:
+        elif stored.location and stored.supplier == store.owner:
             self._store_again(stored, store)
         owner = store.owner
         if owner is None:
             return  # it goes with those that use it
+        if self._is_of_others(stored, store):
+            stored.others[owner] = store
+            self._table.owned.setdefault(owner, set()).add(store.object_id)
+            return
         stored.owners.add(owner)
         if store.held:
             stored.holders.add(owner)
         self._table.owned.setdefault(owner, set()).add(store.object_id)
+
+    def _is_of_others(self, stored: StoredObject, store: StoreObject) -> bool:
+        """Return whether an id belongs to other clients. Only functions are shared: their ids are checked."""
+        is_shared = stored.is_function and store.is_function
+        return not is_shared and bool(stored.owners) and store.owner not in stored.owners
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
         """The requested bytes arrive, or the client is back after a cut and may not have received the request."""
@@ -161,6 +183,8 @@ class ObjectStore(Actor):
 
     def _disown(self, object_id: ObjectId, owner: ClientId) -> None:
         stored = self._objects[object_id]
+        if stored.others.pop(owner, None) is not None:
+            return
         stored.owners.discard(owner)
         stored.holders.discard(owner)
         if not stored.owners and object_id not in self._table.users:
@@ -195,7 +219,10 @@ class ObjectStore(Actor):
         else:
             if fetch.host is not None:
                 self._copies.add(fetch.object_id, fetch.host)
-            if stored.location and fetch.by_value:
+            own = stored.others.get(ClientId(fetch.peer.key[1])) if stored.others else None
+            if own is not None:
+                self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, 1, own.frames, own.location))
+            elif stored.location and fetch.by_value:
                 stored.waiting[fetch.peer] = None
                 if len(stored.waiting) == 1:
                     self._ask_for(fetch.object_id, stored)
@@ -215,6 +242,9 @@ class ObjectStore(Actor):
             self._retain(object_id, stored.size_bytes)
         else:
             self._delete_copies(object_id)
+        for owner, store in stored.others.items():
+            discard(self._table.owned, owner, object_id)
+            self._store(store)
 
     # Copies
 

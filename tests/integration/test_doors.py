@@ -7,12 +7,20 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import zmq
 
 from scaler import Client, SchedulerClusterCombo
-from tests.support.processes import command, descendants, free_address
+from scaler.ids import TaskId, content_id, random_id
+from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.wire.codec import decode, encode_message
+from scaler.wire.messages.client import ClientHello, Task, TaskResult
+from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from tests.support.processes import command, descendants, free_address, scheduler
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
 
@@ -56,3 +64,36 @@ def test_no_setting_is_in_the_command_line_of_any_process(tmp_path: Path, monkey
     assert len(lines) >= 5  # scheduler, agent, fork server, two processors
     for hidden in (b"hush", os.fsencode(tmp_path), combo.get_address().encode(), b"site-packages"):
         assert [line for line in lines.values() if hidden in line] == []
+
+
+def forged(*_arguments: object) -> str:
+    return "forged"
+
+
+def test_a_function_cannot_be_stored_with_the_id_of_another_one() -> None:
+    good, bad = (function_to_frames(DefaultSerializer(), function) for function in (pow, forged))
+    hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())
+    items = [
+        ObjectInstruction(InstructionKind.CREATE_FUNCTION, content_id(good), "pow", bad),
+        Task(TaskId(random_id()), content_id(good), b"", b""),
+    ]
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "1"),
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as peer,
+    ):
+        peer.setsockopt(zmq.RCVTIMEO, 30_000)
+        peer.connect(address)
+        peer.send(encode_message(CLIENT_TO_SCHEDULER, [hello])[0])
+        assert decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0].accepted
+        header, frames = encode_message(CLIENT_TO_SCHEDULER, items, 1)
+        peer.send_multipart([header, *frames])
+        results: list[Any] = []
+        while not results:
+            batches = decode(SCHEDULER_TO_CLIENT, peer.recv(), [])
+            results = [item for batch in batches for item in batch if isinstance(item, TaskResult)]
+        assert results[0].status == TaskStatus.MISSING_OBJECTS
+        assert "not the hash of its content" in running.output
+        with Client(address) as client:
+            assert client.submit(pow, 2, 5).result(30) == 32

@@ -40,6 +40,7 @@ from scaler.ids import (
     ObjectId,
     SchedulerId,
     TaskId,
+    content_id,
     split_ids,
 )
 from scaler.scheduler.edge import SchedulerEdge
@@ -103,7 +104,7 @@ HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000
 """A scheduler that is not idle after so many rounds of mail at one moment will never be."""
 
-FUNCTION_ID = ObjectId(b"function".ljust(16, b"-"))
+FUNCTION_ID = content_id([b"code"])
 PACKAGE_VERSION = "1.2.3"
 
 
@@ -658,7 +659,7 @@ class SimulatedClient(SimulatedPeer):
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
-        kind = InstructionKind.CREATE_FUNCTION if object_id == self.function_id else InstructionKind.CREATE
+        kind = InstructionKind.CREATE_FUNCTION if object_id == FUNCTION_ID else InstructionKind.CREATE
         return ObjectInstruction(kind, object_id, name, frames)
 
     def submit(

@@ -4,6 +4,8 @@ import hashlib
 import threading
 from array import array
 
+import pytest
+
 from scaler.ids import (
     ATTEMPTS,
     ID_BYTES,
@@ -16,6 +18,7 @@ from scaler.ids import (
     random_id,
     split_ids,
 )
+from tests.support.processes import run_script
 
 
 def test_ids_of_a_source_are_different_and_have_the_same_length() -> None:
@@ -27,9 +30,30 @@ def test_ids_of_a_source_are_different_and_have_the_same_length() -> None:
     assert NO_ID not in ids
 
 
-def test_ids_of_a_source_share_a_prefix_that_other_sources_do_not_have() -> None:
-    one, other = IdSource(), IdSource()
-    assert one()[:8] == one()[:8] != other()[:8]
+def test_an_id_says_nothing_of_the_next_ones() -> None:
+    source = IdSource()
+    made = [source() for _ in range(2000)]
+    for place in range(ID_BYTES):
+        assert len({each[place] for each in made}) > 200
+
+
+FORKS = """
+import os
+from scaler.ids import IdSource
+source = IdSource()
+source()
+if os.fork() == 0:
+    print(*(source().hex() for _ in range(300)), flush=True)
+    os._exit(0)
+os.wait()
+print(*(source().hex() for _ in range(300)))
+"""
+
+
+@pytest.mark.processes
+def test_a_forked_process_makes_ids_of_its_own() -> None:
+    made = run_script(FORKS).stdout.split()
+    assert len(made) == len(set(made)) == 600
 
 
 def test_source_may_be_used_by_several_threads() -> None:

@@ -368,9 +368,11 @@ class OpenWork:
 
 
 def _said(instruction: ObjectInstruction) -> ObjectInstruction:
-    """Return the instruction with the location of its shared memory instead of its bytes, if it has one."""
+    """Return the instruction with the location of its shared memory instead of its bytes, if it has one. The bytes of a
+    function are always said, because the scheduler checks them.
+    """
     frames = instruction.frames
-    if type(frames) is not SharedFrames:
+    if type(frames) is not SharedFrames or instruction.kind == InstructionKind.CREATE_FUNCTION:
         return instruction
     return ObjectInstruction(instruction.kind, instruction.object_id, instruction.name, (), frames.location)
 

@@ -9,7 +9,7 @@ from scaler.actors.client_session import ClientSession
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import ClientHeartbeatEcho
-from scaler.wire.messages.common import HelloRequest, TaskStatus
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
@@ -260,3 +260,15 @@ def test_tasks_of_two_clients_do_not_meet(simulation: Simulation) -> None:
     for client in clients:
         assert client.statuses() == [TaskStatus.SUCCESS] * 10
         assert set(client.results) == set(client.submitted)
+
+
+def test_a_function_with_the_id_of_another_one_is_not_kept(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = simulation.client()
+    simulation.agent()
+    other = ObjectId(b"f" * 16)
+    bad.say(ObjectInstruction(InstructionKind.CREATE_FUNCTION, other, "pow", [b"forged"]))
+    simulation.run()
+    assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
+    assert "not the hash of its content" in caplog.text

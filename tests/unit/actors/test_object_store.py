@@ -94,6 +94,68 @@ def test_nobody_can_delete_the_object_of_another(scene: Scene) -> None:
     assert ONE in scene.table.objects
 
 
+# Two clients, one id
+
+
+def store(owner: ClientId, content: bytes, **about: Any) -> StoreObject:
+    return StoreObject(ONE, owner, "", [content], **{"held": True, **about})
+
+
+def said_to(scene: Scene, client: ClientId) -> list[bytes]:
+    """What a client gets that asks for the object."""
+    peer = connected_peer(client)
+    peer.key = ("client", client)
+    scene.tell(FetchObject(ONE, peer, None, by_value=True))
+    return [b"".join(response.frames) for response in scene.outbox.said_to(peer)]
+
+
+def test_clients_with_the_same_id_do_not_disturb_each_other(scene: Scene) -> None:
+    scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"))
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"of Ann"])]
+    assert (said_to(scene, ANN), said_to(scene, BOB)) == ([b"of Ann"], [b"of Bob"])
+    scene.tell(DeleteObject(ONE, BOB))
+    assert said_to(scene, ANN) == [b"of Ann"]
+    assert scene.host.take() == []
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.is_empty()
+
+
+def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
+    scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"), OwnerLeft(ANN))
+    assert said_to(scene, BOB) == [b"of Bob"]
+    assert scene.table.objects[ONE].owners == {BOB}
+    scene.tell(OwnerLeft(BOB))
+    assert scene.is_empty()
+
+
+def test_a_result_is_kept_although_its_id_is_taken(scene: Scene) -> None:
+    """Who knows the id of an open task may have stored something with it."""
+    scene.tell(store(BOB, b"forged", held=False), store(ANN, b"the result"))
+    assert said_to(scene, ANN) == [b"the result"]
+
+
+def test_only_the_client_whose_memory_it_is_in_can_send_the_bytes(scene: Scene) -> None:
+    _, session_ref = scene.bench.recorder()
+    scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"at Ann's", source=session_ref))
+    scene.tell(store(BOB, b"forged"), StoreObject(ONE, BOB, "", (), held=True, location=b"at Bob's"))
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"at Ann's")]
+    scene.tell(store(ANN, b"of Ann"))
+    assert said_to(scene, ANN) == [b"of Ann"]
+
+
+def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:
+    """Its id was checked, and that of the other object was not."""
+    scene.tell(store(BOB, b"forged"), store(ANN, b"other"), store(ANN, b"function", is_function=True))
+    scene.fetch()
+    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"function"])]
+    scene.tell(store(BOB, b"forged"))
+    assert said_to(scene, ANN) == [b"function"]
+    scene.tell(OwnerLeft(BOB), OwnerLeft(ANN))
+    assert scene.table.objects == scene.table.owned == {}
+
+
 def test_a_deleted_object_stays_as_long_as_a_task_uses_it(scene: Scene) -> None:
     scene.keep()
     scene.tell(UseObjects(ONE), UseObjects(ONE), DeleteObject(ONE, ANN), ReleaseObjects(ONE))

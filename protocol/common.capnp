@@ -73,6 +73,7 @@ struct RunOptions {
   timeoutMs @3 :UInt32;                   # end it after so many milliseconds; 0 = when its worker says
   memoryBytes @4 :UInt64;                 # how much memory it will need; 0 = not known
   capabilities @5 :List(Capability);      # what its worker must have
+  wasSaid @6 :Bool;                       # with atMostOnce: another scheduler had it already, and may have started it
 
   struct Capability {
     name @0 :Text;       # such as "gpu"

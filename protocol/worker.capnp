@@ -66,6 +66,7 @@ struct WorkerHello {
   agentToken @8 :Data;                     # id column: random; clients inside the agent's tasks show it to say where they are
   resumes @9 :Data;                    # byte column: 1 = the agent goes on with its session, if it still exists; 0 = it begins anew
   heard @10 :Data;                     # UInt64 column: if it goes on: the highest number of the scheduler that has come
+  agents @11 :Data;                    # UInt32 column: how many agents its last scheduler had, itself among them; 0 = it had none
 }
 
 struct RunTask {
@@ -159,6 +160,7 @@ struct WorkerHeartbeatEcho {
   # The answer to a heartbeat; a silent scheduler is taken for dead.
   count @0 :UInt32;           # number of items
   sentNs @1 :Data;            # UInt64 column: as it came
+  agents @2 :Data;            # UInt32 column: how many agents the scheduler has; the agent says it to the next scheduler
 }
 
 struct ProcessorGone {

@@ -17,6 +17,7 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.directory import Directory
 from scaler.actors.events import AGENT, CLIENT, Events, PeerIdentity, PeerRefused
+from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
     AgentArrived,
@@ -82,8 +83,10 @@ class Acceptor(Actor):
         outbox: Outbox,
         balancer: ActorRef,
         object_store: ActorRef,
+        adoption: ActorRef,
         events: Events,
         shut_down: Callable[[], None],
+        read_options: Callable[[bytes], Options],
     ) -> None:
         self._scheduler_id = scheduler_id
         self._package_version = package_version
@@ -92,10 +95,12 @@ class Acceptor(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._object_store = object_store
+        self._adoption = adoption
         self._events = events
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
         """those that come when the clients of another Python have gone"""
+        self._read_options = read_options
 
     # Hellos
 
@@ -153,6 +158,7 @@ class Acceptor(Actor):
                 limits.crash_limit,
                 self._directory.next_attempt,
                 account,
+                bool(hello.resumes),
             )
         )
 
@@ -185,13 +191,24 @@ class Acceptor(Actor):
                 timeout_seconds=self._limits.worker_timeout_seconds,
                 queue_size=self._limits.per_worker_queue_size,
                 held=hello.held,
+                agents=hello.agents,
+                is_back=bool(hello.resumes),
             )
         )
         self._directory.add(peer, session, connection)
         logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
 
     def _services(self) -> Services:
-        return Services(self.actor_ref, self._balancer, self._object_store, self._outbox, self._events)
+        return Services(
+            self.actor_ref,
+            self._balancer,
+            self._object_store,
+            self._adoption,
+            self._outbox,
+            self._events,
+            lambda: len(self._directory.agents_by_token),
+            self._read_options,
+        )
 
     def _reply(self, peer: Peer) -> None:
         limits = self._limits

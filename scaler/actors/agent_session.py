@@ -14,6 +14,7 @@ from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.kit import ActorRef, ChildFailed, handles
+from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
 from scaler.actors.messages.peers import (
     ConnectionLost,
@@ -59,7 +60,13 @@ COME_BACK_SECONDS = 2.0
 
 
 class AgentSession(Session):
-    """One agent. Its workers are addressed by their position in the hello's list of names."""
+    """One agent. Its workers are addressed by their position in the hello's list of names.
+
+    Args:
+        held: the runs that the agent has, as its hello names them.
+        agents: how many agents its last scheduler had; 0 if it had none, or does not know.
+        is_back: whether it had a scheduler before, or another session here.
+    """
 
     role = AGENT
 
@@ -72,12 +79,16 @@ class AgentSession(Session):
         timeout_seconds: float,
         queue_size: int,
         held: bytes,
+        agents: int = 0,
+        is_back: bool = False,
     ) -> None:
         title = f"agent of {', '.join(identity.worker_names)}"
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
         self._worker_names = identity.worker_names
         self._queue_size = queue_size
         self._held = held
+        self._agents = agents
+        self._is_back = is_back
         self._workers: list[ActorRef] = []
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
@@ -85,23 +96,36 @@ class AgentSession(Session):
 
     def on_start(self) -> None:
         super().on_start()
-        for task_id, attempt, worker in HELD_RUN.iter_unpack(self._held):  # from another life of the scheduler
-            self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))
-        self._workers = [
-            self.spawn(
-                WorkerProxy(
-                    name,
-                    index,
-                    self._peer,
-                    outbox=self._outbox,
-                    balancer=self._services.balancer,
-                    queue_size=self._queue_size,
-                    host=self.actor_ref,
-                )
-            )
-            for index, name in enumerate(self._worker_names)
+        held: list[list[tuple[TaskId, int]]] = [[] for _ in self._worker_names]
+        for task_id, attempt, worker in HELD_RUN.iter_unpack(self._held):
+            if worker < len(held):
+                held[worker].append((TaskId(task_id), attempt))
+            else:
+                self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))
+        self._workers = [self._worker(index, runs) for index, runs in enumerate(held)]
+        runs = [
+            (task_id, worker, attempt)
+            for worker, of_worker in zip(self._workers, held, strict=True)
+            for task_id, attempt in of_worker
         ]
+        if runs or self._agents:
+            self._services.adoption.send(RunsHeld(runs, self._agents))
         self._tell_came(tuple(self._workers))
+
+    def _worker(self, index: int, held: list[tuple[TaskId, int]]) -> ActorRef:
+        return self.spawn(
+            WorkerProxy(
+                self._worker_names[index],
+                index,
+                self._peer,
+                outbox=self._outbox,
+                balancer=self._services.balancer,
+                queue_size=self._queue_size,
+                host=self.actor_ref,
+                adoption=self._services.adoption,
+                held=held,
+            )
+        )
 
     # From the agent
 
@@ -126,13 +150,13 @@ class AgentSession(Session):
     @handles(Batch[ObjectKept])
     def _kept(self, batch: Batch[ObjectKept]) -> None:
         for kept in batch:
-            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref))
+            self._services.object_store.send(CopyKept(kept.object_id, self.actor_ref, self._is_back))
 
     @handles(Batch[WorkerHeartbeat])
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
-            self._outbox.put(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns))
+            self._outbox.put(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, self._services.count_agents()))
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
@@ -196,6 +220,7 @@ class AgentSession(Session):
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
+        self._is_back = False  # who had another scheduler, too, has come by now
         for worker in self._workers:
             worker.send(resumed)
 

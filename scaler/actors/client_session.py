@@ -12,13 +12,15 @@ from collections.abc import Callable
 
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.graph import GraphActor
+from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
+from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
 from scaler.actors.messages.peers import SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelTask, GraphEnded, GraphNodeDone, TaskDone
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
-from scaler.actors.task import Home, TaskActor
+from scaler.actors.task import TaskActor
 from scaler.ids import ClientId, GraphId, ObjectId, TaskId, content_id
 from scaler.serialization import Frames
 from scaler.wire.messages.client import (
@@ -44,7 +46,11 @@ COME_BACK_SECONDS = 5.0
 
 
 class ClientSession(Session):
-    """One client and its open tasks."""
+    """One client and its open tasks.
+
+    Args:
+        is_back: whether the client had another scheduler: then agents may have runs of its tasks.
+    """
 
     role = CLIENT
 
@@ -57,6 +63,7 @@ class ClientSession(Session):
         crash_limit: int,
         next_attempt: Callable[[], int],
         account: int,
+        is_back: bool = False,
     ) -> None:
         title = f"client {identity.peer_id.hex()[:8]}"
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
@@ -65,6 +72,7 @@ class ClientSession(Session):
         self._crash_limit = crash_limit
         self._next_attempt = next_attempt
         self._account = account
+        self._adoption = services.adoption if is_back else None
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
 
@@ -79,9 +87,18 @@ class ClientSession(Session):
             self._client_id,
             self._crash_limit,
             self._next_attempt,
+            services.read_options,
             self._account,
+            self._adoption,
         )
+        if self._adoption is not None:
+            self.schedule(self._timeout_seconds, AgentsAreBack())
         self._tell_came()
+
+    @handles(AgentsAreBack)
+    def _agents_are_back(self, _news: AgentsAreBack) -> None:
+        """No agent has a run of its new tasks."""
+        self._home.adoption = None
 
     def _home_of(self, _account: int) -> Home:
         """Return the home of tasks with an account. A root client always has its own, whatever its tasks name."""

@@ -20,6 +20,7 @@ import struct
 from functools import partial
 from itertools import chain
 
+from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.peers import SayStatistics
@@ -33,7 +34,7 @@ from scaler.actors.messages.tasks import (
     TaskDone,
 )
 from scaler.actors.slices import NextSlice, Slices
-from scaler.actors.task import Home, TaskActor
+from scaler.actors.task import TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results

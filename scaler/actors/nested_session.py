@@ -17,9 +17,11 @@ from typing import Any
 
 from scaler.actors.client_session import ClientSession
 from scaler.actors.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
+from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, handles
+from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.peers import EndNested, NestedIn, NewsSaid
-from scaler.actors.task import Home, TaskActor
+from scaler.actors.task import TaskActor
 from scaler.wire.messages.client import ClientResting, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
@@ -60,6 +62,11 @@ class NestedSession(ClientSession):
                 self._homes.clear()
             home = self._homes[account] = self._home.of_account(account)
         return home
+
+    @handles(AgentsAreBack)
+    def _agents_are_back(self, news: AgentsAreBack) -> None:
+        super()._agents_are_back(news)
+        self._homes.clear()
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         """Do nothing: its agent watches it."""

@@ -130,6 +130,8 @@ class ObjectStore(Actor):
             stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
             stored.location, stored.source, stored.supplier = store.location, store.source, store.owner
             self._retained.remove(store.object_id)  # the copies are of use again
+            if store.owner is None:  # a result: copies that are older may be of another one
+                self._delete_copies(store.object_id)
             if self._events.listener is not None:
                 told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
                 self._events.listener.send(told)
@@ -250,8 +252,11 @@ class ObjectStore(Actor):
 
     @handles(CopyKept)
     def _copy_kept(self, kept: CopyKept) -> None:
-        if kept.object_id in self._objects or kept.object_id in self._retained:
+        is_known = kept.object_id in self._objects or kept.object_id in self._retained
+        if is_known or (kept.is_early and self._retention_seconds):
             self._copies.add(kept.object_id, kept.host)
+            if not is_known:
+                self._retain(kept.object_id, 0)
         else:
             kept.host.send(DeleteCopy(kept.object_id))
 

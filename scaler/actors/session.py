@@ -7,6 +7,7 @@ back on another one within a few seconds.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import ClassVar
 
 from scaler.actors.events import (
@@ -22,6 +23,7 @@ from scaler.actors.events import (
     PeerWent,
     Role,
 )
+from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.peers import CheckSilence, ConnectionLost, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
@@ -38,16 +40,29 @@ peer: the peer may live, and has as long to come back as a silent one."""
 class Services:
     """The parts of the scheduler that sessions use."""
 
-    __slots__ = ("acceptor", "balancer", "events", "object_store", "outbox")
+    __slots__ = (
+        "acceptor", "adoption", "balancer", "count_agents", "events", "object_store", "outbox", "read_options",
+    )  # fmt: skip
 
     def __init__(
-        self, acceptor: ActorRef, balancer: ActorRef, object_store: ActorRef, outbox: Outbox, events: Events
+        self,
+        acceptor: ActorRef,
+        balancer: ActorRef,
+        object_store: ActorRef,
+        adoption: ActorRef,
+        outbox: Outbox,
+        events: Events,
+        count_agents: Callable[[], int],
+        read_options: Callable[[bytes], Options],
     ) -> None:
         self.acceptor = acceptor
         self.balancer = balancer
         self.object_store = object_store
+        self.adoption = adoption
         self.outbox = outbox
         self.events = events
+        self.count_agents = count_agents
+        self.read_options = read_options
 
 
 class Session(Actor):

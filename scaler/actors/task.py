@@ -8,11 +8,10 @@ Must never: decide which state comes next (`task_states` does), or accept news o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy
-
-from scaler.actors.events import BROKE, SUBMITTED, Events, TaskMoved
+from scaler.actors.events import BROKE, SUBMITTED, TaskMoved
+from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -29,6 +28,8 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.task_states import (
+    ADOPTED,
+    ASKED,
     ASSIGNED,
     BALANCER_RESTARTED,
     CANCEL,
@@ -39,14 +40,21 @@ from scaler.actors.task_states import (
     EVENT_OF_STATUS,
     FAILED,
     FINISHED,
+    FOUND,
+    GIVEN_UP,
+    LEAVING,
     LOST,
     LOST_TOO_OFTEN,
+    NOT_HELD,
     NOT_WAITING,
     READY,
     RECALLED,
     REFUSED,
+    RETURNING,
     RUNNING,
+    STOPPED,
     SUCCEEDED,
+    UNKNOWN,
     WITHDRAWING,
     WITHDRAWN,
     Event,
@@ -54,7 +62,6 @@ from scaler.actors.task_states import (
     next_state,
     shown_state,
 )
-from scaler.ids import ClientId
 from scaler.serialization import Frames, size_of
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
@@ -63,45 +70,13 @@ from scaler.wire.messages.worker import RunResult
 REASON_BYTES_MOST = 400
 """The most bytes of a worker's text in an event; a peer may send anything."""
 
-
-class Home:
-    """The common part of a client's tasks: their collaborators, their crash limit and their account."""
-
-    __slots__ = (
-        "account", "balancer", "client_id", "crash_limit", "events", "next_attempt", "object_store", "session",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        session: ActorRef,
-        balancer: ActorRef,
-        object_store: ActorRef,
-        events: Events,
-        client_id: ClientId,
-        crash_limit: int,
-        next_attempt: Callable[[], int],
-        account: int = 0,
-    ) -> None:
-        self.session = session
-        self.balancer = balancer
-        self.object_store = object_store
-        self.events = events
-        self.client_id = client_id
-        self.crash_limit = crash_limit
-        self.next_attempt = next_attempt
-        self.account = account
-
-    def of_graph(self, graph: ActorRef) -> Home:
-        """Return the home of a graph's tasks, with the graph instead of the session."""
-        home = copy(self)
-        home.session = graph
-        return home
-
-    def of_account(self, account: int) -> Home:
-        """Return the home of tasks with another account."""
-        home = copy(self)
-        home.account = account
-        return home
+_STARTED = {
+    CRASHED: TaskStatus.PROCESSOR_DIED,
+    LOST: TaskStatus.WORKER_DIED,
+    STOPPED: TaskStatus.WORKER_DIED,
+    UNKNOWN: TaskStatus.NOT_FOUND,
+}
+"""Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
 
 
 class TaskActor(Actor):
@@ -112,6 +87,15 @@ class TaskActor(Actor):
 
     _goes_first = False
     """whether it goes before new tasks, because it continues a running graph"""
+
+    _offer: RunFound | None = None
+    """the run that it has asked a worker proxy for, before the answer"""
+
+    _suspect = -1
+    """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
+
+    _adopted = -1
+    """the attempt that was adopted last"""
 
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         if near is not None:
@@ -130,7 +114,10 @@ class TaskActor(Actor):
             self._home.object_store.send(UseObjects(self._spec.object_ids))
         if self._home.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
-        self._say_ready(self._goes_first, is_new=True)
+        if self._home.adoption is None:
+            self._say_ready(self._goes_first, is_new=True)
+        else:
+            self._move(ASKED)
 
     # News
 
@@ -140,6 +127,8 @@ class TaskActor(Actor):
             assigned.worker.send(CancelRun(self._spec.task_id, assigned.attempt))
             return
         self._worker = assigned.worker
+        if self._offer is not None:  # it may have started there
+            self._drop_offer()
         self._move(ASSIGNED, None, assigned.worker)
 
     @handles(TaskRefused)
@@ -157,9 +146,18 @@ class TaskActor(Actor):
         event = EVENT_OF_STATUS[result.status]
         if event is not FINISHED:  # a success is the end, which tells where it was
             self._worker = None
+            event, result = self._failure(event, result)
+        self._move(event, result, worker)
+
+    def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
+        """Return the event, and what the client is told, of a run that has not succeeded."""
+        if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
+            return STOPPED, result  # the last scheduler had them: the task never began
+        if event in _STARTED and self._is_at_most_once():
+            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), _STARTED[event])
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
-        self._move(event, result, worker)
+        return event, result
 
     @handles(RunLost)
     def _lost(self, lost: RunLost) -> None:
@@ -167,10 +165,61 @@ class TaskActor(Actor):
         if lost.attempt != self._attempt or worker is None:
             return
         self._worker = None
-        event = LOST_TOO_OFTEN if lost.was_running and self._count_crash() else LOST
-        sentence = f"its worker {lost.worker_name} was lost"
-        status = TaskStatus.WORKER_DIED
+        sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
+        if lost.was_ordered and self._is_at_most_once():
+            self._move(GIVEN_UP, self._given_up(sentence, status), worker)
+            return
+        event = LOST
+        if lost.was_running:
+            self._suspect = lost.attempt
+            event = LOST_TOO_OFTEN if self._count_crash() else LOST
         self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()), worker)
+
+    # At most once
+
+    def _is_at_most_once(self) -> bool:
+        options = self._spec.options
+        return bool(options) and self._home.read_options(options).at_most_once
+
+    def _may_have_been_started(self) -> bool:
+        """Return whether another scheduler may have started it, and it must not be started again."""
+        options = self._spec.options
+        return bool(options) and self._home.read_options(options).was_said
+
+    def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
+        text = f"{sentence}; it may have been started, and it is not run again because of its option at_most_once"
+        return RunResult(self._spec.task_id, 0, self._attempt, status, text.encode(), 0, ())
+
+    # A run that an agent has already
+
+    @handles(RunFound)
+    def _found(self, found: RunFound) -> None:
+        task_id = self._spec.task_id
+        if found.attempt == self._suspect:  # its agent lives
+            self._suspect = -1
+            self._crashes -= 1
+        if self._state is READY or (self._state is RETURNING and self._offer is None):
+            self._offer = found
+            self._move(FOUND)
+        else:
+            found.worker.send(CancelRun(task_id, found.attempt))
+
+    @handles(RunAdopted)
+    def _run_adopted(self, adopted: RunAdopted) -> None:
+        if self._state is not RETURNING:
+            adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
+            return
+        self._offer = None
+        self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
+        self._move(ADOPTED, None, adopted.worker)
+
+    @handles(NotHeld)
+    def _not_held(self, _not_held: NotHeld) -> None:
+        if self._state is RETURNING and self._may_have_been_started():
+            sentence = "its scheduler has ended, and no worker that has come back has it"
+            self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
+        else:
+            self._move(NOT_HELD)
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
@@ -220,13 +269,20 @@ class TaskActor(Actor):
 
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
         if state is READY:
-            self._say_ready_again(again=event is not BALANCER_RESTARTED)
+            self._offer = None
+            self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
+        elif state is RETURNING:
+            self._enter_returning()
+        elif state is LEAVING:
+            self._leave_queue(event)
         elif state is WITHDRAWING:
-            self._enter_withdrawing(event)
+            self._drop_offer()
+            self._leave_queue(event)
         elif state is CANCELING:
             self._enter_canceling()
         elif state is FAILED and result is not None:
-            self._enter_failed(result)
+            self._drop_offer()
+            self._enter_failed(event, result)
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
@@ -258,8 +314,21 @@ class TaskActor(Actor):
         home, spec, attempt = self._home, self._spec, self._attempt
         home.balancer.send(TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new))
 
-    def _enter_withdrawing(self, event: Event) -> None:
-        if event is not CANCEL:
+    def _enter_returning(self) -> None:
+        """Ask for the run that was offered, or whether there is one."""
+        home, spec, offer = self._home, self._spec, self._offer
+        if offer is not None:
+            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account))
+        elif home.adoption is not None:
+            home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
+
+    def _drop_offer(self) -> None:
+        if self._offer is not None:
+            self._offer.worker.send(CancelRun(self._spec.task_id, self._offer.attempt))
+            self._offer = None
+
+    def _leave_queue(self, event: Event) -> None:
+        if event is NOT_WAITING or event is BALANCER_RESTARTED:
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
             self._say_ready_again(again=False)
@@ -276,9 +345,9 @@ class TaskActor(Actor):
     def _enter_succeeded(self, result: RunResult) -> None:
         self._end(TaskStatus.SUCCESS, result.payload, result.frames, result.profile)
 
-    def _enter_failed(self, result: RunResult) -> None:
+    def _enter_failed(self, event: Event, result: RunResult) -> None:
         payload = result.payload
-        if result.status in (TaskStatus.PROCESSOR_DIED, TaskStatus.WORKER_DIED):
+        if event in (CRASHED_TOO_OFTEN, LOST_TOO_OFTEN):
             payload += f" (attempt {self._crashes} of {self._home.crash_limit})".encode()
         self._end(TaskStatus(result.status), payload, (), result.profile)
 

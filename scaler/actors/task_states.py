@@ -14,6 +14,8 @@ State = NewType("State", str)
 Event = NewType("Event", str)
 
 READY = State("ready")  # waits for a worker
+RETURNING = State("returning")  # may have a run already: an agent had it when it came, or is still to come
+LEAVING = State("leaving")  # an agent has a run of it: is it still in the queue, or on its way to another worker?
 RUNNING = State("running")  # sent to a worker: there it waits in the queue, or runs
 WITHDRAWING = State("withdrawing")  # cancelled while it waited: is it still there, or on its way to a worker?
 CANCELING = State("canceling")  # cancelled while it ran: the worker has been told
@@ -37,6 +39,11 @@ CANCEL = Event("cancel")
 WITHDRAWN = Event("withdrawn")
 NOT_WAITING = Event("not waiting")  # in the queue: assigned before, or forgotten
 BALANCER_RESTARTED = Event("balancer restarted")
+ASKED = Event("asked")  # whether an agent has a run of it: its client had another scheduler
+FOUND = Event("found")  # an agent has a run of it
+ADOPTED = Event("adopted")  # that run goes on as its own
+NOT_HELD = Event("not held")  # no agent has one
+GIVEN_UP = Event("given up")  # may have been started, and must not be started again
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
     READY: {
@@ -44,6 +51,23 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         CANCEL: WITHDRAWING,
         REFUSED: FAILED,
         BALANCER_RESTARTED: READY,
+        ASKED: RETURNING,
+        FOUND: LEAVING,
+    },
+    RETURNING: {
+        FOUND: RETURNING,
+        ADOPTED: RUNNING,
+        NOT_HELD: READY,
+        GIVEN_UP: FAILED,
+        CANCEL: WITHDRAWING,
+    },
+    LEAVING: {
+        WITHDRAWN: RETURNING,
+        ASSIGNED: RUNNING,
+        NOT_WAITING: LEAVING,
+        REFUSED: FAILED,
+        CANCEL: WITHDRAWING,
+        BALANCER_RESTARTED: LEAVING,
     },
     RUNNING: {
         FINISHED: SUCCEEDED,
@@ -55,6 +79,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         STOPPED: READY,
         RECALLED: READY,
         UNKNOWN: READY,
+        GIVEN_UP: FAILED,
         CANCEL: CANCELING,
     },
     WITHDRAWING: {
@@ -74,6 +99,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         STOPPED: CANCELED,
         RECALLED: CANCELED,
         UNKNOWN: CANCELED,
+        GIVEN_UP: CANCELED,
     },
 }
 
@@ -84,6 +110,19 @@ IGNORED: frozenset[tuple[State, Event]] = frozenset(
         (RUNNING, BALANCER_RESTARTED),
         (CANCELING, NOT_WAITING),
         (CANCELING, BALANCER_RESTARTED),
+        (RETURNING, BALANCER_RESTARTED),
+        (READY, NOT_WAITING),
+        (READY, WITHDRAWN),
+        (RETURNING, NOT_WAITING),
+        (RETURNING, WITHDRAWN),
+        (RUNNING, NOT_WAITING),
+        (RUNNING, WITHDRAWN),
+        (CANCELING, WITHDRAWN),
+        (READY, NOT_HELD),
+        (LEAVING, NOT_HELD),
+        (RUNNING, NOT_HELD),
+        (WITHDRAWING, NOT_HELD),
+        (CANCELING, NOT_HELD),
     }
 )
 
@@ -106,6 +145,8 @@ EVENT_OF_STATUS: tuple[Event, ...] = tuple(
 
 _SHOWN: dict[State, str] = {
     READY: "inactive",
+    RETURNING: "inactive",
+    LEAVING: "inactive",
     RUNNING: "running",
     WITHDRAWING: "canceling",
     CANCELING: "canceling",

@@ -3,6 +3,7 @@
     scheduler (one for one)
     |-- object store     restarted with its table
     |-- balancer         restarted empty; asks everybody again
+    |-- adoption         restarted with its table
     `-- acceptor         restarted with the directory of peers
         |-- client session   not restarted: its client says hello again
         |   `-- task             not restarted: reported as failed
@@ -18,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scaler.actors.acceptor import Acceptor, Limits
+from scaler.actors.adoption import Adoption, AdoptionTable
 from scaler.actors.balancer import Balancer
 from scaler.actors.directory import Directory
 from scaler.actors.events import Events, PartRestarted
+from scaler.actors.home import Options
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
@@ -29,7 +32,7 @@ from scaler.actors.policy import make_policy
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
 
-OBJECT_STORE, BALANCER, ACCEPTOR = "object store", "balancer", "acceptor"
+OBJECT_STORE, BALANCER, ADOPTION, ACCEPTOR = "object store", "balancer", "adoption", "acceptor"
 
 
 class SchedulerTree:
@@ -37,6 +40,7 @@ class SchedulerTree:
 
     Args:
         shut_down: called when an authorised client asks for the end of the scheduler.
+        read_options: returns what the bytes of a task's options ask for.
     """
 
     def __init__(
@@ -46,10 +50,12 @@ class SchedulerTree:
         package_version: str,
         limits: Limits,
         shut_down: Callable[[], None],
+        read_options: Callable[[bytes], Options],
     ) -> None:
         self.outbox = Outbox()
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
+        self.adoptions = AdoptionTable()
         self.events = Events()
         self.supervisor = Supervisor(
             (
@@ -59,6 +65,7 @@ class SchedulerTree:
                     Balancer,
                     lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules)),
                 ),
+                ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, limits.client_timeout_seconds)),
                 ChildSpec(
                     ACCEPTOR,
                     Acceptor,
@@ -70,8 +77,10 @@ class SchedulerTree:
                         outbox=self.outbox,
                         balancer=peers[BALANCER],
                         object_store=peers[OBJECT_STORE],
+                        adoption=peers[ADOPTION],
                         events=self.events,
                         shut_down=shut_down,
+                        read_options=read_options,
                     ),
                 ),
             ),

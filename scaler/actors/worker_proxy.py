@@ -7,9 +7,11 @@ the worker is lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
 from scaler.actors.messages.tasks import (
     AssignTasks,
@@ -31,6 +33,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
+from scaler.actors.runs import Orphans, RunRecord
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
@@ -70,42 +73,12 @@ class Outlook(Enum):
     END = "end"
 
 
-class RunRecord:
-    """One attempt of a task at this worker."""
-
-    __slots__ = (
-        "account",
-        "attempt",
-        "canceled",
-        "expected_us",
-        "lent_places",
-        "lent_us",
-        "places",
-        "spec",
-        "task",
-        "visit",
-    )
-
-    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int, visit: int) -> None:
-        self.task = task
-        self.spec = spec
-        self.attempt = attempt
-        self.account = account
-        self.visit = visit
-        """the number of the connection on which its order was said last"""
-        self.expected_us = expected_us
-        """the expected work that the balancer counts for it until it ends"""
-        self.places = 1
-        """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
-        balancer would send the task here again at once, for ever"""
-        self.lent_places = self.lent_us = 0
-        """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
-        self.canceled = False
-        """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
-
-
 class WorkerProxy(Actor):
-    """One worker. `runs` is in the order in which the worker takes them, within a priority."""
+    """One worker. `runs` is in the order in which the worker takes them, within a priority.
+
+    Args:
+        held: the runs that it had when its agent came: task and attempt.
+    """
 
     def __init__(
         self,
@@ -117,6 +90,8 @@ class WorkerProxy(Actor):
         balancer: ActorRef,
         queue_size: int,
         host: ActorRef,
+        adoption: ActorRef,
+        held: Iterable[tuple[TaskId, int]] = (),
     ) -> None:
         self.name = name
         self._host = host
@@ -125,7 +100,9 @@ class WorkerProxy(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._queue_size = queue_size
+        self._adoption = adoption
         self._runs: dict[TaskId, RunRecord] = {}
+        self._orphans = Orphans(held)
         self._outlook = Outlook.WORK
         self._membership = Membership.OUT
 
@@ -139,8 +116,9 @@ class WorkerProxy(Actor):
     @property
     def load(self) -> tuple[int, int]:
         """How many places are taken, and by how much work."""
-        runs = self._runs.values()
-        return sum(run.places - run.lent_places for run in runs), sum(run.expected_us - run.lent_us for run in runs)
+        runs, (places, expected_us) = self._runs.values(), self._orphans.load
+        places += sum(run.places - run.lent_places for run in runs)
+        return places, expected_us + sum(run.expected_us - run.lent_us for run in runs)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
@@ -177,7 +155,7 @@ class WorkerProxy(Actor):
 
     def _refuse(self, ready: TaskReady, expected_us: int) -> None:
         ready.task.send(TaskAssigned(self.actor_ref, ready.attempt))
-        ready.task.send(RunLost(ready.attempt, self.name, was_running=False))
+        ready.task.send(RunLost(ready.attempt, self.name, was_running=False, was_ordered=False))
         run = self._runs.get(ready.spec.task_id)
         if run is not None:
             run.places += 1
@@ -190,7 +168,43 @@ class WorkerProxy(Actor):
         run = self._runs.get(cancel.task_id)
         if run is not None and run.attempt == cancel.attempt:
             run.canceled = True
-            self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
+        elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
+            return
+        self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
+
+    # Runs that the agent had when it came
+
+    @handles(AdoptRun)
+    def _adopt(self, adopt: AdoptRun) -> None:
+        """The task of such a run has come."""
+        task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
+        is_here = self._outlook is not Outlook.END and spec.task_id not in self._runs
+        orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
+        if orphan is None:
+            task.send(NotHeld())
+            return
+        run = RunRecord(task, spec, attempt, orphan.expected_us, adopt.account, self._peer.visit)
+        run.was_adopted = True
+        self._runs[spec.task_id] = run
+        task.send(RunAdopted(self.actor_ref, attempt))
+        if orphan.result is None:
+            if orphan.is_blocked:
+                run.lent_places, run.lent_us = run.places, run.expected_us
+        else:  # its place is free already
+            run.places = run.expected_us = 0
+            self._finished(Batch[RunResult]([orphan.result]))
+
+    def _orphan_changes(self, news: RunBlocked | RunUnblocked, is_blocked: bool) -> None:
+        orphan = self._orphans.find(news.task_id, news.attempt)
+        if orphan is None or orphan.is_blocked is is_blocked:
+            return
+        orphan.is_blocked = is_blocked
+        if is_blocked:
+            self._balancer.send(PlacesFreed(self.actor_ref, 1, orphan.expected_us, {}))
+        else:
+            self._balancer.send(PlacesTaken(self.actor_ref, 1, orphan.expected_us))
+
+    # Its runs
 
     @handles(Batch[RunResult])
     def _finished(self, results: Batch[RunResult]) -> None:
@@ -201,7 +215,11 @@ class WorkerProxy(Actor):
         for result in results:
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
-                continue  # sent twice, or of an attempt that was given up
+                if self._orphans:  # else it was sent twice, or is of an attempt that was given up
+                    places, work_us = self._orphans.finish(result)
+                    freed += places
+                    expected_us += work_us
+                continue
             del runs[result.task_id]
             freed += run.places - run.lent_places
             expected_us += run.expected_us - run.lent_us
@@ -245,7 +263,9 @@ class WorkerProxy(Actor):
     def _blocked(self, batch: Batch[RunBlocked]) -> None:
         for blocked in batch:
             run = self._run_of(blocked)
-            if run is not None and not run.lent_places:
+            if run is None:
+                self._orphan_changes(blocked, is_blocked=True)
+            elif not run.lent_places:
                 run.lent_places, run.lent_us = run.places, run.expected_us
                 self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
 
@@ -253,7 +273,9 @@ class WorkerProxy(Actor):
     def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
         for unblocked in batch:
             run = self._run_of(unblocked)
-            if run is not None:
+            if run is None:
+                self._orphan_changes(unblocked, is_blocked=False)
+            else:
                 self._take_back(run)
 
     def _run_of(self, news: RunBlocked | RunUnblocked) -> RunRecord | None:
@@ -283,12 +305,17 @@ class WorkerProxy(Actor):
             elif held.get(task_id) != run.attempt and run.visit != resumed.visit:
                 run.visit = resumed.visit
                 self._outbox.put(self._peer, self._order(run.spec, run.attempt, run.account))
+        self._free(*self._orphans.keep_only(held))
         for task_id, attempt in held.items():
-            mine = self._runs.get(TaskId(task_id))
+            mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
         if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
             self._join()
+
+    def _free(self, places: int, expected_us: int) -> None:
+        if places:
+            self._balancer.send(PlacesFreed(self.actor_ref, places, expected_us, {}))
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
@@ -300,7 +327,7 @@ class WorkerProxy(Actor):
             run = self._runs.get(order.task_id)
             if run is not None and run.attempt == order.attempt:
                 del self._runs[order.task_id]
-                run.task.send(RunLost(run.attempt, self.name, was_running=False))
+                run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
 
     def _leave_balancer(self) -> None:
         if self._membership is Membership.IN:
@@ -347,7 +374,9 @@ class WorkerProxy(Actor):
             suspects |= {run.task for run in runs if run.lent_places}
         for run in runs:
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
-        self._runs = {}
+        if was_lost and runs:
+            self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in runs]))
+        self._runs, self._orphans = {}, Orphans(())
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

@@ -114,6 +114,8 @@ class SchedulerConnection(Actor):
         self._exit_code = 0
         self._refused_because = ""
         """why the scheduler has refused the last hello; empty after a welcome"""
+        self._agents = 0
+        """how many agents the scheduler has, as it said last"""
         self._actions: dict[Action, Callable[[str], None]] = {
             states.NOTHING: _do_nothing,
             states.OPEN: self._open,
@@ -168,7 +170,9 @@ class SchedulerConnection(Actor):
     def _say_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
         names, held = ",".join(self._names), self._holdings.ledger.held()
-        self._door.say([WorkerHello(*versions, self._agent_id, names, held, self._agent_token)])
+        resumes = int(self._course.scheduler_id != NO_ID)
+        own = (self._agent_id, names, held, self._agent_token)
+        self._door.say([WorkerHello(*versions, *own, resumes, agents=self._agents)])
 
     def _begin(self, version: str) -> None:
         self._holdings.say_what_is_kept()
@@ -274,8 +278,9 @@ class SchedulerConnection(Actor):
         self._happened(states.CUT, f"refused: {reason}")
 
     @handles(Batch[WorkerHeartbeatEcho])
-    def _echo(self, _echos: Batch[WorkerHeartbeatEcho]) -> None:
-        self._is_up()
+    def _echo(self, echos: Batch[WorkerHeartbeatEcho]) -> None:
+        if self._is_up():
+            self._agents = echos[-1].agents
 
     def _is_up(self) -> bool:
         """Note that the scheduler is alive. Return whether its item is allowed in this state."""

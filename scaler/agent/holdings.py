@@ -1,7 +1,7 @@
 """Holdings: what an agent has of its scheduler, and so what a connection begins with.
 
-Used by the link, which fills it, and by its connection, which asks for the first words after a welcome. Sends the
-workers and the object cache what another scheduler means for them. Must never: forget a result that was not heard.
+Used by the link, which fills it, and by its connection, which asks for the first words after a welcome. Asks the
+workers and the object cache for what is to be said. Must never: forget a result that was not heard.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any
 
 from scaler.actors.kit import ActorRef
 from scaler.agent.ledger import Ledger
-from scaler.agent.messages import ForgetEverything, SayWhatIsKept
+from scaler.agent.messages import SayWhatIsKept
 from scaler.ids import ObjectId
-from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import ProcessorGone, RunCancel
+from scaler.wire.messages.worker import ProcessorGone
 
 PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
@@ -51,19 +50,11 @@ class Holdings:
         self._objects.send(SayWhatIsKept())
 
     def start_over(self) -> None:
-        """Drop what was another scheduler's.
-
-        The next one may have tasks with the same ids, since the clients send their open tasks again, but never the same
-        attempts. So it ignores news of the old runs.
+        """Keep everything for another scheduler: it adopts the runs and results, as far as its clients still want them,
+        and has the others cancelled.
         """
-        self._objects.send(ForgetEverything())
-        by_worker: dict[int, Batch[RunCancel]] = {}
-        for task in self.ledger.clear():
-            by_worker.setdefault(task.worker, Batch[RunCancel]()).append(
-                RunCancel(task.task_id, task.worker, task.attempt)
-            )
-        for worker, cancels in by_worker.items():
-            self._workers[worker].send(cancels)
+        self.ledger.keep_for_another()
+        self.say_what_is_kept()
 
     def want_back(self) -> None:
         """Ask the workers for the tasks that have not started."""

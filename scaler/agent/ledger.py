@@ -8,7 +8,10 @@ given back. A result is kept until the scheduler acknowledges it.
                  +--given back--> gone
 
 A task that was taken from its worker may come back under a new attempt while the old one still ends: all that is said
-of a run names its attempt, and only the newest one is open. Must never: send, or forget a result.
+of a run names its attempt, and only the newest one is open. What was open when another scheduler took over stays open,
+under the attempt that the earlier one gave it.
+
+Must never: send, or forget a result.
 """
 
 from __future__ import annotations
@@ -35,13 +38,15 @@ OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
 
 
 class Ledger:
-    """The open tasks and results between an agent and one scheduler."""
+    """The open tasks and results of an agent."""
 
     def __init__(self) -> None:
         self._open: dict[TaskId, RunTask] = {}
         """tasks at the workers, by id: the newest attempt of each"""
         self._waiting: dict[TaskId, RunBlocked] = {}
         """those of them that wait for other tasks"""
+        self._former: set[TaskId] = set()
+        """open tasks with an attempt that an earlier scheduler has numbered"""
         self._kept: deque[RunResult] = deque()
         self._acknowledged = 0
         """how many results have arrived on this connection"""
@@ -65,12 +70,9 @@ class Ledger:
         """Return the tasks that wait for others."""
         return Batch[RunBlocked](self._waiting.values())
 
-    def clear(self) -> list[RunTask]:
-        """Forget everything. Returns the tasks that were open."""
-        tasks = list(self._open.values())
-        self._open, self._waiting = {}, {}
-        self._kept.clear()
-        return tasks
+    def keep_for_another(self) -> None:
+        """Another scheduler takes over. It numbers its attempts in another way."""
+        self._former = set(self._open)
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the workers, those of them that wait for others, results that are kept."""
@@ -89,7 +91,7 @@ class Ledger:
         for task in tasks:
             task_id, worker = task.task_id, task.worker
             before = known.get(task_id)
-            if before is not None and not is_later(task.attempt, before.attempt):
+            if before is not None and not self._replaces(task, before):
                 continue
             known[task_id] = task
             new = by_worker.get(worker)
@@ -97,6 +99,16 @@ class Ledger:
                 new = by_worker[worker] = Batch[RunTask]()
             new.append(task)
         return by_worker
+
+    def _replaces(self, task: RunTask, before: RunTask) -> bool:
+        """Return whether a task is not the repetition of an earlier order."""
+        if task.task_id not in self._former:
+            return is_later(task.attempt, before.attempt)
+        if task.attempt == before.attempt:
+            return False
+        self._former.discard(task.task_id)
+        self._waiting.pop(task.task_id, None)
+        return True
 
     def find(self, task_id: TaskId, attempt: int) -> RunTask | None:
         """Return the task if just this attempt at it is open."""
@@ -132,6 +144,7 @@ class Ledger:
     def give_back(self, response: RecallResponse) -> None:
         """An open task has not begun, and goes back to the scheduler."""
         del self._open[response.task_id]
+        self._former.discard(response.task_id)
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
         """Some tasks wait for others now. Returns those that are open."""
@@ -156,6 +169,8 @@ class Ledger:
             task = known.pop(result.task_id, None)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here
+            elif self._former:
+                self._former.discard(result.task_id)
         self._kept.extend(results)
 
     def acknowledge(self, total: int) -> bool:

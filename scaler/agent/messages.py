@@ -118,7 +118,7 @@ class ForgetObjects:
 
 @message
 class SayWhatIsKept:
-    """The same scheduler is there again, on a new connection: what does the node have?"""
+    """A scheduler is there, on a new connection: what does the node have?"""
 
 
 @message
@@ -134,11 +134,6 @@ class ObjectsHere:
     """The objects of which the node has a copy."""
 
     object_ids: Sequence[ObjectId]
-
-
-@message
-class ForgetEverything:
-    """Another scheduler took over, which knows nothing of what is stored here."""
 
 
 @message

@@ -13,7 +13,6 @@ import logging
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import (
     FetchObject,
-    ForgetEverything,
     ForgetObjects,
     KeepObject,
     NeedObject,
@@ -103,12 +102,6 @@ class ObjectCache(Actor):
     def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
         if self._stored:
             self._link.send(ObjectsHere(list(self._stored)))
-
-    @handles(ForgetEverything)
-    def _forget_everything(self, _forget: ForgetEverything) -> None:
-        known = list(self._stored)
-        self._stored.clear()
-        self._forget(known)
 
     def _forget(self, object_ids: list[ObjectId]) -> None:
         if object_ids:

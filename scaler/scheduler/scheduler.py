@@ -24,6 +24,7 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
+from scaler.wire.structs import RunOptions
 from scaler.wire.transport import AddressInUseError
 from scaler.wire.zeromq import open_transport
 
@@ -101,7 +102,9 @@ class SchedulerProcess:
             the exit code for the process.
         """
         shell, config = self._shell, self._config
-        tree = SchedulerTree(shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon)
+        tree = SchedulerTree(
+            shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon, RunOptions.decode
+        )
         edge = SchedulerEdge(self._listener, tree)
         shell.watch(self._listener.descriptor)
         shell.watch(self._listener.monitor_descriptor, lambda: self._connections_lost(edge))

@@ -60,6 +60,8 @@ class RunOptions(NamedTuple):
     """how much memory it will need; 0: not known"""
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that its worker must have, and how much of each the task takes"""
+    was_said: bool = False
+    """with `at_most_once`: another scheduler had it already, and may have started it"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -87,6 +89,7 @@ def _write(options: RunOptions) -> bytes:
         timeoutMs=options.timeout_ms,
         memoryBytes=options.memory_bytes,
         capabilities=[{"name": utf8(name), "amount": amount} for name, amount in options.capabilities],
+        wasSaid=options.was_said,
     )
     return bytes(message.to_bytes())
 
@@ -102,6 +105,7 @@ def _read(data: bytes) -> RunOptions:
             options.timeoutMs,
             options.memoryBytes,
             tuple((each.name, each.amount) for each in options.capabilities),
+            options.wasSaid,
         )
     except Exception as error:
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

@@ -40,6 +40,7 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import RunResult, RunTask, WorkerHello
+from scaler.wire.structs import RunOptions
 
 CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
 WINDOW, SUBMIT_BATCH, RESULT_BATCH = 10_000, 1000, 256
@@ -99,7 +100,9 @@ class Run:
         self.result = b"y" * result_bytes
         self.clients = [Connection(CLIENT + b"%d" % number) for number in range(clients)]
         self.dispatcher = Dispatcher(time.monotonic)
-        tree = SchedulerTree(self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None)
+        tree = SchedulerTree(
+            self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None, RunOptions.decode
+        )
         if listen != "none":
             tree.events.listen(self.dispatcher.spawn(Listener()), EVERY_TASK if listen == "all" else None)
         self.wire = Wire()

@@ -56,7 +56,9 @@ def short_slices() -> Iterator[None]:
 class Story:
     """A random schedule, made by a seed."""
 
-    def __init__(self, seed: int, with_failures: bool = False, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, seed: int, with_failures: bool = False, limits: Limits = LIMITS, with_restarts: bool = False
+    ) -> None:
         self.simulation = Simulation(limits, seed, choppy=True)
         self.random = self.simulation.random
         self.clients: list[SimulatedClient] = []
@@ -73,6 +75,8 @@ class Story:
         ]  # fmt: skip
         if with_failures:
             self.actions.append(self.part_fails)
+        if with_restarts:
+            self.actions.append(self.scheduler_restarts)
 
     def execute(self, run: RunTask) -> Outcome:
         if self.is_over:
@@ -184,6 +188,16 @@ class Story:
         for agent in self.some(self.agents):
             self.agent_is_well(agent)
 
+    def scheduler_restarts(self) -> None:
+        """Its peers come back in any order, some of them soon."""
+        self.simulation.restart()
+        peers = [*self.living(), *self.agents]
+        for peer in self.some(peers, len(peers)):
+            if self.random.random() < 0.7:
+                self.agent_is_well(peer) if isinstance(peer, SimulatedAgent) else peer.connect()
+            if self.random.random() < 0.2:
+                self.wait()
+
     def part_fails(self) -> None:
         name = self.random.choice((BALANCER, OBJECT_STORE, ACCEPTOR))
         proxies = [proxy.actor_ref for proxy in self.simulation.proxies()]
@@ -234,6 +248,16 @@ def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, 
     story.end_well()
     check_ends(story)
     assert story.simulation.dispatcher.failures == 0
+
+
+@examples(60)
+@given(st.integers(0, 2**32), st.integers(5, 80), st.sampled_from(POLICIES))
+def test_so_it_is_when_schedulers_follow_each_other(seed: int, steps: int, policy: str) -> None:
+    story = Story(seed, limits=dataclasses.replace(LIMITS, rules=Rules(policy=policy)), with_restarts=True)
+    story.play(steps)
+    story.end_well()
+    check_ends(story)
+    assert story.simulation.dispatcher.failures + story.simulation.failures == 0
 
 
 @examples(60)

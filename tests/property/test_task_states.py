@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from scaler.actors import task_states
 from scaler.actors.events import Events
+from scaler.actors.home import Home
+from scaler.actors.messages.adoption import NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelTask,
@@ -23,12 +25,13 @@ from scaler.actors.messages.tasks import (
     TaskRefused,
     TaskWithdrawn,
 )
-from scaler.actors.task import Home, TaskActor
+from scaler.actors.task import TaskActor
 from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
+from scaler.wire.structs import RunOptions
 from tests.support.bench import Bench
 
 EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})
@@ -61,7 +64,10 @@ def test_nothing_leads_out_of_a_final_state(state: Any, event: Event) -> None:
         next_state(state, event)
 
 
-NEWS = ("assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "refused", "returned", "restarted")
+NEWS = (
+    "assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "refused", "returned", "restarted",
+    "found", "adopted", "not held",
+)  # fmt: skip
 
 
 @given(st.lists(st.tuples(st.sampled_from(NEWS), st.integers(-1, 1), st.sampled_from(TaskStatus)), max_size=40))
@@ -71,8 +77,20 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
     _, balancer = bench.recorder()
     _, store = bench.recorder()
     _, worker = bench.recorder()
+    _, adoption = bench.recorder()
     task_id = TaskId(b"t" * 16)
-    home = Home(session_ref, balancer, store, Events(), ClientId(b"c" * 16), 3, count(1).__next__)
+    home = Home(
+        session_ref,
+        balancer,
+        store,
+        Events(),
+        ClientId(b"c" * 16),
+        3,
+        count(1).__next__,
+        RunOptions.decode,
+        0,
+        adoption,
+    )
     actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), home)
     logging.disable(logging.CRITICAL)
     try:
@@ -84,6 +102,9 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
             messages = {
                 "assigned": TaskAssigned(worker, attempt),
                 "finished": RunResult(task_id, 0, attempt, status, b"", 0, ()),
+                "found": RunFound(worker, attempt),
+                "adopted": RunAdopted(worker, attempt),
+                "not held": NotHeld(),
                 "lost": RunLost(attempt, "alpha", was_running=True),
                 "cancel": CancelTask(),
                 "withdrawn": TaskWithdrawn(),

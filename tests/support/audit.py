@@ -25,7 +25,7 @@ from scaler.actors.events import (
     TaskMoved,
 )
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.task_states import ASSIGNED, FAILED, FINAL, READY, Event, State, next_state, shown_state
+from scaler.actors.task_states import ADOPTED, ASSIGNED, FAILED, FINAL, READY, Event, State, next_state, shown_state
 from scaler.ids import ClientId, ObjectId, is_later
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ class TaskHistory:
         if moved.event == ASSIGNED:
             assert moved.worker is not None, moved
             assert not self.attempt or is_later(moved.attempt, self.attempt), f"{moved} after attempt {self.attempt}"
+            self.attempt, self.worker = moved.attempt, moved.worker
+        elif moved.event == ADOPTED:
+            assert moved.worker is not None, moved
             self.attempt, self.worker = moved.attempt, moved.worker
         elif moved.worker is not None:
             assert (moved.attempt, moved.worker) == (self.attempt, self.worker), moved

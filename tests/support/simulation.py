@@ -27,7 +27,7 @@ from scaler.actors.graph import GraphActor
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.task import TaskActor
-from scaler.actors.task_states import CANCELING, READY, RUNNING
+from scaler.actors.task_states import CANCELING, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.actors.worker_proxy import Outlook, WorkerProxy
 from scaler.ids import (
@@ -183,9 +183,10 @@ class Simulation:
         """a task that waited has gone on, which needs no place"""
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
         self.limits = limits or Limits()
-        self.tree = SchedulerTree(
-            self.dispatcher, SchedulerId(b"scheduler".ljust(16, b"-")), PACKAGE_VERSION, self.limits, self._shut_down
-        )
+        self._lives = 0
+        self.failures = 0
+        """failures of actors of former schedulers"""
+        self.tree = self._new_tree()
         self.router = SimulatedRouter(self.clock)
         self.edge = SchedulerEdge(cast("Any", self.router), self.tree)
         self.peers: list[SimulatedPeer] = []
@@ -193,6 +194,24 @@ class Simulation:
         self._ids = 0
         self._choppy = choppy
         self._audited = audited
+        self.run()
+
+    def _new_tree(self) -> SchedulerTree:
+        self._lives += 1
+        scheduler_id = SchedulerId(b"scheduler" if self._lives == 1 else b"%d. scheduler" % self._lives)
+        scheduler_id = SchedulerId(scheduler_id.ljust(16, b"-"))
+        return SchedulerTree(
+            self.dispatcher, scheduler_id, PACKAGE_VERSION, self.limits, self._shut_down, RunOptions.decode
+        )
+
+    def restart(self) -> None:
+        """Kill the scheduler, and start another one. Its peers find out when they connect again."""
+        self.failures += self.dispatcher.failures
+        self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
+        self.router = SimulatedRouter(self.clock)
+        self._by_connection.clear()
+        self.tree = self._new_tree()
+        self.edge = SchedulerEdge(cast("Any", self.router), self.tree)
         self.run()
 
     def audit(self) -> Audit:
@@ -404,7 +423,10 @@ class Simulation:
                 at_workers = owners.get((ref, task._attempt), 0)
                 in_queue = queued is not None and (ref, task._attempt) in queued
                 where = f"{task_id!r} is {task.state}; in the queue: {in_queue}; at workers: {at_workers}"
-                if task.state is READY:
+                if task.state in (RETURNING, LEAVING):
+                    assert at_workers == 0, where
+                    assert not in_queue, where
+                elif task.state is READY:
                     assert at_workers == 0, where
                     assert in_queue or queued is None, where
                 else:
@@ -441,7 +463,7 @@ class Simulation:
             assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"
             assert not (has_room and queued), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
             runs = list(proxy._runs.values())
-            if tasks == len(runs) > 1 and not self.goes_on:
+            if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])
                 assert ahead_us < WORK_AHEAD_US, f"{proxy.name} had {ahead_us} us of work and got one more task"
 
@@ -518,6 +540,8 @@ class SimulatedPeer:
         self.connection: Connection = Connection(b"")
         self.is_gone = False
         self.is_welcome = False
+        self.was_welcome = False
+        """whether it had a session before"""
         self.hangs = False
         self.protocol_version = PROTOCOL_VERSION
         self.python_version = "3.11.7"
@@ -589,7 +613,7 @@ class SimulatedPeer:
 
     def on_item(self, item: Any) -> None:
         if type(item) is HelloReply and item.accepted:
-            self.is_welcome = True
+            self.is_welcome = self.was_welcome = True
             self.after_hello()
         elif type(item) is HelloRequest and self.comes_back:
             self.connect()
@@ -639,7 +663,7 @@ class SimulatedClient(SimulatedPeer):
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
-        return ClientHello(*own, self.agent_token, self.processor)
+        return ClientHello(*own, self.agent_token, self.processor, int(self.was_welcome))
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
@@ -804,6 +828,8 @@ class SimulatedAgent(SimulatedPeer):
         super().__init__(simulation)
         self.agent_id = agent_id
         self.agent_token = b"tok-" + agent_id[4:]
+        self.agents = 0
+        """how many agents the scheduler has, as it said last"""
         self.execute = execute
         self.slots = [_Slot() for _ in range(workers)]
         self.started: list[RunTask] = []
@@ -825,7 +851,7 @@ class SimulatedAgent(SimulatedPeer):
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
-        return WorkerHello(*own, self.agent_token)
+        return WorkerHello(*own, self.agent_token, int(self.was_welcome), agents=self.agents)
 
     def _held(self) -> bytes:
         runs = [*(run for slot in self.slots for run in slot.queue), *self.suspended.values()]
@@ -833,7 +859,8 @@ class SimulatedAgent(SimulatedPeer):
 
     def after_hello(self) -> None:
         self._acknowledged = 0
-        self.say(*self._kept, *map(ObjectKept, sorted(self.kept)))
+        waiting = [RunBlocked(run.task_id, run.worker, run.attempt) for run in self.suspended.values()]
+        self.say(*self._kept, *map(ObjectKept, sorted(self.kept)), *waiting)
 
     def on_item(self, item: Any) -> None:
         kind = type(item)
@@ -847,21 +874,26 @@ class SimulatedAgent(SimulatedPeer):
             del self._kept[: item.total - self._acknowledged]
             self._acknowledged = item.total
         elif kind is ObjectInstruction:
-            if item.kind == InstructionKind.KEEP_RESULT:
-                self._keep_result(item.object_id)
-                return
-            assert item.kind == InstructionKind.DELETE
-            self.kept.discard(item.object_id)
-            self.forgotten.append(item.object_id)
+            self._instruct(item)
         elif kind is ObjectResponse:
             if item.found:
                 self.kept.add(item.object_id)
         elif kind is DisconnectResponse:
             self.is_gone = True
             self.cut()
+        elif kind is WorkerHeartbeatEcho:
+            self.agents = item.agents
         else:
-            assert kind in (HelloReply, HelloRequest, WorkerHeartbeatEcho, ProcessorNews), item
+            assert kind in (HelloReply, HelloRequest, ProcessorNews), item
             super().on_item(item)
+
+    def _instruct(self, item: ObjectInstruction) -> None:
+        if item.kind == InstructionKind.KEEP_RESULT:
+            self._keep_result(item.object_id)
+        else:
+            assert item.kind == InstructionKind.DELETE
+            self.kept.discard(item.object_id)
+            self.forgotten.append(item.object_id)
 
     def _keep_result(self, object_id: ObjectId) -> None:
         if any(result.task_id == object_id and result.frames for result in self._kept):

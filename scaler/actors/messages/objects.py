@@ -72,10 +72,13 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: my agent has a copy of this; it is back on a new connection."""
+    """agent session -> object store: my agent has a copy of this; it is back on a new connection. `is_early`: it had
+    another scheduler, so the client of the object may be still to come.
+    """
 
     object_id: ObjectId
     host: ActorRef
+    is_early: bool = False
 
 
 @message

@@ -80,11 +80,12 @@ class CancelRun:
 
 @message
 class RunLost:
-    """worker proxy -> task: my worker is gone, and this attempt with it."""
+    """worker proxy -> task: my worker is gone, and this attempt too. `was_ordered`: its agent may have heard of it."""
 
     attempt: int
     worker_name: str
     was_running: bool
+    was_ordered: bool = True
 
 
 @message

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -133,7 +134,7 @@ class Conversation:
         self._happened(states.OPENED)
 
     def _say_hello(self) -> None:
-        self._connection.send([self._hello])
+        self._connection.send([replace(self._hello, resumes=int(self._course.scheduler_id != NO_ID))])
 
     def _begin(self) -> None:
         self.is_welcome = True

@@ -52,6 +52,8 @@ class WorkerHello:
     """1: it goes on with its session, if that still exists"""
     heard: U64 = 0
     """if it goes on: the highest number of the scheduler's messages that has come"""
+    agents: U32 = 0
+    """how many agents its last scheduler had, itself among them; 0: it had no scheduler, or does not know"""
 
 
 @message
@@ -157,6 +159,8 @@ class WorkerHeartbeatEcho:
     """The scheduler is alive."""
 
     sent_ns: U64
+    agents: U32 = 0
+    """how many agents the scheduler has; each says it to the next scheduler"""
 
 
 @message

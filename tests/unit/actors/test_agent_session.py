@@ -6,10 +6,8 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.wire.messages.common import HelloRequest, TaskStatus
 from scaler.wire.messages.worker import (
-    HELD_RUN,
     DisconnectResponse,
     ResultsReceived,
-    RunCancel,
     RunResult,
     RunTask,
     WorkerHeartbeatEcho,
@@ -241,24 +239,6 @@ def test_a_cancel_that_was_lost_with_the_connection_is_said_again(simulation: Si
     simulation.run()
     assert client.statuses() == [TaskStatus.CANCELED]
     assert agent.queued == []
-
-
-def test_a_new_scheduler_has_the_agent_drop_what_it_still_has(simulation: Simulation) -> None:
-    client, agent = simulation.client(), simulation.agent(2, slow)
-    client.submit(2)
-    simulation.run()
-    orders = agent.said(RunTask)
-    restarted = Simulation()
-    held = b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in orders)
-    late = restarted.agent(2)
-    late.die()
-    restarted.advance(10.0)
-    late.is_gone = False
-    late._held = lambda: held  # type: ignore[method-assign]
-    late.connect()
-    restarted.run()
-    assert late.said(RunCancel) == [RunCancel(run.task_id, run.worker, run.attempt) for run in orders]
-    assert restarted.dispatcher.failures == 0
 
 
 def test_results_for_a_worker_that_the_agent_does_not_have_are_dropped(simulation: Simulation) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scaler.actors.events import Events
+from scaler.actors.home import Home
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
@@ -23,12 +24,13 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from scaler.actors.task import Home, TaskActor
+from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, READY, RUNNING, WITHDRAWING
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
+from scaler.wire.structs import RunOptions
 from tests.support.bench import Bench
 
 TASK_ID = TaskId(b"t" * 16)
@@ -47,8 +49,10 @@ def result(
 class Scene:
     """A task and its neighbours."""
 
-    def __init__(self, bench: Bench, spec: Task = PLAIN) -> None:
+    def __init__(self, bench: Bench, spec: Task = PLAIN, is_back: bool = False) -> None:
         self.bench = bench
+        self.adoption, adoption_ref = bench.recorder()
+        adoption = adoption_ref if is_back else None
         self.session, session_ref = bench.recorder()
         self.balancer, balancer_ref = bench.recorder()
         self.store, store_ref = bench.recorder()
@@ -64,6 +68,8 @@ class Scene:
                 CLIENT_ID,
                 crash_limit=3,
                 next_attempt=count(1).__next__,
+                read_options=RunOptions.decode,
+                adoption=adoption,
             ),
         )
         self.task = bench.dispatcher.spawn(self.actor, session_ref)

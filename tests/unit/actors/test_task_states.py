@@ -94,9 +94,19 @@ def test_every_status_of_a_run_is_an_event_for_a_running_task() -> None:
         assert TRANSITIONS[CANCELING][EVENT_OF_STATUS[status]] is CANCELED
 
 
-def test_users_see_each_state_in_a_word_of_its_own_and_each_failure_too() -> None:
+def test_users_see_what_each_state_means_for_them_and_each_failure_too() -> None:
     states = [shown_state(state) for state in (*TRANSITIONS, SUCCEEDED, FAILED, CANCELED)]
-    assert states == ["inactive", "running", "canceling", "canceling", "success", "failed", "canceled"]
+    assert states == [
+        "inactive",
+        "inactive",
+        "inactive",
+        "running",
+        "canceling",
+        "canceling",
+        "success",
+        "failed",
+        "canceled",
+    ]
     failures = {status: shown_state(FAILED, status) for status in TaskStatus}
     assert failures == {
         TaskStatus.SUCCESS: "failed",

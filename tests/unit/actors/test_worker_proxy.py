@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -56,10 +57,14 @@ def order(number: int, attempt: int = 1) -> RunTask:
     return RunTask(task_id(number), INDEX, attempt, SHORT, b"arguments", b"")
 
 
+def never_left(attempt: int) -> RunLost:
+    return RunLost(attempt, "alpha", was_running=False, was_ordered=False)
+
+
 class Scene:
     """A proxy, the balancer, and three tasks, numbered from 0."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, held: Sequence[tuple[TaskId, int]] = ()) -> None:
         self.bench = bench
         self.outbox = RecordingOutbox()
         self.peer = connected_peer(b"link")
@@ -71,8 +76,17 @@ class Scene:
             self.tasks.append(recorder)
             self.refs.append(ref)
         _, self.host = bench.recorder()
+        self.adoption, adoption_ref = bench.recorder()
         self.actor = WorkerProxy(
-            "alpha", INDEX, self.peer, outbox=self.outbox, balancer=balancer_ref, queue_size=100, host=self.host
+            "alpha",
+            INDEX,
+            self.peer,
+            outbox=self.outbox,
+            balancer=balancer_ref,
+            queue_size=100,
+            host=self.host,
+            adoption=adoption_ref,
+            held=held,
         )
         self.proxy = bench.dispatcher.spawn(self.actor)
         bench.run()
@@ -196,7 +210,10 @@ def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_pl
     scene.forget()
     scene.assign(0, attempt=2, expected_us=20)
     assert scene.outbox.said_to(scene.peer) == []
-    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 2), RunLost(2, "alpha", was_running=False)]
+    assert scene.tasks[0].take() == [
+        TaskAssigned(scene.proxy, 2),
+        never_left(2),
+    ]
     assert scene.balancer.take() == []
     assert scene.actor.load == (2, 27)
     scene.finish(0, status=TaskStatus.CANCELED)
@@ -243,7 +260,10 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
     scene.assign(0)
-    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1), RunLost(1, "alpha", was_running=False)]
+    assert scene.tasks[0].take() == [
+        TaskAssigned(scene.proxy, 1),
+        never_left(1),
+    ]
     assert scene.outbox.said_to(scene.peer) == []
     scene.tell(WorkerForgotten())
     assert scene.proxy.is_stopped()
@@ -313,7 +333,10 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
     scene.peer.connection = NO_CONNECTION
     scene.assign(0)
     assert scene.outbox.said_to(scene.peer) == []
-    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1), RunLost(1, "alpha", was_running=False)]
+    assert scene.tasks[0].take() == [
+        TaskAssigned(scene.proxy, 1),
+        never_left(1),
+    ]
     assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
 
 
@@ -463,7 +486,7 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     scene.tell(WorkerForgotten())
     scene.assign(2)
     assert scene.outbox.said_to(scene.peer) == []
-    assert RunLost(1, "alpha", was_running=False) in scene.tasks[2].take()
+    assert never_left(1) in scene.tasks[2].take()
     scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
     assert scene.tasks[1].take() == [RunRecalled(1)]
     scene.finish(0)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler.agent.ledger import Ledger
@@ -147,13 +149,24 @@ def test_a_large_result_is_found_as_long_as_it_is_kept(ledger: Ledger) -> None:
     assert ledger.large_result(ObjectId(large.task_id)) == ()
 
 
-def test_another_scheduler_finds_a_clean_page(ledger: Ledger) -> None:
-    open_task, waiting, ended = task(), task(), task()
-    ledger.add([open_task, waiting, ended])
-    ledger.block([RunBlocked(waiting.task_id, 0, waiting.attempt)])
+@pytest.mark.parametrize("attempt", [20, 90])
+def test_attempts_of_another_scheduler_are_not_compared_with_those_of_the_last(ledger: Ledger, attempt: int) -> None:
+    former, other, ended = task(), task(), task()
+    ledger.add([former, other, ended])
+    ledger.block([RunBlocked(former.task_id, 0, former.attempt)])
+    before = ledger.held()
     ledger.finish([result(ended)])
-    assert ledger.clear() == [open_task, waiting]
-    assert (ledger.held(), ledger.results(), ledger.waiting()) == (b"", [], [])
+    ledger.keep_for_another()
+    assert ledger.held() == before
+    assert ledger.add([former]) == {}
+    again = replace(former, attempt=(former.attempt + attempt - 50) % 2**32)
+    assert ledger.add([again]) == {0: [again]}
+    assert ledger.waiting() == []
+    assert ledger.add([replace(again, attempt=(again.attempt - 1) % 2**32)]) == {}
+    ledger.finish([result(other)])
+    fresh = replace(other, attempt=5)
+    ledger.add([fresh])
+    assert ledger.add([replace(fresh, attempt=4)]) == {}
 
 
 def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:

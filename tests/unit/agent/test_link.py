@@ -7,7 +7,6 @@ import pytest
 from scaler.agent.messages import (
     ExecutorProcessGone,
     FetchObject,
-    ForgetEverything,
     KeepObject,
     LinkCut,
     ObjectsHere,
@@ -36,6 +35,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WorkerHeartbeatEcho,
 )
 from tests.support.link_bench import FUNCTION, NEST_ID, NEXT_SCHEDULER, SCHEDULER, Bench, held
 
@@ -114,12 +114,29 @@ def test_results_while_away_are_kept(bench: Bench) -> None:
     assert bench.door.take() == results
 
 
-def test_another_scheduler_makes_the_node_forget_its_objects(bench: Bench) -> None:
+def test_another_scheduler_is_told_of_all_runs_and_results_and_nothing_is_stopped(bench: Bench) -> None:
     bench.up()
-    bench.reconnect()
-    assert bench.objects.take(ForgetEverything) == []
-    bench.reconnect(NEXT_SCHEDULER)
-    assert bench.objects.take(ForgetEverything) == [ForgetEverything()]
+    runs, waits, ended = bench.task(worker=0), bench.task(worker=1), bench.task(worker=1)
+    bench.tell(Batch[RunTask]([runs, waits, ended]), Batch[RunBlocked]([RunBlocked(waits.task_id, 1, waits.attempt)]))
+    bench.tell(LinkCut("the scheduler is gone"))
+    results = bench.finish(ended)
+    for worker in bench.workers:
+        worker.messages.clear()
+    bench.wait(PAUSE_MOST_SECONDS)
+    (hello,) = bench.door.take()
+    assert all(held(run) in hello.held for run in (runs, waits, ended))
+    assert hello.resumes == 1
+    bench.welcome(NEXT_SCHEDULER)
+    assert bench.door.take() == [*results, RunBlocked(waits.task_id, 1, waits.attempt)]
+    assert [worker.messages for worker in bench.workers] == [[], []]
+    later = bench.finish(runs)
+    assert bench.door.take() == later
+
+
+def test_a_hello_says_how_many_agents_the_last_scheduler_had(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(1, 7)]))
+    assert bench.reconnect(NEXT_SCHEDULER).agents == 7
 
 
 @pytest.mark.parametrize("worker", [0, 1], ids=["the same worker", "another worker"])
@@ -128,6 +145,7 @@ def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Ben
     task = bench.task(worker=0, attempt=70)
     bench.tell(Batch[RunTask]([task]))
     bench.reconnect(NEXT_SCHEDULER)
+    bench.tell(Batch[RunCancel]([RunCancel(task.task_id, 0, 70)]))
     assert bench.workers[0].take(Batch[RunCancel]) == [Batch[RunCancel]([RunCancel(task.task_id, 0, 70)])]
     again = RunTask(task.task_id, worker, 20, FUNCTION, b"", b"")
     bench.workers[0].messages.clear()
@@ -166,16 +184,17 @@ def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same
     assert bench.door.take() == results
 
 
-def test_results_that_a_scheduler_never_got_are_not_for_the_next_one_to_hear(bench: Bench) -> None:
+def test_an_order_for_an_adopted_run_that_comes_again_is_no_second_run(bench: Bench) -> None:
     bench.up()
-    task = bench.task()
+    task = bench.task(attempt=70)
     bench.tell(Batch[RunTask]([task]))
-    bench.finish(task)
     bench.reconnect(NEXT_SCHEDULER)
-    assert bench.door.take() == []
+    bench.workers[0].messages.clear()
+    bench.tell(Batch[RunTask]([task]))
+    assert bench.workers[0].take(Batch[RunTask]) == []
 
 
-def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
+def test_any_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
     bench.up()
     bench.objects.messages.clear()
     bench.reconnect()
@@ -184,7 +203,7 @@ def test_the_same_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
     bench.tell(ObjectsHere([FUNCTION]))
     assert bench.door.take() == [ObjectKept(FUNCTION)]
     bench.reconnect(NEXT_SCHEDULER)
-    assert bench.objects.take(SayWhatIsKept) == []
+    assert bench.objects.take(SayWhatIsKept) == [SayWhatIsKept()]
 
 
 def test_what_the_node_has_is_not_said_while_the_link_is_down(bench: Bench) -> None:

@@ -7,7 +7,6 @@ import pytest
 from scaler.actors.kit import Dispatcher, VirtualClock
 from scaler.agent.messages import (
     FetchObject,
-    ForgetEverything,
     ForgetObjects,
     KeepObject,
     NeedObject,
@@ -113,14 +112,6 @@ def test_other_instructions_delete_nothing(bench: Bench) -> None:
     bench.respond(ONE, b"abc")
     bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.CREATE, ONE, "", ())]))
     assert bench.workers[0].take(ForgetObjects) == []
-
-
-def test_everything_is_forgotten_for_another_scheduler(bench: Bench) -> None:
-    for each in (ONE, TWO):
-        bench.need(each)
-        bench.respond(each, b"abc")
-    bench.tell(ForgetEverything())
-    assert bench.workers[1].take(ForgetObjects) == [ForgetObjects([ONE, TWO])]
 
 
 def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:

@@ -1,0 +1,74 @@
+"""Home: what the tasks of a client have in common.
+
+Made by its client session, and handed to all its tasks and graphs. Must never: know a single task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Protocol
+
+from scaler.actors.events import Events
+from scaler.actors.kit import ActorRef
+from scaler.ids import ClientId
+
+
+class Options(Protocol):
+    """What a task asks for, as far as its actor has to know."""
+
+    @property
+    def at_most_once(self) -> bool: ...
+
+    @property
+    def was_said(self) -> bool: ...
+
+
+class Home:
+    """The common part of a client's tasks: their collaborators, their crash limit and their account.
+
+    Args:
+        read_options: returns what the bytes of a task's options ask for.
+        adoption: asked first whether an agent has a run of a task; None if its client has had no other scheduler.
+    """
+
+    __slots__ = (
+        "account", "adoption", "balancer", "client_id", "crash_limit", "events", "next_attempt", "object_store",
+        "read_options", "session",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: ActorRef,
+        balancer: ActorRef,
+        object_store: ActorRef,
+        events: Events,
+        client_id: ClientId,
+        crash_limit: int,
+        next_attempt: Callable[[], int],
+        read_options: Callable[[bytes], Options],
+        account: int = 0,
+        adoption: ActorRef | None = None,
+    ) -> None:
+        self.session = session
+        self.balancer = balancer
+        self.object_store = object_store
+        self.events = events
+        self.client_id = client_id
+        self.crash_limit = crash_limit
+        self.next_attempt = next_attempt
+        self.read_options = read_options
+        self.account = account
+        self.adoption = adoption
+
+    def of_graph(self, graph: ActorRef) -> Home:
+        """Return the home of a graph's tasks, with the graph instead of the session."""
+        home = copy(self)
+        home.session = graph
+        return home
+
+    def of_account(self, account: int) -> Home:
+        """Return the home of tasks with another account."""
+        home = copy(self)
+        home.account = account
+        return home

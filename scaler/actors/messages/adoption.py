@@ -1,0 +1,84 @@
+"""Adoption: a task finds its run at an agent that has another scheduler, or another session, behind it.
+
+agent session --RunsHeld--> Adoption <--AskForRun-- task
+worker proxy --RunsLost-->     |
++--RunFound, NotHeld--> task --AdoptRun--> worker proxy --RunAdopted, NotHeld--> task
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler.actors.kit import ActorRef
+from scaler.ids import TaskId
+from scaler.message import message
+from scaler.wire.messages.client import Task
+
+
+@message
+class RunsHeld:
+    """agent session -> adoption: my agent came with these runs: task, worker, attempt. `agents`: how many agents its
+    last scheduler had; 0 if it had none.
+    """
+
+    runs: Sequence[tuple[TaskId, ActorRef, int]]
+    agents: int = 0
+
+
+@message
+class RunsLost:
+    """worker proxy -> adoption: these tasks have lost their runs with my agent. It may come back with them."""
+
+    runs: Sequence[tuple[TaskId, ActorRef]]
+
+
+@message
+class AskForRun:
+    """task -> adoption: my client had another scheduler, and says me again. Does an agent have a run of me?
+    `patient`: I may have been started, and must not be started again.
+    """
+
+    task_id: TaskId
+    task: ActorRef
+    patient: bool = False
+
+
+@message
+class RunFound:
+    """adoption -> task: this worker came with an attempt at you."""
+
+    worker: ActorRef
+    attempt: int
+
+
+@message
+class AdoptRun:
+    """task -> worker proxy: the attempt that your agent came with is mine."""
+
+    task: ActorRef
+    spec: Task
+    attempt: int
+    account: int
+
+
+@message
+class RunAdopted:
+    """worker proxy -> task: the attempt is yours, and goes on here."""
+
+    worker: ActorRef
+    attempt: int
+
+
+@message
+class NotHeld:
+    """adoption or worker proxy -> task: no agent has a run of you, as far as is known."""
+
+
+@message
+class AgentsAreBack:
+    """client session -> itself, by timer: agents that had runs of my client's tasks are back by now."""
+
+
+@message
+class CheckHeld:
+    """adoption -> itself, by timer: somebody has waited long enough."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -174,9 +174,11 @@ class Client:
     def map(
         self,
         fn: Callable[..., Any],
-        iterable_of_tuples: Iterable[Sequence[Any]],
+        iterable: Iterable[Sequence[Any]],
+        *,
         progress: bool = False,
         timeout: float | None = None,
+        return_exceptions: bool = False,
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
@@ -185,9 +187,10 @@ class Client:
 
         Args:
             fn: the function.
-            iterable_of_tuples: the arguments of each task: tuples or lists.
+            iterable: the arguments of each task: tuples or lists.
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
+            return_exceptions: whether the exception of a task that fails is its result, and the others go on.
 
         Raises:
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
@@ -196,10 +199,42 @@ class Client:
             MissingObjects: if this client has forgotten the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
-            BaseException: the exception of the first task that failed.
+            BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
         core = self._core
-        return core.map(fn, iterable_of_tuples, progress, timeout, core.terms(core.options))
+        return core.map(fn, iterable, core.terms(core.options), progress, timeout, return_exceptions)
+
+    starmap = map  # noqa: A003 - the name is a public contract
+    """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
+
+    def map_unordered(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        timeout: float | None = None,
+        return_exceptions: bool = False,
+        window: int = 1024,
+    ) -> Iterator[Any]:
+        """Run `fn(*item)` for each item and yield the results in the order in which they come.
+
+        Items are read while results are: at most `window` tasks are open, so the iterable may be endless. Whoever stops
+        reading (`break`, `close`) cancels what is open.
+
+        Args:
+            fn: the function.
+            iterable: the arguments of each task: tuples or lists.
+            timeout: seconds for the whole of it.
+            return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
+            window: the most tasks that are open at once.
+
+        Raises:
+            ConfigError: if `timeout` or `window` is no such number; it is a `ValueError`.
+            BaseException: as `map` does.
+        """
+        core = self._core
+        terms = core.terms(core.options)
+        return core.map_unordered(fn, iterable, terms, timeout, return_exceptions, window)
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
         """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.

@@ -6,7 +6,7 @@ client, which then could not be collected, or send a part of a call before all o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from scaler.client.calls.snapshot import freeze_for
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
-from scaler.client.map_run import MapRun
+from scaler.client.map_run import MapRun, MapStream
 from scaler.config import check_number
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, to_frames
@@ -76,15 +76,35 @@ class Core:
         self,
         fn: Callable[..., Any],
         items: Iterable[Sequence[Any]],
+        terms: Terms,
         progress: bool,
         timeout: float | None,
-        terms: Terms,
+        return_exceptions: bool,
     ) -> list[Any]:
         """Run one task for each item and return the results."""
+        self._check_map(timeout)
+        run = MapRun(self.functions.get(fn), terms, self.serializer, self.link, timeout, return_exceptions)
+        return run.run(items, progress)
+
+    def map_unordered(
+        self,
+        fn: Callable[..., Any],
+        items: Iterable[Sequence[Any]],
+        terms: Terms,
+        timeout: float | None,
+        return_exceptions: bool,
+        window: int,
+    ) -> Iterator[Any]:
+        """Run one task for each item and yield the results as they come."""
+        self._check_map(timeout)
+        check_number("window", window, 1)
+        function = self.functions.get(fn)
+        return MapStream(function, terms, self.serializer, self.link, timeout, return_exceptions, window).stream(items)
+
+    def _check_map(self, timeout: float | None) -> None:
         self.link.check_open()
         if timeout is not None:
             check_number("timeout", timeout, 0)
-        return MapRun(self.functions.get(fn), terms, self.serializer, self.link, timeout).run(items, progress)
 
     def get(
         self, owner: object, graph: Mapping[str, Any], keys: Iterable[str], block: bool, terms: Terms

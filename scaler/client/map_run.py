@@ -1,6 +1,6 @@
-"""MapRun: one call of `Client.map`, from the first item to the last result.
+"""MapRun: one call of `Client.map`, from the first item to the last result; MapStream: one of `map_unordered`.
 
-Runs in the thread that called `map`. The link's thread appends results to a queue and wakes it only when a good part of
+Runs in the thread that called it. The link's thread appends results to a queue and wakes it only when a good part of
 the open tasks has ended or something failed. A mapped task has no future. The number of open tasks is bounded, so any
 number of items fits into memory. Must never leave a task running when it raises.
 """
@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from reprlib import Repr
 from typing import Any
 
 from scaler import task_context
@@ -43,6 +44,7 @@ class MapRun:
     Args:
         terms: how its tasks run.
         timeout: seconds from the start to the end, or None.
+        return_exceptions: whether the exception of a failed task is its result.
     """
 
     def __init__(
@@ -52,16 +54,20 @@ class MapRun:
         serializer: Serializer,
         link: LinkThread,
         timeout: float | None = None,
+        return_exceptions: bool = False,
     ) -> None:
         self._function = function
         self._terms = terms
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
+        self._returns_exceptions = return_exceptions
+        self._items: Iterable[Sequence[Any]] = ()
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._progress: Progress | None = None
         self._results: list[Any] = []
+        self._submitted = 0
         self._done = 0
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
@@ -82,14 +88,15 @@ class MapRun:
             TimeoutError: if it took too long.
             BaseException: the exception of the first task that failed.
         """
+        self._items = items
         if progress:
             self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr)
         try:
             self._submit_all(items)
-            while self._done < len(self._results):
+            while self._done < self._submitted:
                 # Wait for half of the rest each time: results are read while other tasks run, for a handful of
                 # wake-ups.
-                self._wait((len(self._results) - self._done) // 2)
+                self._wait((self._submitted - self._done) // 2)
                 self._collect()
         except BaseException:
             self._link.abandon(self)
@@ -108,13 +115,13 @@ class MapRun:
         room = WINDOW_TASKS
         has_watch = self._progress is not None or self._deadline is not None
         for index, item in enumerate(items):
-            if not isinstance(item, (tuple, list)):
-                raise TypeError(f"each item must be a tuple or a list of arguments; item {index} is {item!r}")
+            _check_item(index, item)
             entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms)
             if entry[3] is not NO_OBJECTS:
                 self._count_bytes(index, entry)
             submit(entry)
             results.append(None)
+            self._submitted = index + 1
             room -= 1
             if self._is_urgent or has_watch:
                 self._collect()
@@ -132,7 +139,7 @@ class MapRun:
         """Wait until a part of the open tasks has ended. Return how many more tasks may be open."""
         self._collect()
         while True:
-            n_open = len(self._results) - self._done
+            n_open = self._submitted - self._done
             if n_open <= WINDOW_TASKS * 3 // 4 and self._open_bytes_sum <= WINDOW_BYTES:
                 return WINDOW_TASKS - n_open
             self._wait(n_open - 1 if self._open_bytes_sum > WINDOW_BYTES else WINDOW_TASKS * 3 // 4)
@@ -154,7 +161,7 @@ class MapRun:
 
     def _is_ready(self) -> bool:
         n_arrived = len(self._arrived) + len(self._arrived_frames)
-        return self._is_urgent or len(self._results) - self._done - n_arrived <= self._enough
+        return self._is_urgent or self._submitted - self._done - n_arrived <= self._enough
 
     def _collect(self) -> None:
         """Read the results that have arrived.
@@ -162,33 +169,41 @@ class MapRun:
         Raises:
             BaseException: the error of the first task that failed, or of the map.
         """
-        arrived, serializer, results = self._arrived, self._serializer, self._results
+        arrived, serializer = self._arrived, self._serializer
         for _ in range(len(arrived)):
             result = arrived.popleft()
             if result.status:
-                raise read_error(result, self._function.instruction.name)
-            value, error = read_value(serializer, (result.payload,))
-            self._put(result.task_id, value, error)
+                self._put(result.task_id, None, self._read_error(result))
+            else:
+                self._put(result.task_id, *read_value(serializer, (result.payload,)))
         while self._arrived_frames:
             object_id, frames = self._arrived_frames.popleft()
-            if frames is None:
-                raise missing_result()
-            self._put(object_id, *read_value(serializer, frames))
+            self._put(object_id, *((None, missing_result()) if frames is None else read_value(serializer, frames)))
         if self._error is not None:
             raise self._error()
         if self._progress is not None:
             self._progress.update(self._done)
-        if self._deadline is not None and time.monotonic() >= self._deadline and self._done < len(results):
-            raise TimeoutError(f"the map has {self._done} of {len(results)} results after {self._timeout:g} s")
+        if self._deadline is not None and time.monotonic() >= self._deadline and self._done < self._submitted:
+            raise TimeoutError(f"the map has {self._done} of {self._submitted} results after {self._timeout:g} s")
+
+    def _read_error(self, result: TaskResult) -> BaseException:
+        index = _index_of(result.task_id)
+        item = _shown(self._items[index]) if isinstance(self._items, Sequence) else ""
+        return read_error(result, f"{self._function.instruction.name}{item} (item {index} of the map)")
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         if error is not None:
-            raise error
-        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")
-        self._results[index] = value
+            if not self._returns_exceptions:
+                raise error
+            value = error
+        index = _index_of(task_id)
+        self._keep(index, value)
         self._done += 1
         if index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)
+
+    def _keep(self, index: int, value: Any) -> None:
+        self._results[index] = value
 
     # For the link's thread
 
@@ -211,3 +226,89 @@ class MapRun:
     def notify(self) -> None:
         if self._is_ready():
             self._wake.set()
+
+
+class MapStream(MapRun):
+    """The tasks of one map whose results are read as they come, while further items are submitted.
+
+    Args:
+        window: the most tasks that are open or have results that were not read.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        terms: Terms,
+        serializer: Serializer,
+        link: LinkThread,
+        timeout: float | None,
+        return_exceptions: bool,
+        window: int,
+    ) -> None:
+        super().__init__(function, terms, serializer, link, timeout, return_exceptions)
+        self._window = window
+        self._ready: deque[Any] = deque()
+
+    def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
+        """Run one task for each item and yield the results in the order in which they come.
+
+        Raises:
+            TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
+            TimeoutError: if it took too long.
+            BaseException: the exception of the first task that failed.
+        """
+        self._items = items
+        rest = enumerate(items)
+        try:
+            while True:
+                if self._unread() <= self._window // 2:
+                    self._fill(rest)
+                if self._ready:
+                    yield self._ready.popleft()
+                elif self._submitted == self._done:
+                    return
+                else:
+                    self._wait(self._submitted - self._done - 1)
+                    self._collect()
+        finally:  # also when the reader has enough
+            self._link.abandon(self)
+
+    def _unread(self) -> int:
+        return self._submitted - self._done + len(self._ready)
+
+    def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
+        prefix: Any = self._id_prefix
+        while self._unread() < self._window and self._open_bytes_sum <= WINDOW_BYTES:
+            found = next(rest, None)
+            if found is None:
+                return
+            index, item = found
+            _check_item(index, item)
+            entry = self._function.entry(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, self._terms)
+            self._count_bytes(index, entry)
+            self._link.submit(entry)
+            self._submitted = index + 1
+
+    def _keep(self, index: int, value: Any) -> None:  # noqa: ARG002 - the order is that of arrival
+        self._ready.append(value)
+
+
+def _check_item(index: int, item: object) -> None:
+    if not isinstance(item, (tuple, list)):
+        raise TypeError(f"each item must be a tuple or a list of arguments; item {index} is {item!r}")
+
+
+def _index_of(task_id: bytes) -> int:
+    return int.from_bytes(task_id[PREFIX_BYTES:], "big")
+
+
+def _shown(item: Sequence[Any]) -> str:
+    """Return the arguments of a failed item, cut short; user code must not make the error worse."""
+    try:
+        return f"({', '.join(map(_SHORT.repr, item))})"
+    except Exception:  # noqa: BLE001 - the `repr` of a user's class
+        return ""
+
+
+_SHORT = Repr()
+_SHORT.maxother = _SHORT.maxstring = 40

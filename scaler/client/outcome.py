@@ -90,7 +90,8 @@ def _read_failure(payload: bytes, name: str) -> BaseException:
         else:
             if isinstance(exception, BaseException):
                 # Not by assignment, which an exception may refuse, as frozen data classes do.
-                BaseException.__setattr__(exception, "__cause__", RemoteTraceback(failure.traceback))
+                text = f"task {name}:\n{failure.traceback}"
+                BaseException.__setattr__(exception, "__cause__", RemoteTraceback(text))
                 return exception
             reason = f"its pickle holds a {type(exception).__name__}"
     return TaskFailedError(

@@ -6,7 +6,7 @@ might take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -58,13 +58,31 @@ class ClientWithOptions:
     def map(
         self,
         fn: Callable[..., Any],
-        iterable_of_tuples: Iterable[Sequence[Any]],
+        iterable: Iterable[Sequence[Any]],
+        *,
         progress: bool = False,
         timeout: float | None = None,
+        return_exceptions: bool = False,
     ) -> list[Any]:
         """Like `Client.map`."""
         core = self._core
-        return core.map(fn, iterable_of_tuples, progress, timeout, core.terms(self.task_options))
+        return core.map(fn, iterable, core.terms(self.task_options), progress, timeout, return_exceptions)
+
+    starmap = map  # noqa: A003 - the name is a public contract
+
+    def map_unordered(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        timeout: float | None = None,
+        return_exceptions: bool = False,
+        window: int = 1024,
+    ) -> Iterator[Any]:
+        """Like `Client.map_unordered`."""
+        core = self._core
+        terms = core.terms(self.task_options)
+        return core.map_unordered(fn, iterable, terms, timeout, return_exceptions, window)
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
         """Like `Client.get`. The options apply to all tasks of the graph."""

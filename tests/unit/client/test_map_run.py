@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from scaler.client import Client
 from scaler.client.map_run import WINDOW_TASKS
+from scaler.config import ConfigError
 from scaler.wire.messages.client import (
     Task,
     TaskCancel,
@@ -106,3 +109,74 @@ def test_a_slow_generator_does_not_hold_tasks_back(client: Client, scheduler: Fa
 def test_progress_is_shown(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert client.map(abs, [(-1,), (2,)], progress=True) == [1, 2]
     assert "2/2 100%" in capsys.readouterr().err
+
+
+class TestReturnExceptions:
+    def test_a_failure_is_the_result_of_its_item_and_the_others_go_on(self, client: Client) -> None:
+        results = client.map(boom, [("a",), ("b",)], return_exceptions=True)
+        assert [(type(result), str(result)) for result in results] == [(ValueError, "a"), (ValueError, "b")]
+
+    def test_a_failure_says_which_item_it_was(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="bad") as raised:
+            client.map(boom, [("bad" + 100 * "x",)])
+        assert "boom('badxx" in str(raised.value.__cause__)
+        assert "(item 0 of the map)" in str(raised.value.__cause__)
+        assert len(str(raised.value.__cause__).splitlines()[2]) < 100
+
+    def test_items_of_a_generator_are_known_by_their_number(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="bad") as raised:
+            client.map(boom, iter([("bad",)]))
+        assert "boom (item 0 of the map)" in str(raised.value.__cause__)
+
+    def test_starmap_is_map(self, client: Client) -> None:
+        assert client.starmap(pow, [(2, 3)]) == [8]
+        assert client.options(priority=1).starmap(pow, [(2, 3)]) == [8]
+
+
+class TestMapUnordered:
+    def test_all_results_come_once(self, client: Client) -> None:
+        assert sorted(client.map_unordered(abs, ((-n,) for n in range(3000)))) == list(range(3000))
+        assert list(client.map_unordered(abs, [])) == []
+
+    def test_no_more_than_the_window_is_open(self, client: Client, scheduler: FakeScheduler) -> None:
+        taken = 0
+
+        def items() -> Iterator[tuple[int]]:
+            nonlocal taken
+            for number in itertools.count():
+                taken += 1
+                yield (number,)
+
+        results = client.map_unordered(abs, items(), window=5)
+        assert [next(results) for _ in range(20)]
+        assert taken <= 26
+        results.close()  # type: ignore[attr-defined]  # a generator
+
+    def test_whoever_has_enough_cancels_the_rest(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        answering = threading.Thread(target=lambda: scheduler.run(scheduler.wait_for(Task, 2)[0]))
+        answering.start()
+        results = client.map_unordered(abs, [(1,), (2,)])
+        assert next(results) == 1
+        results.close()  # type: ignore[attr-defined]  # a generator
+        answering.join()
+        scheduler.wait_for(TaskCancel)
+
+    def test_a_failure_is_raised_or_yielded(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="a"):
+            list(client.map_unordered(boom, [("a",)]))
+        assert [str(error) for error in client.map_unordered(boom, [("a",)], return_exceptions=True)] == ["a"]
+
+    def test_an_item_that_is_no_tuple_is_a_type_error(self, client: Client) -> None:
+        with pytest.raises(TypeError, match="item 1"):
+            list(client.map_unordered(abs, [(1,), 2]))  # type: ignore[list-item]  # on purpose
+
+    @pytest.mark.parametrize("bad", [0, -1, "x"])
+    def test_a_bad_window_is_refused(self, client: Client, bad: Any) -> None:
+        with pytest.raises(ConfigError, match="window"):
+            client.map_unordered(abs, [], window=bad)
+
+    def test_a_timeout_ends_it(self, client: Client, scheduler: FakeScheduler) -> None:
+        scheduler.answers_tasks = False
+        with pytest.raises(TimeoutError, match="0 of 1 results"):
+            list(client.map_unordered(abs, [(1,)], timeout=0.1))

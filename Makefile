@@ -29,7 +29,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.dev docs ## the documentation, and the tests that are heavy, or need what only this target installs
+test-more: $(VENV)/.more docs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@$(BIN)/python -m pytest -m more $(ARGS)
 
 fast: $(VENV)/.dev ## the tests without real processes, with few examples of each property, in 30 seconds
@@ -74,6 +74,10 @@ $(VENV)/.scaler: $(VENV)/.made pyproject.toml
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.scaler
+
+$(VENV)/.more: $(VENV)/.made pyproject.toml
+	@$(PIP) install --editable '.[more]'
+	@touch $@ $(VENV)/.dev $(VENV)/.scaler
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[docs]'

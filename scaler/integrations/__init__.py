@@ -1,0 +1,1 @@
+"""Integrations: Scaler behind the interfaces of other libraries."""

@@ -1,0 +1,69 @@
+"""Dask collections on Scaler: `dask.config.set(scheduler=scaler.integrations.dask.get(client))`.
+
+Translates a graph of dask, after dask's own optimisation, into one of `Client.get`. Works with dask 2024.12 and later,
+whose graphs consist of task objects. Must never: compute anything here but the translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol
+
+
+class _Gets(Protocol):
+    def get(self, graph: Mapping[str, Any], keys: Any, block: bool = True) -> dict[str, Any]: ...
+
+
+def get(client: _Gets) -> Callable[..., Any]:
+    """Return a dask scheduler that runs graphs with `client`.
+
+    Args:
+        client: a client, or one with options (`client.options(priority=1)`).
+
+    Raises:
+        ImportError: if dask is not installed, or older than 2024.12.
+    """
+    from dask._task_spec import convert_legacy_graph  # noqa: PLC0415 - an extra; what dask's own schedulers use
+    from dask.utils import ensure_dict  # noqa: PLC0415
+
+    def run(graph: Any, keys: Any, **_options: Any) -> Any:
+        """Compute keys of a dask graph. Nested lists of keys give nested tuples of values."""
+        if hasattr(graph, "__dask_graph__"):
+            graph = graph.__dask_graph__()
+        tasks = convert_legacy_graph(ensure_dict(graph))
+        names = {key: str(number) for number, key in enumerate(tasks)}
+        wanted = dict.fromkeys(_flat(keys))
+        translated = {name: _translated(tasks[key], names) for key, name in names.items()}
+        values = client.get(translated, [names[key] for key in wanted])
+        return _in_shape(keys, {key: values[names[key]] for key in wanted})
+
+    return run
+
+
+def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:
+    """Return a task of dask as a call of our graph: the task itself is a literal, what it needs are nodes."""
+    needs = tuple(task.dependencies)
+    return (_run, _Literal((task, needs)), *(names[key] for key in needs))
+
+
+class _Literal(tuple[Any, ...]):
+    """A task and the keys that it needs. No `str`, and no call of our graph."""
+
+    __slots__ = ()
+
+
+def _run(literal: _Literal, *values: Any) -> Any:
+    task, needs = literal
+    return task(dict(zip(needs, values, strict=True)))
+
+
+def _flat(keys: Any) -> list[Hashable]:
+    if isinstance(keys, list):
+        return [key for part in keys for key in _flat(part)]
+    return [keys]
+
+
+def _in_shape(keys: Any, values: Mapping[Hashable, Any]) -> Any:
+    if isinstance(keys, list):
+        return tuple(_in_shape(part, values) for part in keys)
+    return values[keys]

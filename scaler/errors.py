@@ -87,7 +87,7 @@ class ClientCancelledException(ScalerError):  # noqa: N818 - the name is a publi
     """
 
 
-class ClientShutdownException(ScalerError):  # noqa: N818 - the name is a public contract
+class ClientShutdownException(ScalerError, ValueError):  # noqa: N818 - the name is a public contract
     """The scheduler refused to shut down, or is shutting down.
 
     A scheduler is protected unless it was started with `--no-protected`.

@@ -96,6 +96,12 @@ class Running:
             self.is_ending = True
             self.process.terminate()
 
+    def kill(self) -> None:
+        """Kill it; no other one is started."""
+        with self.lock:
+            self.is_ending = True
+            self.process.kill()
+
     def end(self) -> None:
         """End it: in good order, or after some seconds by force. Any number of times."""
         self.terminate()
@@ -193,6 +199,11 @@ class ChildProcess:
         """Ask the process to end in good order (SIGTERM)."""
         if self._running is not None:
             self._running.terminate()
+
+    def kill(self) -> None:
+        """Kill the process (SIGKILL): it has no time to say goodbye. It is not started again."""
+        if self._running is not None:
+            self._running.kill()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the process has ended, at most `timeout` seconds."""

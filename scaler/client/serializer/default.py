@@ -1,0 +1,5 @@
+"""The default serializer, under its path in Scaler 1.x."""
+
+from scaler.serialization import DefaultSerializer
+
+__all__ = ["DefaultSerializer"]

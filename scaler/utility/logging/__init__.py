@@ -1,0 +1,1 @@
+"""Logging, under the path of Scaler 1.x."""

@@ -1,0 +1,24 @@
+"""`setup_logger`, under its path in Scaler 1.x."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler.process.logs import set_up_logging
+from scaler.settings import LoggingConfig
+
+
+def setup_logger(
+    log_paths: Sequence[str] = ("/dev/stdout",), logging_config_file: str | None = None, logging_level: str = "INFO"
+) -> None:
+    """Send the logging of this program to files, in the format of Scaler. It replaces the handlers that there are.
+
+    Args:
+        log_paths: the files.
+        logging_config_file: a file for `logging.config.fileConfig`, instead of the other two.
+        logging_level: messages of this level and above.
+
+    Raises:
+        ConfigError: if an argument cannot work, or a file cannot be written; it is a `ValueError`.
+    """
+    set_up_logging(LoggingConfig(tuple(log_paths), logging_level, logging_config_file))

@@ -1,0 +1,162 @@
+"""Programs that were written for the 1.x line: where they import from, and what they call, in their manner."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import scaler
+from tests.support.processes import REPOSITORY, wait_until
+
+OPTION_CHAIN = '''
+"""Prices of calls at several strikes, and how the sum of them was got."""
+import math
+import random
+
+from scaler import Client
+from scaler.cluster.combo import SchedulerClusterCombo
+from scaler.utility.logging.utility import setup_logger
+from scaler.utility.network_util import get_available_tcp_port
+
+
+def price(strike, paths, seed):
+    draw = random.Random(seed)
+    total = 0.0
+    for _ in range(paths):
+        end = 100.0 * math.exp(-0.02 + 0.2 * draw.gauss(0.0, 1.0))
+        total += max(0.0, end - strike)
+    return total / paths
+
+
+def main():
+    setup_logger(logging_level="WARNING")
+    address = f"tcp://127.0.0.1:{get_available_tcp_port()}"
+    cluster = SchedulerClusterCombo(address=address, n_workers=2, per_worker_queue_size=2, logging_level="WARNING")
+    client = Client(address=address)
+    prices = client.map(price, iterable=[(strike, 200, strike) for strike in range(80, 120, 10)])
+    futures = [client.submit(price, strike, 200, strike) for strike in range(80, 120, 10)]
+    assert prices == [future.result() for future in futures]
+    assert prices == sorted(prices, reverse=True)
+    client.disconnect()
+    cluster.shutdown()
+    print("done")
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+RECURSION = """
+from scaler import Client
+from scaler.cluster.combo import SchedulerClusterCombo
+
+
+def count_paths(client, right, down):
+    if not right or not down:
+        return 1
+    futures = [client.submit(count_paths, client, right - 1, down), client.submit(count_paths, client, right, down - 1)]
+    return sum(future.result() for future in futures)
+
+
+if __name__ == "__main__":
+    cluster = SchedulerClusterCombo(n_workers=1, per_worker_queue_size=1, logging_level="WARNING")
+    with Client(address=cluster.get_address()) as client:
+        assert client.submit(count_paths, client, 2, 3).result() == 10
+    cluster.shutdown()
+    print("done")
+"""
+
+OWN_SERIALIZER = """
+import pickle
+
+from scaler import Client
+from scaler.client.serializer.default import DefaultSerializer
+from scaler.client.serializer.mixins import Serializer
+from scaler.cluster.combo import SchedulerClusterCombo
+from scaler.utility.exceptions import MissingObjects, ProcessorDiedError
+
+
+class Marked(Serializer):
+    def serialize(self, obj):
+        return b"mark" + DefaultSerializer().serialize(obj)
+
+    def deserialize(self, payload):
+        assert payload[:4] == b"mark"
+        return DefaultSerializer().deserialize(payload[4:])
+
+
+if __name__ == "__main__":
+    cluster = SchedulerClusterCombo(n_workers=1, logging_level="WARNING")
+    client = Client(address=cluster.get_address(), serializer=Marked())
+    data = client.send_object([1, 2, 3], name="data")
+    assert client.submit(sum, data).result() == 6
+    client.clear()
+    try:
+        client.submit(sum, data)
+    except MissingObjects:
+        print("done")
+    client.disconnect()
+    cluster.shutdown()
+"""
+
+
+@pytest.mark.parametrize("program", [OPTION_CHAIN, RECURSION, OWN_SERIALIZER], ids=["chain", "recursion", "serializer"])
+def test_a_program_of_that_line_runs(tmp_path: Path, program: str) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.stdout.splitlines()[-1:] == ["done"], ran.stdout + ran.stderr
+
+
+def test_the_errors_are_the_same_classes() -> None:
+    from scaler.utility import exceptions
+
+    assert all(getattr(exceptions, name) is getattr(scaler, name) for name in exceptions.__all__)
+
+
+def test_a_protected_shutdown_is_a_value_error() -> None:
+    with (
+        scaler.SchedulerClusterCombo(1, logging_level="ERROR") as cluster,
+        scaler.Client(cluster.get_address()) as client,
+        pytest.raises(ValueError, match="protected"),
+    ):
+        client.shutdown()
+
+
+def test_schedulers_and_clusters_can_be_killed() -> None:
+    from scaler.cluster.cluster import Cluster
+    from scaler.cluster.scheduler import Scheduler
+
+    scheduler = Scheduler(address="tcp://127.0.0.1:*", logging_level="ERROR")
+    scheduler.start()
+    cluster = Cluster(address=scheduler.get_address(), n_workers=1, logging_level="ERROR")
+    cluster.start()
+    for process in (cluster, scheduler):
+        process.kill()
+        process.join(10)
+        assert not process.is_alive()
+        assert process.exitcode == -9
+    time.sleep(0.3)  # longer than the first pause before a cluster that has died is started again
+    wait_until(lambda: not cluster.is_alive(), "it stays dead")
+
+
+def test_a_port_that_was_free_can_be_bound() -> None:
+    from scaler.utility.network_util import get_available_tcp_port
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", get_available_tcp_port()))

@@ -19,7 +19,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.events import FAILED
 from scaler.actors.policy import Rules
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import TaskId
 from scaler.settings.scheduler import POLICIES
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
@@ -117,8 +117,7 @@ class Story:
     # What may happen
 
     def arrive(self) -> None:
-        function_id = ObjectId(self.random.choice((b"one", b"two", b"three")).ljust(16, b"-"))
-        self.clients.append(self.simulation.client(function_id=function_id))
+        self.clients.append(self.simulation.client(code=self.random.choice((b"one", b"two", b"three"))))
 
     def join(self) -> None:
         self.agents.append(self.simulation.agent(self.random.randint(1, 3), self.execute))

@@ -104,7 +104,8 @@ HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000
 """A scheduler that is not idle after so many rounds of mail at one moment will never be."""
 
-FUNCTION_ID = content_id([b"code"])
+CODE = b"code"
+FUNCTION_ID = content_id([CODE])
 PACKAGE_VERSION = "1.2.3"
 
 
@@ -475,6 +476,7 @@ class Simulation:
         for object_id, stored in table.objects.items():
             assert stored.holders <= stored.owners
             assert stored.owners or object_id in table.users, f"nobody needs {object_id!r}"
+            assert not stored.others
             for owner in stored.owners:
                 owned.setdefault(owner, set()).add(object_id)
         assert table.owned == owned
@@ -639,16 +641,16 @@ class SimulatedClient(SimulatedPeer):
 
     incoming, outgoing = SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER
 
-    def __init__(self, simulation: Simulation, client_id: ClientId, function_id: ObjectId = FUNCTION_ID) -> None:
+    def __init__(self, simulation: Simulation, client_id: ClientId, code: bytes = CODE) -> None:
         super().__init__(simulation)
         self.client_id = client_id
         self.agent_token, self.processor = NO_ID, 0
         """of a client inside a task: its agent's, and the number of its processor there"""
-        self.function_id = function_id
+        self.function_id = content_id([code])
         self.name, self.options = "", b""
         """of the tasks that it submits"""
         """whether it asks for a profile of each task"""
-        self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {function_id: ("function", [b"code"])}
+        self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {self.function_id: ("function", [code])}
         """what it holds at the store"""
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
         self.submitted: list[TaskId] = []
@@ -683,7 +685,7 @@ class SimulatedClient(SimulatedPeer):
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
-        kind = InstructionKind.CREATE_FUNCTION if object_id == FUNCTION_ID else InstructionKind.CREATE
+        kind = InstructionKind.CREATE_FUNCTION if object_id == self.function_id else InstructionKind.CREATE
         return ObjectInstruction(kind, object_id, name, frames)
 
     def submit(

@@ -596,7 +596,7 @@ def submit(client: SimulatedClient, lengths: list[float]) -> None:
 
 def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(simulation: Simulation) -> None:
     agent = simulation.agent(2, by_payload)
-    client, other = simulation.client(), simulation.client(function_id=OTHER)
+    client, other = simulation.client(), simulation.client(code=b"other")
     client.submit(1000, payload=b"0.0001")
     simulation.run()
     assert len(agent.queued) == 2

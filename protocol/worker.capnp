@@ -67,6 +67,7 @@ struct WorkerHello {
   resumes @9 :Data;                    # byte column: 1 = the agent goes on with its session, if it still exists; 0 = it begins anew
   heard @10 :Data;                     # UInt64 column: if it goes on: the highest number of the scheduler that has come
   agents @11 :Data;                    # UInt32 column: how many agents its last scheduler had, itself among them; 0 = it had none
+  capabilities @12 :List(Text);        # resources of the node that tasks may ask for: names and amounts, "gpu=2,licence=1"
 }
 
 struct RunTask {

@@ -38,6 +38,7 @@ from scaler.actors.peer import Peer, PeerKey
 from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, Connection, SchedulerId
+from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -314,7 +315,8 @@ def _identity(hello: ClientHello | WorkerHello) -> PeerIdentity:
     if isinstance(hello, ClientHello):
         return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
     names = tuple(hello.worker_names.split(","))
-    return PeerIdentity(hello.agent_id, hello.package_version, hello.python_version, names)
+    versions = hello.package_version, hello.python_version
+    return PeerIdentity(hello.agent_id, *versions, names, from_text(hello.capabilities))
 
 
 def _sentence(kind: str, own: str, of_workers: str) -> str:

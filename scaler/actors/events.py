@@ -20,6 +20,7 @@ from scaler.actors.kit import ActorRef
 from scaler.actors.task_states import Event
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.message import message
+from scaler.wire.capabilities import Capabilities
 from scaler.wire.messages.client import Task
 
 SUBMITTED = Event("submitted")  # the first of each task, before all those of the table
@@ -67,6 +68,8 @@ class PeerIdentity:
     package_version: str
     python_version: str
     worker_names: tuple[str, ...] = ()
+    capabilities: Capabilities = ()
+    """the resources of an agent's node, and how much of each"""
 
 
 @message

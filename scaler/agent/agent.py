@@ -27,12 +27,14 @@ from scaler.agent.link import Link
 from scaler.agent.messages import Leave, SayStatistics
 from scaler.agent.object_cache import ObjectCache
 from scaler.agent.snapshot import snapshot
+from scaler.cores import usable_cores
 from scaler.ids import random_id
 from scaler.process import strays
 from scaler.process.files import allow_many_files
 from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
+from scaler.wire.capabilities import to_text
 from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
@@ -57,13 +59,14 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         ConfigError: if there is no such engine, or it cannot do what the settings ask for.
     """
     executor = load_executor(config)
+    capabilities = to_text(executor.capabilities)
     allow_many_files()
     shell = Shell(config.event_loop)
     edge = Edge(shell, open_transport(config.address, config.io_threads))
-    names = config.worker_names or _default_names(config.n_workers)
+    names = config.worker_names or _default_names(config.n_workers or executor.capacity or usable_cores())
     begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
     logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)
-    tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor)
+    tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor, capabilities)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], config.drain_seconds, is_child=lifeline is not None)
     if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
@@ -86,7 +89,7 @@ def _complain_of(exit_code: int) -> int:
     return exit_code
 
 
-def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor) -> Supervisor:
+def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str) -> Supervisor:
     """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
     config, names = node.config, node.names
 
@@ -102,6 +105,7 @@ def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor) -> Superviso
             objects=peers[OBJECTS],
             agent_token=node.agent_token,
             end=shell.stop,
+            capabilities=capabilities,
         )
 
     def garbage_collector(peers: Peers) -> GarbageCollector:

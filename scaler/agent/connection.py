@@ -98,6 +98,7 @@ class SchedulerConnection(Actor):
         agent_token: bytes,
         holdings: Holdings,
         end: Callable[[int], None],
+        capabilities: str = "",
     ) -> None:
         self._door = door
         self._config = config
@@ -106,6 +107,7 @@ class SchedulerConnection(Actor):
         self._end = end
         self._agent_id = random_id()
         self._agent_token = agent_token
+        self._capabilities = capabilities
         self._course = Course(Patience(config.heartbeat_interval_seconds, config.death_timeout_seconds), lambda: True)
         self._timer: Timer | None = None
         self._timer_at = 0.0
@@ -172,7 +174,7 @@ class SchedulerConnection(Actor):
         names, held = ",".join(self._names), self._holdings.ledger.held()
         resumes = int(self._course.scheduler_id != NO_ID)
         own = (self._agent_id, names, held, self._agent_token)
-        self._door.say([WorkerHello(*versions, *own, resumes, agents=self._agents)])
+        self._door.say([WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)])
 
     def _begin(self, version: str) -> None:
         self._holdings.say_what_is_kept()

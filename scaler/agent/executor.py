@@ -48,7 +48,7 @@ Must never: block the agent's thread, or run user code in it. `tests/conformance
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import entry_points
@@ -109,6 +109,16 @@ class Executor(Protocol):
     @property
     def parts(self) -> frozenset[Part]:
         """The optional parts that it supports."""
+
+    @property
+    def capacity(self) -> int | None:
+        """How many tasks it can run at once, if it knows: so many workers the node has if the settings name no number.
+        None: one for each core of this machine.
+        """
+
+    @property
+    def capabilities(self) -> Mapping[str, int]:
+        """The resources of the node that tasks may ask for, and how much of each: `{"gpu": 2}`. Asked once."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the specifications of its actors, among them one for each worker, named `worker_child(index)`.

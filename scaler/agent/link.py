@@ -58,6 +58,7 @@ class Link(SchedulerConnection):
 
     Args:
         end: called once with the exit code when the agent must end.
+        capabilities: of the node, as its hello names them.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class Link(SchedulerConnection):
         objects: ActorRef,
         agent_token: bytes,
         end: Callable[[int], None],
+        capabilities: str = "",
     ) -> None:
         holdings = Holdings(workers, objects)
-        super().__init__(door, config, names, agent_token, holdings, end)
+        super().__init__(door, config, names, agent_token, holdings, end, capabilities)
         self._workers = workers
         self._objects = objects
         self._ledger = holdings.ledger

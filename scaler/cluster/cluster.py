@@ -20,7 +20,8 @@ class Cluster(ChildProcess):
 
     Args:
         address: of the scheduler.
-        n_workers: how many tasks run at once; None: one for each name, or one for each core.
+        n_workers: how many tasks run at once; None: one for each name, or as many as the engine says, or one for each
+            core.
         worker_names: a name for each worker.
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment

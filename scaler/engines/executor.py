@@ -6,7 +6,8 @@ EngineWorker 0 .. n-1 <--> EngineHost <--channel--> engine host (a process) <-->
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from scaler.actors.kit import ChildSpec, Peers
@@ -22,6 +23,8 @@ class ForeignEngine:
     """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
 
     parts = frozenset({Part.CRASH})
+    capacity: int | None = None
+    capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
     """`module:function`: makes the `Engine` of a text and a number of workers, in the host process"""
     is_deeper_first: ClassVar[bool] = False

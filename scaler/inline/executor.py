@@ -7,7 +7,8 @@ Of the optional parts it can do waits: nothing ends a thread but the function th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from scaler.actors.kit import ActorRef, ChildSpec, Peers
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
@@ -24,6 +25,8 @@ class LocalThreads:
     """Runs each task in a thread of this process."""
 
     parts = frozenset({Part.WAITS})
+    capacity: int | None = None
+    capabilities: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, engine: str = "inline") -> None:
         """Nothing in the text of the option matters here."""

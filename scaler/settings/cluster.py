@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scaler.config import ConfigError, check_address, entry
-from scaler.cores import usable_cores
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
 from scaler.settings.initializer import check_initializer, initializer_text
 
@@ -22,15 +21,16 @@ class ClusterConfig(Settings):
     TABLE = "cluster"
 
     address: str = field(metadata=entry(ADDRESS, "address", check=check_address, metavar="ADDRESS"))
-    n_workers: int = field(
+    n_workers: int | None = field(
+        default=None,
         metadata=entry(
             "how many tasks run at once",
             "-n",
             "--num-of-workers",
             least=1,
             most=65535,
-            default="as many as there are names, else one for each core",
-        )
+            default="as many as there are names, else as the engine can run at once, else one for each core",
+        ),
     )
     worker_names: tuple[str, ...] = field(
         default=(),
@@ -155,7 +155,7 @@ class ClusterConfig(Settings):
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         if values.get("n_workers") is None:
-            values = {**values, "n_workers": len(values.get("worker_names", ())) or usable_cores()}
+            values = {**values, "n_workers": len(values.get("worker_names", ())) or None}
         return super().of({**values, "initializer": initializer_text(values.get("initializer"))})
 
     def _check_together(self) -> None:

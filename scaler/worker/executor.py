@@ -5,7 +5,8 @@ Slot 0 .. n-1 <--> Pool (supervises) <--> ProcessorProxy 0 .. n-1 <--> processes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from scaler.actors.kit import ActorRef, ChildSpec, Peers
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
@@ -19,6 +20,8 @@ class LocalProcesses:
     """Runs each task in a process of its worker."""
 
     parts = frozenset(Part)
+    capacity: int | None = None
+    capabilities: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, engine: str = "processes") -> None:
         """Nothing in the text of the option matters here."""

@@ -125,7 +125,7 @@ class ForkServerProxy(Actor):
                 [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno())],
                 stdin=settings,
                 pass_fds=[theirs.fileno()],
-                env=_environment(config.n_workers),
+                env=_environment(len(config.worker_names)),
             )
         strays.own.add(self._process.pid)
         theirs.close()

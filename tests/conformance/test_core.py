@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from scaler import task_context
-from scaler.agent.executor import Part
+from scaler.agent.executor import Part, load_executor
 from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
 from scaler.ids import ObjectId
+from scaler.settings import ClusterConfig
+from scaler.wire.capabilities import from_text, to_text
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.priority import of_child
 from scaler.wire.structs import RunOptions, TaskFailure
@@ -62,6 +64,15 @@ def noting() -> Callable[[str, str], Any]:
         return note
 
     return note_it
+
+
+# What it says of itself
+
+
+def test_it_says_how_many_tasks_it_can_run_and_what_they_may_ask_for(engine: str) -> None:
+    executor = load_executor(ClusterConfig(ADDRESS, engine=engine))
+    assert executor.capacity is None or executor.capacity > 0
+    assert dict(from_text(to_text(executor.capabilities))) == executor.capabilities
 
 
 # RunTask and RunResult

@@ -207,15 +207,17 @@ def failure_of(result: RunResult) -> TaskFailure | str:
     return f"{TaskStatus(result.status).name}: {result.payload!r}"
 
 
-def start_agent(config: ClusterConfig, lifeline: int | None = None, **options: Any) -> subprocess.Popen[str]:
-    """Start an agent in a process of its own; it logs to stdout."""
+def start_agent(
+    config: ClusterConfig, lifeline: int | None = None, packages: Iterable[Path] = (), **options: Any
+) -> subprocess.Popen[str]:
+    """Start an agent in a process of its own, where `packages` are installed; it logs to stdout."""
     program = (
         "import sys; from scaler.settings import ClusterConfig; from scaler.process.logs import set_up_logging; "
         "from scaler.agent.agent import run_agent; config = ClusterConfig.from_json(sys.argv[1]); "
         "set_up_logging(config.logging); "
         f"sys.exit(run_agent(config, lifeline={lifeline}))"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parents[2], *packages)))}
     return subprocess.Popen(
         [sys.executable, "-c", program, config.to_json()],
         env=environment,

@@ -43,6 +43,7 @@ def sample_id(number: int) -> bytes:
 
 HELD = HELD_RUN.pack(sample_id(1), 2, 0) + HELD_RUN.pack(sample_id(2), 1, 3)
 TEXTS = {
+    "capabilities": "gpu=2,licence=1",
     "package_version": "1.2.3",
     "python_version": "3.11.7",
     "cloudpickle_version": "3.1.1",

@@ -853,7 +853,7 @@ class SimulatedAgent(SimulatedPeer):
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
-        return WorkerHello(*own, self.agent_token, int(self.was_welcome), agents=self.agents)
+        return WorkerHello(*own, self.agent_token, int(self.was_welcome), agents=self.agents, capabilities="gpu=2")
 
     def _held(self) -> bytes:
         runs = [*(run for slot in self.slots for run in slot.queue), *self.suspended.values()]

@@ -54,6 +54,8 @@ class WorkerHello:
     """if it goes on: the highest number of the scheduler's messages that has come"""
     agents: U32 = 0
     """how many agents its last scheduler had, itself among them; 0: it had no scheduler, or does not know"""
+    capabilities: Names = ""
+    """the resources of the node, such as `gpu=2,licence=1` (`capabilities.py`)"""
 
 
 @message

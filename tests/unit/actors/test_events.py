@@ -289,6 +289,7 @@ def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
     assert {event.identity.package_version for event in came} == {"9.9.9"}
     assert {event.identity.python_version for event in came} == {agent.python_version}
     assert came[1].identity.worker_names == tuple(proxy.name for proxy in simulation.proxies())
+    assert [event.identity.capabilities for event in came] == [(), (("gpu", 2),), ()]
     assert list(came[1].workers) == [proxy.actor_ref for proxy in simulation.proxies()]
 
 

@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from scaler.cores import usable_cores
 from scaler.ids import ObjectId
 from scaler.settings import ClusterConfig
+from scaler.wire.capabilities import from_text
 from scaler.wire.codec import encode
 from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
@@ -28,10 +30,18 @@ pytestmark = pytest.mark.processes
 class Agent:
     """An agent's process, and all processes below it that were ever seen."""
 
-    def __init__(self, address: str, n_workers: int = 1, lifeline: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        address: str,
+        n_workers: int | None = 1,
+        lifeline: int | None = None,
+        packages: Sequence[Path] = (),
+        **settings: Any,
+    ) -> None:
         self.process = start_agent(
             ClusterConfig(address, n_workers, **settings),
             lifeline,
+            packages,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -114,6 +124,35 @@ def test_hello_names_the_workers_and_versions(scheduler: FakeScheduler, start: C
     scheduler.until(lambda: len(scheduler.hellos) == 2)
     assert scheduler.hellos[1].worker_names == "anna,bert"
     assert scheduler.hellos[1].agent_id != hello.agent_id
+
+
+def test_an_executor_says_how_many_workers_it_has_and_what_they_have(
+    scheduler: FakeScheduler, start: Callable[..., Agent], tmp_path: Path
+) -> None:
+    (tmp_path / "roomy_engine.py").write_text(
+        "from scaler.inline.executor import LocalThreads\n"
+        "class Roomy(LocalThreads):\n    capacity, capabilities = 3, {'licence': 1, 'gpu': 2}\n"
+    )
+    info = tmp_path / "roomy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: roomy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[scaler.engines]\nroomy = roomy_engine:Roomy\n")
+    start(scheduler.address, None, packages=[tmp_path], engine="roomy")
+    scheduler.until(lambda: scheduler.hellos)
+    assert len(scheduler.hellos[0].worker_names.split(",")) == 3
+    assert from_text(scheduler.hellos[0].capabilities) == (("gpu", 2), ("licence", 1))
+    start(scheduler.address, 1, packages=[tmp_path], engine="roomy")
+    scheduler.until(lambda: len(scheduler.hellos) == 2)
+    assert len(scheduler.hellos[1].worker_names.split(",")) == 1
+
+
+def test_an_executor_that_says_nothing_has_a_worker_for_each_core(
+    scheduler: FakeScheduler, start: Callable[..., Agent]
+) -> None:
+    start(scheduler.address, None, engine="inline")
+    scheduler.until(lambda: scheduler.hellos)
+    assert len(scheduler.hellos[0].worker_names.split(",")) == usable_cores()
+    assert scheduler.hellos[0].capabilities == ""
 
 
 def test_large_object_is_fetched_once_for_the_node(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:

@@ -4,15 +4,14 @@ import pytest
 
 from scaler import Cluster
 from scaler.config import ConfigError
-from scaler.cores import usable_cores
 
 ADDRESS = "tcp://127.0.0.1:2345"
 
 
-def test_a_cluster_has_as_many_workers_as_names_else_as_cores() -> None:
+def test_a_cluster_has_as_many_workers_as_names_else_as_its_executor_says() -> None:
     assert Cluster(ADDRESS, worker_names=["left", "right"])._config.n_workers == 2
     assert Cluster(ADDRESS, 1, ["left"])._config.worker_names == ("left",)
-    assert Cluster(ADDRESS)._config.n_workers == usable_cores()
+    assert Cluster(ADDRESS)._config.n_workers is None
 
 
 def test_the_environment_says_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from scaler.actors.policy import LOOK_SECONDS
 from scaler.config import ConfigError
-from scaler.cores import usable_cores
 from scaler.settings import (
     PROCESSES,
     ClientConfig,
@@ -182,8 +181,8 @@ def test_the_time_between_two_looks_is_the_one_of_the_policy() -> None:
     assert f"{LOOK_SECONDS * 1000:g} ms apart" in row.text
 
 
-def test_a_cluster_has_as_many_workers_as_names_else_as_cores() -> None:
-    assert ClusterConfig.of({"address": "ipc:///tmp/x"}).n_workers == usable_cores()
+def test_a_cluster_has_as_many_workers_as_names_else_as_its_executor_says() -> None:
+    assert ClusterConfig.of({"address": "ipc:///tmp/x"}).n_workers is None
     assert ClusterConfig.of({"address": "ipc:///tmp/x", "worker_names": ("a", "b")}).n_workers == 2
     assert ClusterConfig.of({"address": "ipc:///tmp/x", "n_workers": 3}).n_workers == 3
 

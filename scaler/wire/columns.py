@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import printable
-from scaler.wire.messages.columns import NAMES, Rows
+from scaler.wire.messages.columns import NAMES, REASON, Rows
 from scaler.wire.schemas import utf8
 
-TEXT_CHARACTERS = 1024
-"""Longer texts are cut when they are read: names, versions, reasons."""
-NAME_CHARACTERS = 256
-"""As `TEXT_CHARACTERS`, for each name of a list."""
+TEXT_CHARACTERS = 256
+"""Longer texts are cut when they are read: names and versions; of a list of names, each."""
+REASON_CHARACTERS = 1024
+"""As `TEXT_CHARACTERS`, for sentences, which may have names and versions in them."""
 
 Rule: TypeAlias = type[IntEnum] | Rows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
@@ -53,9 +53,13 @@ def _read_texts(reader: Any, count: int) -> Iterable[str]:
     return [printable(text, TEXT_CHARACTERS) for text in _read_list(reader, count)]
 
 
+def _read_reasons(reader: Any, count: int) -> Iterable[str]:
+    return [printable(text, REASON_CHARACTERS) for text in _read_list(reader, count)]
+
+
 def _read_names(reader: Any, count: int) -> Iterable[str]:
     return [
-        ",".join(printable(name, NAME_CHARACTERS) for name in text.split(",")) for text in _read_list(reader, count)
+        ",".join(printable(name, TEXT_CHARACTERS) for name in text.split(",")) for text in _read_list(reader, count)
     ]
 
 
@@ -100,7 +104,7 @@ _COLUMNS = {
     "text": Column("", _write_texts, _read_texts),
     "frames": _number_column("I")._replace(default=()),
 }
-_NAMES = Column("", _write_texts, _read_names)
+_TEXTS = {NAMES: Column("", _write_texts, _read_names), REASON: Column("", _write_texts, _read_reasons)}
 
 
 def _enumeration_column(numbers: type[IntEnum]) -> Column:
@@ -132,7 +136,7 @@ def column_of(kind: str, rule: Rule) -> Column:
         return _rows_column(rule)
     if isinstance(rule, type):
         return _enumeration_column(rule)
-    return _NAMES if rule == NAMES else _COLUMNS[kind]
+    return _COLUMNS[kind] if rule is None else _TEXTS[rule]
 
 
 def column_kinds(item: type) -> dict[str, tuple[str, Rule]]:

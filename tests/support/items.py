@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import printable
-from scaler.wire.columns import NAME_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
-from scaler.wire.messages.columns import NAMES, Batch, Rows
+from scaler.wire.columns import REASON_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
+from scaler.wire.messages.columns import NAMES, REASON, Batch, Rows
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -66,9 +66,9 @@ def as_sent(item: Any) -> Any:
         if kind == "frames":
             value = tuple(map(bytes, value))
         elif rule == NAMES:
-            value = ",".join(printable(each, NAME_CHARACTERS) for each in value.split(","))
+            value = ",".join(printable(each, TEXT_CHARACTERS) for each in value.split(","))
         elif kind == "text":
-            value = printable(value, TEXT_CHARACTERS)
+            value = printable(value, REASON_CHARACTERS if rule == REASON else TEXT_CHARACTERS)
         values[name] = value
     return type(item)(**values)
 

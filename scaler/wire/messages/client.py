@@ -19,6 +19,7 @@ from scaler.wire.messages.columns import (
     IdRow,
     ObjectIdColumn,
     PositionRow,
+    Reason,
     TaskIdColumn,
     Text,
 )
@@ -176,4 +177,4 @@ class ClientShutdownResponse:
     """Whether the scheduler will shut down as asked."""
 
     accepted: U8
-    reason: Text
+    reason: Reason

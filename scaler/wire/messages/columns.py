@@ -24,6 +24,8 @@ class Rows(NamedTuple):
 
 NAMES = "names"
 """A text that is names with commas between them."""
+REASON = "reason"
+"""A text that is a sentence."""
 
 U8 = Annotated[int, "u8"]
 U16 = Annotated[int, "u16"]
@@ -40,6 +42,7 @@ PositionRow = Annotated[bytes, "bytes", Rows.of(4)]
 SizeRow = Annotated[bytes, "bytes", Rows.of(8)]
 Text = Annotated[str, "text"]
 Names = Annotated[str, "text", NAMES]
+Reason = Annotated[str, "text", REASON]
 FrameColumn = Annotated[Frames, "frames"]
 
 T = TypeVar("T")

@@ -7,7 +7,20 @@ from enum import IntEnum
 from typing import Annotated
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U16, U32, U64, Bytes, FrameColumn, Id, ObjectIdColumn, Rows, SizeRow, Text
+from scaler.wire.messages.columns import (
+    U8,
+    U16,
+    U32,
+    U64,
+    Bytes,
+    FrameColumn,
+    Id,
+    ObjectIdColumn,
+    Reason,
+    Rows,
+    SizeRow,
+    Text,
+)
 
 PROTOCOL_VERSION = 1
 """Raised by every change that an older peer cannot read."""
@@ -67,7 +80,7 @@ class HelloReply:
     """The scheduler's answer to a hello."""
 
     accepted: U8
-    reason: Text
+    reason: Reason
     """the reason of a refusal, as a sentence that names both sides; empty when accepted"""
     scheduler_id: Id
     protocol_version: U16
@@ -84,7 +97,7 @@ class HelloReply:
 class HelloRequest:
     """The scheduler does not know this connection: send a hello on a new one."""
 
-    reason: Text
+    reason: Reason
 
 
 @message

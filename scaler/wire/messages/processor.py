@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U32, U64, Text
+from scaler.wire.messages.columns import U8, U32, U64, Reason
 
 
 @message
@@ -60,7 +60,7 @@ class ResumeTask:
 class EndProcessor:
     """The processor is not needed and ends, unless clients in it have open tasks; then it reports ready again."""
 
-    reason: Text
+    reason: Reason
 
 
 @message
@@ -69,4 +69,4 @@ class EngineDown:
 
     is_final: U8
     """1: it will not try again, and the node ends"""
-    reason: Text
+    reason: Reason

@@ -19,6 +19,7 @@ from scaler.wire.messages.columns import (
     IdRow,
     Names,
     ObjectIdColumn,
+    Reason,
     Rows,
     TaskIdColumn,
     Text,
@@ -187,18 +188,18 @@ class ProcessorNews:
 class DrainRequest:
     """The agent will leave: give it no new tasks. It gives back those that wait, and leaves after the others."""
 
-    reason: Text
+    reason: Reason
 
 
 @message
 class DisconnectRequest:
     """The agent leaves: take back its unfinished runs."""
 
-    reason: Text
+    reason: Reason
 
 
 @message
 class DisconnectResponse:
     """The agent may leave; or, unasked, must leave."""
 
-    reason: Text
+    reason: Reason

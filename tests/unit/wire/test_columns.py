@@ -11,7 +11,7 @@ from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.wire import codec, columns
 from scaler.wire.codec import decode, encode
-from scaler.wire.columns import NAME_CHARACTERS, TEXT_CHARACTERS, column_kinds
+from scaler.wire.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds
 from scaler.wire.messages.columns import Batch, Rows
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
 from scaler.wire.messages.worker import DrainRequest, WorkerHello
@@ -71,7 +71,11 @@ def test_texts_are_read_as_one_short_line() -> None:
     ((header, _),) = encode(AGENT_TO_SCHEDULER, [DrainRequest("a\nb\x1b[2J" + "x" * 100_000)])
     ((drain,),) = decode(AGENT_TO_SCHEDULER, header, [])
     assert drain.reason.startswith(r"a\nb\x1b[2Jxxx")
-    assert len(drain.reason) == TEXT_CHARACTERS
+    assert len(drain.reason) == REASON_CHARACTERS
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, python_version="3\n" * 1000)])
+    ((hello,),) = decode(AGENT_TO_SCHEDULER, header, [])
+    assert hello.python_version.startswith(r"3\n3\n")
+    assert len(hello.python_version) == TEXT_CHARACTERS
 
 
 def test_each_name_of_a_list_is_a_text_of_its_own() -> None:
@@ -81,7 +85,7 @@ def test_each_name_of_a_list_is_a_text_of_its_own() -> None:
     read = hello.worker_names.split(",")
     assert len(read) == 100
     assert read[7].startswith(r"7\nxxx")
-    assert {len(name) for name in read} == {NAME_CHARACTERS}
+    assert {len(name) for name in read} == {TEXT_CHARACTERS}
 
 
 @pytest.mark.parametrize("direction", [CLIENT_TO_SCHEDULER, AGENT_TO_SCHEDULER])

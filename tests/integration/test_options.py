@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scaler import Client, NoWorkerError, ProcessorDiedError, SchedulerClusterCombo
-from tests.support.processes import REPOSITORY, command, scheduler, wait_until
+from scaler import Client, NoWorkerError, ProcessorDiedError, ScalerFuture, SchedulerClusterCombo
+from tests.support.processes import REPOSITORY, Command, command, scheduler, wait_until
 
 
 def io_threads(pid: int) -> int:
@@ -171,6 +172,37 @@ def test_per_worker_queue_size_bounds_what_waits_behind_a_task_that_hangs(tmp_pa
             assert not any(future.result(30) for future in futures)
 
 
+def where_tasks_are(running: Command, total: int) -> tuple[int, int]:
+    """Return how many of so many tasks wait at the scheduler, and how many are at workers."""
+
+    def places() -> tuple[int, int] | None:
+        before = len(running.lines)
+        running.signal(signal.SIGUSR1)
+        lines = wait_until(lambda: [line for line in running.lines[before:] if "are at workers" in line], "the report")
+        waiting, at_workers = (int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", lines[0]))
+        return (waiting, at_workers) if waiting + at_workers == total else None
+
+    return wait_until(places, f"the scheduler has {total} tasks")  # type: ignore[no-any-return]
+
+
+def let_wait_behind_one_that_hangs(
+    client: Client, running: Command, release: Path
+) -> tuple[ScalerFuture, list[ScalerFuture]]:
+    """Return a task that hangs at the only worker, and short ones that wait there.
+
+    On a busy machine one of the short ones may have taken long, and then the others wait at the scheduler.
+    """
+    while True:
+        client.map(wait_for_file, [("",)] * 500)  # now it is known as a short one
+        hanging = client.submit(wait_for_file, str(release))
+        behind = [client.submit(wait_for_file, "") for _ in range(20)]
+        if where_tasks_are(running, 21) == (0, 21):
+            return hanging, behind
+        release.touch()
+        wait([hanging, *behind], 30)
+        release.unlink()
+
+
 def tasks_behind_one_that_hangs_are_done(release: Path, seconds: float, *options: str) -> bool:
     """Return whether a worker that joins is given what waits at another one, within some time."""
     with (
@@ -178,9 +210,7 @@ def tasks_behind_one_that_hangs_are_done(release: Path, seconds: float, *options
         command("cluster", address, "-n", "1"),
         Client(address) as client,
     ):
-        client.map(wait_for_file, [("",)] * 500)  # now it is known as a short one
-        hanging = client.submit(wait_for_file, str(release))
-        behind = [client.submit(wait_for_file, "") for _ in range(20)]
+        hanging, behind = let_wait_behind_one_that_hangs(client, running, release)
         with command("cluster", address, "-wn", "second"):
             running.wait_for("second connected")
             waiting = wait(behind, seconds).not_done

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NAME_CHARACTERS = 256
+"""Longer names are cut where they arrive."""
 CUT = "..."
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.config import ConfigError, check_address, entry
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
 from scaler.settings.initializer import check_initializer, initializer_text
+from scaler.texts import NAME_CHARACTERS, printable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -164,3 +165,8 @@ class ClusterConfig(Settings):
             raise ConfigError(f"{self.n_workers} workers need as many worker_names, not {len(names)}")
         if len(set(names)) != len(names) or any(not name or "," in name for name in names):
             raise ConfigError(f"worker_names must be different and not empty: {', '.join(names)}")
+        for name in names:
+            if printable(name, NAME_CHARACTERS) != name:
+                raise ConfigError(
+                    f"worker_names must be printable and have at most {NAME_CHARACTERS} characters: {name!r}"
+                )

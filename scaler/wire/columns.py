@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
-from scaler.texts import printable
+from scaler.texts import NAME_CHARACTERS, printable
 from scaler.wire.messages.columns import NAMES, REASON, Rows
 from scaler.wire.schemas import utf8
 
-TEXT_CHARACTERS = 256
+TEXT_CHARACTERS = NAME_CHARACTERS
 """Longer texts are cut when they are read: names and versions; of a list of names, each."""
 REASON_CHARACTERS = 1024
 """As `TEXT_CHARACTERS`, for sentences, which may have names and versions in them."""

@@ -96,6 +96,8 @@ def test_worker_names_are_as_many_as_workers_and_different() -> None:
     assert "4 workers need as many worker_names, not 2" in bad(CLUSTER, worker_names=("a", "b"))
     for names in (("a", "a"), ("a", ""), ("a,b", "c")):
         assert "different and not empty" in bad(CLUSTER, n_workers=2, worker_names=names)
+    for name in ("a\n", "x" * 257):
+        assert "printable and have at most 256 characters" in bad(CLUSTER, n_workers=1, worker_names=(name,))
 
 
 # Logging

@@ -126,6 +126,7 @@ class Client:
         name: str | None = None,
         priority: int | None = None,
         profiling: bool | None = None,
+        at_most_once: bool | None = None,
     ) -> ClientWithOptions:
         """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
         change. Keywords override `options`.
@@ -135,13 +136,14 @@ class Client:
             name: of the tasks, in messages and logs.
             priority: of your waiting tasks, those with a greater priority go first.
             profiling: whether to measure time and memory of the tasks.
+            at_most_once: whether no task may be started a second time, also if it was lost.
 
         Raises:
             TypeError: if an option is of the wrong type.
             ConfigError: if the priority is out of range; it is a `ValueError`.
         """
         said = ClientWithOptions(self, self._core, self._core.options)
-        return said.options(options, name=name, priority=priority, profiling=profiling)
+        return said.options(options, name=name, priority=priority, profiling=profiling, at_most_once=at_most_once)
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, profiling: bool | None = None, **kwargs: Any

@@ -76,6 +76,14 @@ def lost_result(times: int) -> BaseException:
     )
 
 
+def unrepeatable_result() -> BaseException:
+    """Return the error of a large result that was lost and whose task must not run again."""
+    return MissingObjects(
+        "the result was lost because its scheduler ended before it was read; the task is not run again because of its "
+        "option at_most_once"
+    )
+
+
 def _read_failure(payload: bytes, name: str) -> BaseException:
     try:
         failure = TaskFailure.decode(payload)

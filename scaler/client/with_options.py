@@ -43,9 +43,10 @@ class ClientWithOptions:
         name: str | None = None,
         priority: int | None = None,
         profiling: bool | None = None,
+        at_most_once: bool | None = None,
     ) -> ClientWithOptions:
         """Return this client with more options, as `Client.options` does. Earlier options stay."""
-        more = TaskOptions(name=name, priority=priority, profiling=profiling)
+        more = TaskOptions(name=name, priority=priority, profiling=profiling, at_most_once=at_most_once)
         if options is not None:
             more = more.over(options)
         return ClientWithOptions(self._client, self._core, more.over(self.task_options))

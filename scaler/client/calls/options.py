@@ -22,6 +22,8 @@ class TaskOptions:
         priority: of your waiting tasks, those with a greater priority go first; from -32,768 to 32,767, 0 by default.
             Nested tasks go before all tasks of less depth, and have the priority of their parent by default.
         profiling: whether to measure time and memory of the tasks, for `ScalerFuture.profiling_info`.
+        at_most_once: whether no task may be started a second time. A task that may have been started, and was lost with
+            its worker process, worker or scheduler, then fails with a `ScalerError` instead of running again.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -31,6 +33,7 @@ class TaskOptions:
     name: str | None = None
     priority: int | None = None
     profiling: bool | None = None
+    at_most_once: bool | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options that travel, as `RunOptions`"""
 
@@ -38,9 +41,11 @@ class TaskOptions:
         _check("name", self.name, str)
         _check("priority", self.priority, int)
         _check("profiling", self.profiling, bool)
+        _check("at_most_once", self.at_most_once, bool)
         if self.priority is not None and not LEAST <= self.priority <= MOST:
             raise ConfigError(f"priority must be from {LEAST} to {MOST}, not {self.priority}")
-        object.__setattr__(self, "run_options", RunOptions(profiling=bool(self.profiling)).encode())
+        options = RunOptions(profiling=bool(self.profiling), at_most_once=bool(self.at_most_once))
+        object.__setattr__(self, "run_options", options.encode())
 
     def over(self, others: TaskOptions) -> TaskOptions:
         """Return these options, completed with those of `others`."""

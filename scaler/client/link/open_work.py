@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.kept_functions import KeptFunctions
+from scaler.client.link.once import is_once, mark_what_was_said
 from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
-from scaler.client.outcome import lost_result, missing_result
+from scaler.client.outcome import lost_result, missing_result, unrepeatable_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
@@ -137,9 +138,10 @@ class OpenWork:
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
             call = unread.call
-            if unread.times_lost >= TRIES_MOST:
+            spec = call.spec if isinstance(call, GraphEntry) else call[0]
+            if unread.times_lost >= TRIES_MOST or is_once(spec.options):
                 del self._unread[unread.object_id]
-                unread.fail(partial(lost_result, unread.times_lost))
+                unread.fail(unrepeatable_result if is_once(spec.options) else partial(lost_result, unread.times_lost))
                 continue
             unread.state = State.AGAIN
             if isinstance(call, GraphEntry):
@@ -309,6 +311,7 @@ class OpenWork:
 
         The scheduler ignores what it knows. Cancels and deletes go first: they concern earlier work.
         """
+        mark_what_was_said(self._tasks, self._graphs, self.out)
         self.drop_unsaid()
         self.out.extend(map(_said, self._held.values()))
         for entry in self._tasks.values():

@@ -16,7 +16,7 @@ def test_options_are_a_value() -> None:
     assert options == TaskOptions(name="load", priority=-1, profiling=True) != TaskOptions(name="load")
     assert len({options, TaskOptions(name="load", priority=-1, profiling=True)}) == 1
     assert pickle.loads(pickle.dumps(options)) == options
-    assert repr(options) == "TaskOptions(name='load', priority=-1, profiling=True)"
+    assert repr(options) == "TaskOptions(name='load', priority=-1, profiling=True, at_most_once=None)"
     with pytest.raises(dataclasses.FrozenInstanceError):
         options.priority = 2  # type: ignore[misc]
 
@@ -29,6 +29,7 @@ def test_options_are_a_value() -> None:
         ({"priority": True}, "priority must be an int, not True"),
         ({"priority": 1.0}, "priority must be an int, not 1.0"),
         ({"profiling": 1}, "profiling must be a bool, not 1"),
+        ({"at_most_once": 1}, "at_most_once must be a bool, not 1"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_refused(wrong: dict[str, Any], sentence: str) -> None:

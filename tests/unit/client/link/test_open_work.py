@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +30,11 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.structs import RunOptions
 from tests.support.examples import examples
+
+ONCE = RunOptions(at_most_once=True).encode()
+SAID = RunOptions(at_most_once=True, was_said=True).encode()
 
 
 class Sink:
@@ -406,6 +411,23 @@ def next_scheduler(work: OpenWork) -> list[Any]:
     work.on_other_scheduler()
     work.say_again()
     return said(work)
+
+
+def test_what_must_not_be_started_twice_is_said_again_as_such_and_never_made_again() -> None:
+    work, reader = OpenWork(), Sink()
+    for number in (1, 2):
+        task, *rest = entry(number)
+        work.add((replace(task, options=ONCE), *rest))
+    work.on_results([result(1, size=80_000)])
+    said(work)
+    new, *rest = entry(3)
+    again = next_scheduler(work)
+    assert [item.options for item in again if isinstance(item, Task)] == [SAID]
+    work.add((replace(new, options=ONCE), *rest))
+    assert [item.options for item in said(work) if isinstance(item, Task)] == [ONCE]
+    work.request(ObjectId(task_id(1)), reader)
+    assert reader.ends == [("failed", MissingObjects)]
+    assert [item for item in said(work) if isinstance(item, Task)] == []
 
 
 class TestLostResults:

@@ -1,0 +1,43 @@
+"""Once: what a client does about calls with the option `at_most_once`, which must not be started a second time.
+
+Used by the open work. Only a call that no scheduler can have heard of is said as a new one. Must never: send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeGuard
+
+from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.ids import TaskId
+from scaler.wire.messages.client import GraphTask, Task
+from scaler.wire.structs import RunOptions
+
+
+def is_once(options: bytes) -> bool:
+    """Return whether a call must not be started a second time."""
+    return bool(options) and RunOptions.decode(options).at_most_once
+
+
+def mark_what_was_said(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Iterable[object]) -> None:
+    """Mark the open calls with this option that a scheduler may have heard: it may have started them.
+
+    Args:
+        unsaid: items that were never sent.
+    """
+    new = {item.graph_id if isinstance(item, GraphTask) else item.task_id for item in unsaid if _begins_call(item)}
+    for task_id, entry in tasks.items():
+        if is_once(entry[0].options) and task_id not in new:
+            tasks[task_id] = (replace(entry[0], options=_marked(entry[0].options)), *entry[1:])
+    for graph in graphs:
+        if is_once(graph.spec.options) and graph.spec.graph_id not in new:
+            graph.spec = replace(graph.spec, options=_marked(graph.spec.options))
+
+
+def _begins_call(item: object) -> TypeGuard[Task | GraphTask]:
+    return isinstance(item, (Task, GraphTask))
+
+
+def _marked(options: bytes) -> bytes:
+    return RunOptions.decode(options)._replace(was_said=True).encode()

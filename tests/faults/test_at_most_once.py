@@ -1,0 +1,83 @@
+"""With `at_most_once`, a task that may have been started is never started again: a typed error comes instead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import wait
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
+from tests.support.processes import Command, command, free_address, scheduler, wait_until
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture
+def parts() -> Iterator[tuple[str, Command, Command]]:
+    address = free_address()
+    with scheduler(address, "-ct", "4") as (_, first), command("cluster", address, "-n", "1") as cluster:
+        yield address, first, cluster
+
+
+def kill(part: Command) -> None:
+    os.kill(part.pid, signal.SIGKILL)
+    part.end()
+
+
+def noted(folder: str, name: str, size: int = 0) -> bytes:
+    """Note that it begins; without a size, wait for ever."""
+    with Path(folder, name).open("a") as file:
+        file.write("x")
+    while not size:
+        time.sleep(0.01)
+    return b"x" * size
+
+
+def die(folder: str) -> None:
+    Path(folder, "dying").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_for(path: Path) -> None:
+    wait_until(path.exists, f"{path.name} has begun")
+
+
+def test_a_task_whose_process_or_worker_died_fails(parts: tuple[str, Command, Command], tmp_path: Path) -> None:
+    address, _, cluster = parts
+    with Client(address) as client:
+        once = client.options(at_most_once=True)
+        with pytest.raises(ProcessorDiedError, match="at_most_once"):
+            once.submit(die, str(tmp_path)).result(60)
+        future = once.submit(noted, str(tmp_path), "a")
+        wait_for(tmp_path / "a")
+        kill(cluster)
+        with command("cluster", address, "-n", "1"), pytest.raises(WorkerDiedError, match="at_most_once"):
+            future.result(60)
+    assert (tmp_path / "a").read_text() == "x"
+
+
+def test_a_task_that_was_lost_with_all_of_its_cluster_and_scheduler_fails(
+    parts: tuple[str, Command, Command], tmp_path: Path
+) -> None:
+    address, first, cluster = parts
+    with Client(address) as client:
+        once = client.options(at_most_once=True)
+        unread = once.submit(noted, str(tmp_path), "unread", 200_000)
+        wait([unread], 60)
+        future = once.submit(noted, str(tmp_path), "a")
+        wait_for(tmp_path / "a")
+        kill(first)
+        kill(cluster)
+        with scheduler(address, "-ct", "4"), command("cluster", address, "-n", "1"):
+            with pytest.raises(MissingObjects, match="at_most_once"):
+                unread.result(60)
+            with pytest.raises(TaskNotFoundError, match="at_most_once"):
+                future.result(60)
+            assert len(once.submit(noted, str(tmp_path), "b", 10).result(60)) == 10
+    assert [(tmp_path / name).read_text() for name in ("unread", "a", "b")] == ["x", "x", "x"]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scaler.client.calls.entry import GraphEntry
+from scaler.client.link.once import is_once, mark_what_was_said
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import GraphTask, Task
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.structs import RunOptions
+
+ONCE, OFTEN = RunOptions(at_most_once=True).encode(), RunOptions(profiling=True).encode()
+SAID = RunOptions(at_most_once=True, was_said=True).encode()
+FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "", ())
+
+
+def task(number: int, options: bytes) -> Task:
+    return Task(TaskId(bytes([number]) * 16), FUNCTION.object_id, b"", b"", options=options)
+
+
+def graph(number: int, options: bytes) -> GraphEntry:
+    spec = GraphTask(GraphId(bytes([number]) * 16), 0, 0, "", options)
+    return GraphEntry(spec, [], [], [], [])
+
+
+def test_options_say_whether_a_task_runs_at_most_once() -> None:
+    assert [is_once(options) for options in (ONCE, SAID, OFTEN, b"")] == [True, True, False, False]
+
+
+def test_only_what_was_said_and_must_not_be_repeated_is_marked() -> None:
+    sink: Any = object()
+    tasks = {
+        t.task_id: (t, sink, FUNCTION, (), ()) for t in (task(1, ONCE), task(2, OFTEN), task(3, ONCE), task(4, b""))
+    }
+    before = dict(tasks)
+    said, unsaid = graph(5, ONCE), graph(6, ONCE)
+    mark_what_was_said(tasks, [said, unsaid], [FUNCTION, task(3, ONCE), unsaid.spec])
+    assert [entry[0].options for entry in tasks.values()] == [SAID, OFTEN, ONCE, b""]
+    assert [entry[1:] for entry in tasks.values()] == [entry[1:] for entry in before.values()]
+    assert replace(tasks[TaskId(b"\1" * 16)][0], options=ONCE) == before[TaskId(b"\1" * 16)][0]
+    assert (said.spec.options, unsaid.spec.options) == (SAID, ONCE)
+    mark_what_was_said(tasks, [said, unsaid], [])
+    assert [entry[0].options for entry in tasks.values()] == [SAID, OFTEN, SAID, b""]

@@ -64,3 +64,13 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not (CHECKOUT / name).exists()] == []
     linked = set(re.findall(r"\]\((?!https?:|#)([^)#]+)", text))
     assert [name for name in sorted(linked) if not (page.parent / name).exists()] == []
+
+
+def test_guarantees_name_tests_that_exist() -> None:
+    lines = (DOCS / "explanation" / "guarantees.md").read_text().splitlines()
+    tests = "".join(file.read_text() for file in (CHECKOUT / "tests").rglob("test_*.py"))
+    written = set(re.findall(r"def (test_\w+)", tests))
+    rows = [line for line in lines if line.startswith("| ") and "| test |" not in line]
+    assert len(rows) > 20
+    assert [row for row in rows if not re.findall(r"`(test_\w+)`", row)] == []
+    assert sorted(set(re.findall(r"`(test_\w+)`", "".join(lines))) - written) == []

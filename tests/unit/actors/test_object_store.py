@@ -327,6 +327,22 @@ def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: S
     assert scene.host.take() == [DeleteCopy(ONE)]
 
 
+def test_copies_of_agents_that_had_another_scheduler_wait_for_their_client(bench: Bench, scene: Scene) -> None:
+    early = [CopyKept(object_id, scene.node_ref, is_early=True) for object_id in (ONE, OTHER)]
+    scene.tell(*early)
+    scene.keep()
+    bench.advance(RETENTION_SECONDS)
+    assert scene.host.take() == [DeleteCopy(OTHER)]
+    scene.tell(DeleteObject(ONE, ANN))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
+def test_an_early_copy_of_a_result_that_is_made_again_is_deleted(scene: Scene) -> None:
+    scene.tell(CopyKept(ONE, scene.node_ref, is_early=True))
+    scene.tell(UseObjects(ONE), StoreObject(ONE, None, "", [b"result"], held=False))
+    assert scene.host.take() == [DeleteCopy(ONE)]
+
+
 # Objects whose bytes are at their client
 
 

@@ -58,7 +58,7 @@ struct ClientHello {
   clientId @5 :Data;                   # id column: random and secret; the same on the next connection means the same client
   agentToken @6 :Data;                     # id column: of a client inside a task, the agentToken of the agent that runs it; else zero
   processor @7 :Data;                  # UInt32 column: of a client inside a task: the number of its processor; see README.md
-  resumes @8 :Data;                    # byte column: 1 = the client goes on with its session, if it still exists; 0 = it begins anew
+  resumes @8 :Data;                    # byte column: 1 = the client goes on with its session, if it still exists; 2 = it had one and begins anew; 0 = it is new
   heard @9 :Data;                      # UInt64 column: if it goes on: the highest number of the scheduler that has come
 }
 
@@ -137,7 +137,7 @@ struct ClientResting {
   # Of a client inside a task: the task does nothing but wait, and what the client had to say it has said before this.
   count @0 :UInt32;         # number of items
   wait @1 :Data;            # UInt32 column: the number of the wait, which the agent that runs the task knows too
-  heard @2 :Data;           # UInt64 column: how many items of the scheduler it has had on this connection
+  heard @2 :Data;           # UInt64 column: the highest number of the scheduler's messages that it has had
 }
 
 struct ClientDisconnect {

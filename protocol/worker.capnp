@@ -43,12 +43,11 @@ struct SchedulerToAgent {
       runCancel @3 :RunCancel;
       objectResponse @4 :Common.ObjectResponse;
       objectInstruction @5 :Common.ObjectInstruction;
-      resultsReceived @6 :ResultsReceived;
-      workerHeartbeatEcho @7 :WorkerHeartbeatEcho;
-      disconnectResponse @8 :DisconnectResponse;
-      recallRequest @9 :RecallRequest;
-      processorNews @10 :ProcessorNews;
-      chunk @11 :Common.Chunk;
+      workerHeartbeatEcho @6 :WorkerHeartbeatEcho;
+      disconnectResponse @7 :DisconnectResponse;
+      recallRequest @8 :RecallRequest;
+      processorNews @9 :ProcessorNews;
+      chunk @10 :Common.Chunk;
     }
   }
 }
@@ -64,7 +63,7 @@ struct WorkerHello {
   workerNames @6 :List(Text);          # names of the workers, separated by commas
   held @7 :List(Data);                 # tasks the agent still has: 16 bytes id, UInt32 attempt, UInt16 worker, little-endian, each
   agentToken @8 :Data;                     # id column: random; clients inside the agent's tasks show it to say where they are
-  resumes @9 :Data;                    # byte column: 1 = the agent goes on with its session, if it still exists; 0 = it begins anew
+  resumes @9 :Data;                    # byte column: 1 = the agent goes on with its session, if it still exists; 2 = it had one and begins anew; 0 = it is new
   heard @10 :Data;                     # UInt64 column: if it goes on: the highest number of the scheduler that has come
   agents @11 :Data;                    # UInt32 column: how many agents its last scheduler had, itself among them; 0 = it had none
   capabilities @12 :List(Text);        # resources of the node that tasks may ask for: names and amounts, "gpu=2,licence=1"
@@ -110,7 +109,7 @@ struct RecallResponse {
 }
 
 struct RunResult {
-  # How one run of a task ended. Kept by the agent until it is acknowledged, and sent again on a new connection.
+  # How one run of a task ended. Kept by the agent until the scheduler has heard it, see README.md.
   count @0 :UInt32;              # number of items
   taskId @1 :Data;               # id column: the tasks
   worker @2 :Data;               # UInt16 column: the worker
@@ -143,12 +142,6 @@ struct RunUnblocked {
   taskId @1 :Data;            # id column: the tasks
   worker @2 :Data;            # UInt16 column: the worker
   attempt @3 :Data;           # UInt32 column: as in RunTask
-}
-
-struct ResultsReceived {
-  # Acknowledges results; sent along with other items.
-  count @0 :UInt32;    # number of items
-  total @1 :Data;           # UInt64 column: how many RunResult items the scheduler has had on this connection
 }
 
 struct WorkerHeartbeat {

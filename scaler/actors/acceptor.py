@@ -22,6 +22,7 @@ from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
     AgentArrived,
     ClientArrived,
+    GiveUp,
     NestedArrived,
     NestedIn,
     Resumed,
@@ -34,13 +35,14 @@ from scaler.actors.messages.peers import (
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.nested_session import NestedSession
 from scaler.actors.outbox import Outbox
-from scaler.actors.peer import Peer, PeerKey
+from scaler.actors.peer import Lines, Peer, PeerKey
 from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, Connection, SchedulerId
+from scaler.peer.course import TRIES_MOST
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
-from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
+from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -49,10 +51,14 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.transfer import WINDOW_BYTES
 
 logger = logging.getLogger(__name__)
 
 UINT32_MOST = 2**32 - 1
+
+RESETS_WITHIN_SECONDS = 60.0
+"""A peer that has stayed for longer has made progress since its last unreadable message."""
 
 MOST_WORKERS = 65_535
 """A worker's number travels as 16 bits."""
@@ -69,6 +75,8 @@ class Limits:
     object_retention_seconds: float = 60.0
     protected: bool = True
     rules: Rules = field(default_factory=Rules)
+    window_bytes: int = WINDOW_BYTES
+    kept_bytes: int = 256 * 1024 * 1024
 
 
 class Acceptor(Actor):
@@ -82,6 +90,7 @@ class Acceptor(Actor):
         limits: Limits,
         directory: Directory,
         outbox: Outbox,
+        lines: Lines,
         balancer: ActorRef,
         object_store: ActorRef,
         adoption: ActorRef,
@@ -94,6 +103,7 @@ class Acceptor(Actor):
         self._limits = limits
         self._directory = directory
         self._outbox = outbox
+        self._lines = lines
         self._balancer = balancer
         self._object_store = object_store
         self._adoption = adoption
@@ -115,15 +125,14 @@ class Acceptor(Actor):
             return
         known = self._present(key)
         if known is not None:
-            self._resume(known, connection, b"")
+            self._resume(known, arrived, b"")
             return
         agent = self._directory.agents_by_token.get(hello.agent_token)
         if hello.agent_token != NO_ID and (agent is None or agent.is_stopped()):
             reason = "the agent that runs your task is not connected"
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
-        peer = Peer(key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, _python_of(hello))
-        self._reply(peer)
+        peer = Peer(key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, self._lines, _python_of(hello))
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
         else:
@@ -132,16 +141,29 @@ class Acceptor(Actor):
             session.send(NestedIn(agent, hello.processor))
             agent.send(NestedArrived(hello.processor, session))
         self._directory.add(peer, session, connection)
+        self._reply(peer, is_resumed=False)
 
     def _present(self, key: PeerKey) -> Peer | None:
         """Return the peer with this key if it has a session."""
         peer = self._directory.peers.get(key)
         return peer if peer is not None and not peer.session.is_stopped() else None
 
-    def _resume(self, peer: Peer, connection: Connection, held: bytes) -> None:
-        self._directory.reconnect(peer, connection)
-        self._reply(peer)
-        peer.session.send(Resumed(peer.visit, held))
+    def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
+        """The peer of a session is back. The session goes on where it was, or begins anew."""
+        hello = arrived.hello
+        if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:
+            peer.garbled = 0
+        if peer.garbled >= TRIES_MOST:
+            reason = f"{TRIES_MOST} times in a row, a message of this {peer.key[0]} or one for it was unreadable"
+            self._refuse(arrived.connection, peer.outgoing, hello, reason)
+            peer.session.send(GiveUp(reason))
+            return
+        self._directory.reconnect(peer, arrived.connection)
+        is_resumed = hello.resumes == GOES_ON and peer.resume(hello.heard)
+        if not is_resumed:
+            peer.reset()
+        self._reply(peer, is_resumed=is_resumed)
+        peer.session.send(Resumed(peer.visit, held, is_resumed))
 
     def _account_of(self, hello: ClientHello) -> int:
         """Return the account of a client: its own, or a common one if clients take no turns."""
@@ -177,13 +199,12 @@ class Acceptor(Actor):
             return
         known = self._present(key)
         if known is not None:
-            self._resume(known, connection, hello.held)
+            self._resume(known, arrived, hello.held)
             return
         if self._must_wait(arrived):
             return
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
-        peer = Peer(key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, _python_of(hello), token)
-        self._reply(peer)  # the first words of its session follow it
+        peer = Peer(key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, self._lines, _python_of(hello), token)
         session = self.spawn(
             AgentSession(
                 identity,
@@ -197,6 +218,7 @@ class Acceptor(Actor):
             )
         )
         self._directory.add(peer, session, connection)
+        self._reply(peer, is_resumed=False)
         logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
 
     def _services(self) -> Services:
@@ -211,13 +233,15 @@ class Acceptor(Actor):
             self._read_options,
         )
 
-    def _reply(self, peer: Peer) -> None:
+    def _reply(self, peer: Peer, *, is_resumed: bool) -> None:
         limits = self._limits
         is_client = peer.outgoing is SCHEDULER_TO_CLIENT
         seconds = limits.client_timeout_seconds if is_client else limits.worker_timeout_seconds
-        versions = (PROTOCOL_VERSION, self._package_version)
         milliseconds = min(int(seconds * 1000), UINT32_MOST)
-        self._outbox.put(peer, HelloReply(1, "", self._scheduler_id, *versions, timeout_milliseconds=milliseconds))
+        versions = (PROTOCOL_VERSION, self._package_version)
+        goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
+        peer.met_at = self.now()
+        self._outbox.put_alone(peer, HelloReply(1, "", self._scheduler_id, *versions, *goes_on, milliseconds))
 
     def _refused(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey
@@ -282,7 +306,7 @@ class Acceptor(Actor):
     def _session_failed(self, failed: ChildFailed) -> None:
         peer = self._directory.of_session(failed.child)
         if peer is not None:
-            self._outbox.put(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
+            self._outbox.put_alone(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
             self._directory.remove(peer)
 
     @handles(BalancerRestarted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
@@ -156,7 +157,7 @@ class AgentSession(Session):
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
-            self._outbox.put(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, self._services.count_agents()))
+            self._outbox.put_alone(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, self._services.count_agents()))
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
@@ -212,7 +213,7 @@ class AgentSession(Session):
     @handles(ChildFailed)
     def _worker_failed(self, failed: ChildFailed) -> None:
         reason = f"the scheduler failed at one of your workers: {failed.error!r}"
-        self._outbox.put(self._peer, HelloRequest(reason))
+        self._outbox.put_alone(self._peer, HelloRequest(reason))
         self._depart(FAILED, reason)
 
     # Its connection
@@ -226,19 +227,14 @@ class AgentSession(Session):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        if lost.visit == self._peer.visit:
-            orders: list[list[RunTask]] = [[] for _ in self._workers]
-            for item in lost.unsent:
-                if type(item) is RunTask:
-                    orders[item.worker].append(item)
-            for worker, unsent in zip(self._workers, orders, strict=True):
-                worker.send(ConnectionLost(lost.visit, lost.reason, unsent))
+        for worker, unsent in zip(self._workers, self._by_worker(lost.unsent), strict=True):
+            worker.send(ConnectionLost(lost.visit, lost.reason, unsent))
         super()._connection_lost(lost)
 
     def _say_lost(self) -> None:
         self._stop_workers(was_lost=True)
         # It must not go on with tasks that others have now.
-        self._outbox.put(self._peer, HelloRequest("you were silent for too long"))
+        self._outbox.put_alone(self._peer, HelloRequest("you were silent for too long"))
 
     # Its end
 
@@ -251,9 +247,18 @@ class AgentSession(Session):
         super()._leave()
 
     def _stop_workers(self, was_lost: bool) -> None:
-        for worker in self._workers:
-            worker.send(StopWorker(was_lost))
+        if not self._workers:
+            return
+        orders = self._by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)
+        for worker, unheard in zip(self._workers, orders, strict=True):
+            worker.send(StopWorker(was_lost, unheard))
         self._workers = []
+
+    def _by_worker(self, orders: Iterable[RunTask]) -> list[list[RunTask]]:
+        by_worker: list[list[RunTask]] = [[] for _ in self._workers]
+        for order in orders:
+            by_worker[order.worker].append(order)
+        return by_worker
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

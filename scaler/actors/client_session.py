@@ -194,7 +194,7 @@ class ClientSession(Session):
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard()
         for heartbeat in batch:
-            self._outbox.put(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
+            self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
@@ -206,7 +206,7 @@ class ClientSession(Session):
     @handles(SendAway)
     def _send_away(self, away: SendAway) -> None:
         """Its next hello is refused for the same reason."""
-        self._outbox.put(self._peer, HelloRequest(away.reason))
+        self._outbox.put_alone(self._peer, HelloRequest(away.reason))
         self._depart(SENT_AWAY, away.reason)
 
     @handles(Batch[ClientResting])

@@ -40,7 +40,7 @@ class Directory:
         self._spent: OrderedDict[Connection, None] = OrderedDict()
 
     def add(self, peer: Peer, session: ActorRef, connection: Connection) -> None:
-        """Add a peer whose session has just started. What was put for it leaves on its first connection."""
+        """Add a peer whose session has just started."""
         peer.session = session
         self.peers[peer.key] = peer
         self._by_session[session] = peer
@@ -51,7 +51,7 @@ class Directory:
         self._connect(peer, connection)
 
     def reconnect(self, peer: Peer, connection: Connection) -> None:
-        """Give a peer another connection; the one that it had is nobody's."""
+        """Give a peer another connection; the one that it had belongs to no peer any more."""
         self.disconnect(peer)
         self._connect(peer, connection)
 
@@ -60,9 +60,8 @@ class Directory:
         self.connected[connection] = peer
 
     def disconnect(self, peer: Peer) -> None:
-        """Take the connection of a peer away, if it has one. What was put for it until now still leaves there."""
+        """Take the connection of a peer away, if it has one. What is put for it waits for the next one."""
         connection = peer.connection
-        self._outbox.part(peer)
         if connection == NO_CONNECTION:
             return
         peer.connection = NO_CONNECTION
@@ -72,9 +71,10 @@ class Directory:
             self._spent.popitem(last=False)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer whose session has ended. May be called again."""
+        """Forget a peer whose session has ended; its last words still leave. May be called again."""
         if self._by_session.pop(peer.session, None) is None:
             return
+        self._outbox.part(peer)
         self.disconnect(peer)
         if peer.python:
             python = (peer.python, peer.key[0])

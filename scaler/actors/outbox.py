@@ -1,7 +1,8 @@
 """The outbox: the actors' one door out.
 
-Actors put single items in. The edge takes out all items of a peer at once, whenever the dispatcher is idle or its
-budget is spent. So batches grow with the load, and a single item leaves at once.
+Actors put single items in, which wait in the pipe of their peer. The edge serves the peers for which there is something
+to do, whenever the dispatcher is idle or its budget is spent. So batches grow with the load, and a single item leaves
+at once.
 
 Must never: know what an item means, or look at a peer to whom nothing is said.
 """
@@ -10,89 +11,87 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.actors.messages.peers import NewsSaid
 from scaler.actors.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.directions import Direction
 
 
 class Parcel:
-    """The items that leave on one connection now. The peer is None if the connection is not, or not any more, his."""
+    """The items that leave on a connection which has no peer."""
 
-    __slots__ = ("connection", "direction", "items", "peer")
+    __slots__ = ("connection", "direction", "items")
 
-    def __init__(self, connection: Connection, direction: Direction, items: list[Any], peer: Peer | None) -> None:
+    def __init__(self, connection: Connection, direction: Direction, items: list[Any]) -> None:
         self.connection = connection
         self.direction = direction
         self.items = items
-        self.peer = peer
 
 
 class Outbox:
-    """The items that the edge has not sent yet."""
+    """Who is to be served next."""
 
     def __init__(self) -> None:
-        self._peers: list[Peer] = []
-        """those with items, in the order of the first one; a peer may be here more than once"""
-        self._last_words: dict[Connection, Parcel] = {}
-        """to connections that have no peer"""
-        self.undeliverable = 0
-        """how many items were for peers without a connection"""
+        self._due: list[Peer] = []
+        self._parting: list[tuple[Peer, Connection]] = []
+        self._parcels: dict[Connection, Parcel] = {}
 
     def put(self, peer: Peer, item: Any) -> None:
-        """Send `item` to a peer. Nothing happens if it has no connection."""
-        items = peer.items
-        if not items:
-            self._peers.append(peer)
-        items.append(item)
+        """Send `item` to a peer, on this connection or the next one."""
+        if not peer.is_due:
+            peer.is_due = True
+            self._due.append(peer)
+        peer.put(item)
+
+    def put_alone(self, peer: Peer, item: Any) -> None:
+        """Send `item` to a peer on this connection only, out of the count; nothing happens without a connection."""
+        if peer.connection != NO_CONNECTION:
+            peer.alone.append(item)
+            self.serve(peer)
+
+    def serve(self, peer: Peer) -> None:
+        """There is something to do for a peer: a window is open again, or an acknowledgement is due."""
+        if not peer.is_due:
+            peer.is_due = True
+            self._due.append(peer)
 
     def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
         """Send `item` to a connection that has no peer: a refusal."""
-        parcel = self._last_words.get(connection)
+        parcel = self._parcels.get(connection)
         if parcel is None:
-            parcel = self._last_words[connection] = Parcel(connection, direction, [], None)
+            parcel = self._parcels[connection] = Parcel(connection, direction, [])
         parcel.items.append(item)
 
     def part(self, peer: Peer) -> None:
-        """A peer loses its connection: what was put for it still leaves there."""
-        items = peer.take()
-        if peer.connection == NO_CONNECTION:
-            self.undeliverable += len(items)
-            return
-        for item in items:
-            self.put_to_stranger(peer.connection, peer.outgoing, item)
+        """The session of a peer has ended: what was put for it still leaves on the connection that it has."""
+        if peer.connection != NO_CONNECTION:
+            self._parting.append((peer, peer.connection))
 
     def await_news(self, peer: Peer, heard: int) -> bool:
         """Notify the session of a peer about the next item for that peer (`NewsSaid`).
 
         Args:
-            heard: how many items the peer has received on its connection.
+            heard: the number of the last message that the peer has heard.
 
-        Returns: whether it has received all; if not, nothing happens.
+        Returns: whether it has heard all; if not, nothing happens.
         """
-        if peer.connection == NO_CONNECTION or peer.said != heard or peer.items:
+        if peer.connection == NO_CONNECTION or peer.pipe.said != heard or peer.pipe.has_unsaid:
             return False
         peer.is_awaited = True
         return True
 
-    def take(self) -> list[Parcel]:
-        """Take all items."""
-        taken: list[Parcel] = []
-        if self._last_words:
-            taken += self._last_words.values()
-            self._last_words = {}
-        if self._peers:
-            peers, self._peers = self._peers, []
-            for peer in peers:
-                items = peer.take()
-                if not items:
-                    continue
-                if peer.connection == NO_CONNECTION:
-                    self.undeliverable += len(items)
-                    continue
-                peer.said += len(items)
-                if peer.is_awaited:
-                    peer.is_awaited = False
-                    peer.session.send(NewsSaid())
-                taken.append(Parcel(peer.connection, peer.outgoing, items, peer))
-        return taken
+    def take_due(self) -> list[Peer]:
+        """Take the peers for which there is something to do, in the order of the first item."""
+        due, self._due = self._due, []
+        for peer in due:
+            peer.is_due = False
+        return due
+
+    def take_parting(self) -> list[tuple[Peer, Connection]]:
+        """Take the peers whose sessions have ended, and their last connections."""
+        parting, self._parting = self._parting, []
+        return parting
+
+    def take_parcels(self) -> list[Parcel]:
+        """Take what is for connections without a peer."""
+        parcels, self._parcels = self._parcels, {}
+        return list(parcels.values())

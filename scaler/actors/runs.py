@@ -6,16 +6,20 @@ Used by the worker proxy only. Must never: send.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from scaler.actors.kit import ActorRef
 from scaler.actors.policy import WORK_AHEAD_US
-from scaler.ids import TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.serialization import size_of
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
 """The most bytes of results of a worker that are kept until their tasks come. The tasks of others run again."""
+
+Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
+"""Function -> how long its runs took in microseconds, and how many there were."""
 
 
 class RunRecord:
@@ -150,3 +154,10 @@ class Orphans:
         del self._runs[task_id]
         if orphan.result is not None:
             self._result_bytes -= size_of(orphan.result.frames) + len(orphan.result.payload)
+
+
+def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:
+    """Count a row of runs of one function."""
+    if function_id is not None:
+        total_us, number = measured.get(function_id, (0, 0))
+        measured[function_id] = (total_us + duration_us, number + count)

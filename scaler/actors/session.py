@@ -25,7 +25,7 @@ from scaler.actors.events import (
 )
 from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
-from scaler.actors.messages.peers import CheckSilence, ConnectionLost, Resumed, SessionEnded
+from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
 
@@ -130,7 +130,7 @@ class Session(Actor):
     def _connection_lost(self, lost: ConnectionLost) -> None:
         if lost.visit != self._peer.visit:
             return  # it is back already
-        silent_seconds = self.now() - self._last_heard
+        silent_seconds = self.now() - max(self._last_heard, self._peer.heard_at)
         if silent_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds):
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
         else:
@@ -143,6 +143,8 @@ class Session(Actor):
 
     @handles(CheckSilence)
     def _check_silence(self, check: CheckSilence) -> None:
+        if self._peer.connection:  # anything is news: a heartbeat may come late behind parts of something large
+            self._last_heard = max(self._last_heard, self._peer.heard_at)
         left_seconds = self._last_heard + self._timeout_seconds - self.now()
         if left_seconds > 0:
             self._check_silence_in(left_seconds, check.departure)
@@ -150,6 +152,11 @@ class Session(Actor):
             logger.warning("%s is gone", self._title)
             self._say_lost()
             self._depart(check.departure, "")
+
+    @handles(GiveUp)
+    def _give_up(self, give_up: GiveUp) -> None:
+        logger.error("%s is given up: %s", self._title, give_up.reason)
+        self._depart(FAILED, give_up.reason)
 
     def _depart(self, departure: Departure, reason: str) -> None:
         """The peer is gone, and so is its session."""

@@ -16,7 +16,7 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from scaler.actors.acceptor import Acceptor, Limits
 from scaler.actors.adoption import Adoption, AdoptionTable
@@ -28,9 +28,11 @@ from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, St
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Outbox
+from scaler.actors.peer import Lines, NewLine
 from scaler.actors.policy import make_policy
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
+from scaler.wire.traffic import Traffic
 
 OBJECT_STORE, BALANCER, ADOPTION, ACCEPTOR = "object store", "balancer", "adoption", "acceptor"
 
@@ -41,6 +43,7 @@ class SchedulerTree:
     Args:
         shut_down: called when an authorised client asks for the end of the scheduler.
         read_options: returns what the bytes of a task's options ask for.
+        new_line: makes the pipe of a session.
     """
 
     def __init__(
@@ -51,13 +54,39 @@ class SchedulerTree:
         limits: Limits,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
+        new_line: NewLine,
     ) -> None:
         self.outbox = Outbox()
+        self.sent = Traffic()
+        self.limits = limits
+        self.clock = dispatcher.clock
+        lines = Lines(new_line, limits.window_bytes, self.sent.items)
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
         self.events = Events()
-        self.supervisor = Supervisor(
+
+        def acceptor(peers: Mapping[str, ActorRef]) -> Acceptor:
+            return Acceptor(
+                scheduler_id=scheduler_id,
+                package_version=package_version,
+                limits=limits,
+                directory=self.directory,
+                outbox=self.outbox,
+                lines=lines,
+                balancer=peers[BALANCER],
+                object_store=peers[OBJECT_STORE],
+                adoption=peers[ADOPTION],
+                events=self.events,
+                shut_down=shut_down,
+                read_options=read_options,
+            )
+
+        self.supervisor = self._supervisor(limits, acceptor)
+        dispatcher.spawn(self.supervisor)
+
+    def _supervisor(self, limits: Limits, acceptor: Callable[[Mapping[str, ActorRef]], Acceptor]) -> Supervisor:
+        return Supervisor(
             (
                 ChildSpec(OBJECT_STORE, ObjectStore, lambda _peers: self._object_store(limits)),
                 ChildSpec(
@@ -66,29 +95,12 @@ class SchedulerTree:
                     lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules)),
                 ),
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, limits.client_timeout_seconds)),
-                ChildSpec(
-                    ACCEPTOR,
-                    Acceptor,
-                    lambda peers: Acceptor(
-                        scheduler_id=scheduler_id,
-                        package_version=package_version,
-                        limits=limits,
-                        directory=self.directory,
-                        outbox=self.outbox,
-                        balancer=peers[BALANCER],
-                        object_store=peers[OBJECT_STORE],
-                        adoption=peers[ADOPTION],
-                        events=self.events,
-                        shut_down=shut_down,
-                        read_options=read_options,
-                    ),
-                ),
+                ChildSpec(ACCEPTOR, Acceptor, acceptor),
             ),
             strategy=Strategy.ONE_FOR_ONE,
             budget=RestartBudget(times=10, within_seconds=60.0),
             on_restart=self._tell_restarted,
         )
-        dispatcher.spawn(self.supervisor)
 
     def _object_store(self, limits: Limits) -> ObjectStore:
         return ObjectStore(self.objects, self.outbox, self.events, limits.object_retention_seconds)

@@ -7,7 +7,7 @@ the worker is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import Enum
 
 from scaler.actors.kit import Actor, ActorRef, handles
@@ -33,7 +33,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
-from scaler.actors.runs import Orphans, RunRecord
+from scaler.actors.runs import Measured, Orphans, RunRecord, add_measured
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
@@ -51,8 +51,6 @@ from scaler.wire.messages.worker import (
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """Only these runs measure how long tasks take: a run that was dropped from the queue took no time."""
-
-Measured = dict[ObjectId, tuple[int, int]]
 
 
 class Membership(Enum):
@@ -225,14 +223,14 @@ class WorkerProxy(Actor):
             expected_us += run.expected_us - run.lent_us
             if result.status in _OWN_END:
                 if run.spec.function_id != function_id:
-                    _add(measured, function_id, duration_us, ended)
+                    add_measured(measured, function_id, duration_us, ended)
                     function_id = run.spec.function_id
                     ended = duration_us = 0
                 ended += 1
                 duration_us += result.duration_us
             run.task.send(result)
         if freed:
-            _add(measured, function_id, duration_us, ended)
+            add_measured(measured, function_id, duration_us, ended)
             self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
 
     @handles(RecallTasks)
@@ -289,13 +287,19 @@ class WorkerProxy(Actor):
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
-        """The agent is back on a new connection: send again what it never got, stop what it should not have.
+        """The agent is back on a new connection. If its session goes on, it gets what was said meanwhile.
 
-        `held` names the tasks of this worker that the agent still has, or whose results it sends again. Which of them
-        wait for others it says anew.
+        Else send again what it never got, and stop what it should not have. `held` names the tasks of this worker that
+        the agent still has, or whose results it sends again. Which of them wait for others it says anew.
         """
         if resumed.visit != self._peer.visit:
             return  # it is back on yet another one
+        if not resumed.goes_on:
+            self._compare(resumed)
+        if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
+            self._join()
+
+    def _compare(self, resumed: Resumed) -> None:
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
         for task_id, run in self._runs.items():
@@ -310,8 +314,6 @@ class WorkerProxy(Actor):
             mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
             if mine is None or mine.attempt != attempt:
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), self._index, attempt))
-        if self._membership is Membership.OUT and self._outlook is Outlook.WORK:
-            self._join()
 
     def _free(self, places: int, expected_us: int) -> None:
         if places:
@@ -320,14 +322,17 @@ class WorkerProxy(Actor):
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
         """The agent is cut off. Its tasks stay with it until it is known to be gone; it gets no new ones."""
-        if lost.visit != self._peer.visit:
-            return  # it is back already, and says which tasks it has
-        self._leave_balancer()
+        if lost.visit == self._peer.visit:  # else it is back already
+            self._leave_balancer()
+        freed = expected_us = 0
         for order in lost.unsent:
             run = self._runs.get(order.task_id)
             if run is not None and run.attempt == order.attempt:
                 del self._runs[order.task_id]
+                freed += run.places
+                expected_us += run.expected_us
                 run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
+        self._free(freed, expected_us)
 
     def _leave_balancer(self) -> None:
         if self._membership is Membership.IN:
@@ -350,7 +355,7 @@ class WorkerProxy(Actor):
         """Give all tasks back, and end when no more mail can arrive."""
         self._outlook = Outlook.END
         self._leave_balancer()
-        self._give_back(stop.was_lost)
+        self._give_back(stop.was_lost, {(order.task_id, order.attempt) for order in stop.unheard})
         if self._membership is Membership.OUT:
             self.stop_now()
 
@@ -364,18 +369,18 @@ class WorkerProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self._balancer.send(WorkerFailed(self.actor_ref))
-        self._give_back(was_lost=True)
+        self._give_back(was_lost=True, unheard=set())
 
-    def _give_back(self, was_lost: bool) -> None:
-        runs = self._runs.values()
+    def _give_back(self, was_lost: bool, unheard: Container[tuple[TaskId, int]]) -> None:
         suspects: set[ActorRef] = set()
+        runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
         if was_lost and runs:  # what ran is the oldest, or one that was put before it
-            suspects = {next(iter(runs)).task, max(runs, key=lambda run: run.spec.priority).task}
+            suspects = {runs[0].task, max(runs, key=lambda run: run.spec.priority).task}
             suspects |= {run.task for run in runs if run.lent_places}
-        for run in runs:
+        for run in self._runs.values():
             run.task.send(RunLost(run.attempt, self.name, run.task in suspects))
-        if was_lost and runs:
-            self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in runs]))
+        if was_lost and self._runs:
+            self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
         self._runs, self._orphans = {}, Orphans(())
 
     @handles(SayStatistics)
@@ -385,10 +390,3 @@ class WorkerProxy(Actor):
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
         return {"tasks": len(self._runs), "blocked_tasks": sum(run.lent_places > 0 for run in self._runs.values())}
-
-
-def _add(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:
-    """Count a row of runs of one function."""
-    if function_id is not None:
-        total_us, number = measured.get(function_id, (0, 0))
-        measured[function_id] = (total_us + duration_us, number + count)

@@ -35,6 +35,7 @@ from scaler.settings import ClusterConfig
 from scaler.version import __version__
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
+    IS_BACK,
     PROTOCOL_VERSION,
     HelloReply,
     HelloRequest,
@@ -47,6 +48,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
+from scaler.wire.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +61,25 @@ class Door(Protocol):
     def connect(self, link: ActorRef) -> None:
         """Open a new connection, with an identity that was never used; what arrives goes to `link`."""
 
+    session: Session
+
     def hang_up(self) -> None:
-        """Close the connection; what was not sent yet is dropped."""
+        """Close the connection; what was said waits for the next one."""
+
+    def say_hello(self, hello: WorkerHello) -> None:
+        """Send the first message of the connection, with the next flush."""
+
+    def say_alone(self, item: Any) -> None:
+        """Send an item that does not count in the session, with the next flush: a heartbeat."""
 
     def say(self, items: Sequence[Any]) -> None:
-        """Send items with the next flush."""
+        """Send items of the session, with the next flush that has a connection which is up."""
+
+    def resume(self, heard: int) -> None:
+        """The connection is up, and the session goes on: the scheduler has heard so many messages."""
+
+    def begin(self) -> None:
+        """The connection is up, and the session begins anew: what was said before is dropped."""
 
 
 @message
@@ -118,11 +134,13 @@ class SchedulerConnection(Actor):
         """why the scheduler has refused the last hello; empty after a welcome"""
         self._agents = 0
         """how many agents the scheduler has, as it said last"""
+        self._reply_heard = 0
+        """what the scheduler had heard when it welcomed this agent"""
         self._actions: dict[Action, Callable[[str], None]] = {
             states.NOTHING: _do_nothing,
             states.OPEN: self._open,
             states.HELLO: self._say_hello,
-            states.RESUME: self._begin,
+            states.RESUME: self._go_on,
             states.SAY_ALL: self._begin,
             states.START_OVER: self._start_over,
             states.BEAT: self._beat,
@@ -172,28 +190,38 @@ class SchedulerConnection(Actor):
     def _say_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
         names, held = ",".join(self._names), self._holdings.ledger.held()
-        resumes = int(self._course.scheduler_id != NO_ID)
         own = (self._agent_id, names, held, self._agent_token)
-        self._door.say([WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)])
+        resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
+        hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
+        self._door.say_hello(hello)
+
+    def _go_on(self, version: str) -> None:
+        self._note_up(version)
+        self._door.resume(self._reply_heard)
 
     def _begin(self, version: str) -> None:
+        self._door.begin()
         self._holdings.say_what_is_kept()
         self._say_first_words(version)
 
     def _start_over(self, version: str) -> None:
+        self._door.begin()
         self._holdings.start_over()
         self._say_first_words(version)
 
-    def _say_first_words(self, version: str) -> None:
+    def _note_up(self, version: str) -> None:
         logger.info("link to %s up: scheduler %s", self._config.address, version)
         self._absence = None
         self._refused_because = ""
+
+    def _say_first_words(self, version: str) -> None:
+        self._note_up(version)
         self._door.say(self._holdings.first_words())
         if self._drain is not None:
             self._door.say([self._drain])
 
     def _beat(self, _text: str) -> None:
-        self._door.say([WorkerHeartbeat(int(self.now() * 1e9))])
+        self._door.say_alone(WorkerHeartbeat(int(self.now() * 1e9)))
 
     def _hang_up(self, reason: str) -> None:
         level = logging.WARNING if self._absence is None else logging.DEBUG
@@ -259,8 +287,10 @@ class SchedulerConnection(Actor):
         if self._course.state is not states.GREETING:
             self.ignored += 1
         elif reply.accepted:
+            is_resumed = self._door.session.may_go_on(reply.resumed)
+            self._reply_heard = reply.heard
             dead_after_seconds = reply.timeout_milliseconds / 1000
-            action = self._course.welcomed(reply.scheduler_id, False, self.now(), dead_after_seconds)
+            action = self._course.welcomed(reply.scheduler_id, is_resumed, self.now(), dead_after_seconds)
             self._do(action, reply.package_version)
         else:
             self._refused(reply.reason)
@@ -285,16 +315,21 @@ class SchedulerConnection(Actor):
             self._agents = echos[-1].agents
 
     def _is_up(self) -> bool:
-        """Note that the scheduler is alive. Return whether its item is allowed in this state."""
+        """Note that the scheduler is alive. Return whether its item is allowed in this state.
+
+        An item that came before its connection was lost counts as heard, so it must not be dropped.
+        """
         if self._course.state is states.UP:
             self._course.heard()
+            return True
+        if self._course.state in (states.AWAY, states.GREETING) and self._course.scheduler_id != NO_ID:
             return True
         self.ignored += 1
         return False
 
     def _say(self, items: Sequence[Any]) -> None:
-        """Say what the next connection begins with anyway, if there is one now."""
-        if self._course.state is states.UP:
+        """Say items, on this connection or the next one; if that begins anew, its first words say the same."""
+        if self._course.state in (states.UP, states.AWAY, states.GREETING):
             self._door.say(items)
 
     # The end
@@ -312,12 +347,15 @@ class SchedulerConnection(Actor):
     def _look_at_drain(self, look: _DrainLook) -> None:
         """Leave when the last task has ended. Until then give back what waits, also what has come meanwhile."""
         left_seconds = look.ends_at - self.now()
-        is_done = self._course.state is states.UP and not self._holdings.ledger.has_tasks
+        is_done = self._course.state is states.UP and not self._holdings.ledger.has_tasks and self._is_all_said()
         if is_done or left_seconds <= 0:
             self._happened(states.LEAVE, look.reason)
         else:
             self._holdings.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)
+
+    def _is_all_said(self) -> bool:
+        return not self._door.session.pipe.has_unsaid
 
     @handles(Batch[DisconnectResponse])
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:

@@ -1,7 +1,8 @@
-"""Edge: the agent's socket. It belongs to the shell's thread; the link decides when there is a new one.
+"""Edge: the agent's socket and session. It belongs to the shell's thread; the link decides when there is a new one.
 
-The shell calls `receive` and `flush`. Arriving items go to the link as batches; items of the link leave as one message
-per turn of the shell. After bytes that are not a message, the edge closes the connection and tells the link.
+The shell calls `receive` and `flush`. Arriving items go to the link as batches, and so does the news of what the
+scheduler has heard. Items of the link leave once per turn of the shell; without a connection they wait, since the
+session may go on. After bytes that are not a message, the edge closes the connection and tells the link.
 
 Must never: keep state of the protocol, or let bytes from outside raise.
 """
@@ -14,11 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.actors.kit import ActorRef
-from scaler.agent.messages import LinkCut, LinkGarbled
+from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
 from scaler.errors import ProtocolError
 from scaler.process.shell import Shell
-from scaler.wire.codec import decode, encode
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import HelloReply
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.pipe import Message
+from scaler.wire.session import Session
 from scaler.wire.traffic import Traffic
 from scaler.wire.transport import Dialer, PeerGoneError, Transport
 
@@ -28,12 +33,17 @@ RECEIVED_MOST = 64
 """The most messages received in one turn, before actors run."""
 
 
+_REPLIES = Batch[HelloReply]
+
+
 @dataclass
 class _OpenConnection:
     """The state of one connection."""
 
     socket: Dialer
     link: ActorRef
+    is_up: bool = False
+    """whether the link has said how the session goes on after the reply to its hello"""
 
 
 class Edge:
@@ -44,10 +54,14 @@ class Edge:
         self.address = transport.address
         self._transport = transport
         self._open: _OpenConnection | None = None
-        self._outgoing: list[Any] = []
+        self._ready: list[Message] = []
+        """they leave on this connection before what the pipe gives"""
+        self._heard: list[Any] = []
+        """items that the scheduler has heard, and the link does not know it"""
         self.received = Traffic()
         self.sent = Traffic()
         self.undecodable = 0
+        self.session = Session(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, self.sent.items, self._heard.extend)
 
     # For the link
 
@@ -59,7 +73,7 @@ class Edge:
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
 
     def hang_up(self, linger_seconds: float = 0) -> None:
-        self._outgoing.clear()
+        self._ready.clear()
         connection, self._open = self._open, None
         if connection is None:
             return
@@ -67,12 +81,40 @@ class Edge:
         self._shell.unwatch(connection.socket.monitor_descriptor)
         connection.socket.close(linger_seconds)
 
+    def say_hello(self, hello: WorkerHello) -> None:
+        self._ready.append(self.session.hello(hello))
+
+    def say_alone(self, item: Any) -> None:
+        self._ready.append(self.session.pipe.unnumbered([item]))
+
     def say(self, items: Sequence[Any]) -> None:
-        self._outgoing.extend(items)
+        self.session.pipe.put_all(items)
+
+    def resume(self, heard: int) -> None:
+        connection = self._open
+        if connection is None:
+            return
+        try:
+            self._ready += self.session.pipe.resume(heard)
+        except ProtocolError as error:
+            self._spoil(connection, error)
+        else:
+            connection.is_up = True
+
+    def begin(self) -> None:
+        self.session.begin()
+        if self._open is not None:
+            self._open.is_up = True
 
     def _look_for_cut(self, connection: _OpenConnection) -> None:
         if self._open is connection and connection.socket.was_cut():
             connection.link.send(LinkCut("the connection was cut"))
+
+    def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
+        """The session cannot go on: the next hello says which tasks are here, and the others come again."""
+        self.session.spoil()
+        self.hang_up()
+        connection.link.send(LinkGarbled(str(error)))
 
     # For the shell
 
@@ -80,38 +122,57 @@ class Edge:
         connection = self._open
         if connection is None:
             return False
+        has_more = self._receive_some(connection)
+        if self._heard:
+            connection.link.send(LinkHeard(list(self._heard)))
+            self._heard.clear()
+        return has_more
+
+    def _receive_some(self, connection: _OpenConnection) -> bool:
         for _ in range(RECEIVED_MOST):
             received = connection.socket.receive()
             if received is None:
                 return False
             try:
-                batches = decode(SCHEDULER_TO_AGENT, *received)
+                batches = self.session.pipe.receive(*received)
             except ProtocolError as error:
-                # It may have held any task: the next hello says which are here, and the others come again.
                 self.undecodable += 1
                 logger.debug("received bytes that are not a message of a scheduler: %s", error)
-                self.hang_up()
-                connection.link.send(LinkGarbled("received bytes that are not a message of a scheduler"))
+                self._spoil(connection, ProtocolError("received bytes that are not a message of a scheduler"))
                 return False
             self.received.add_message(*received)
             self.received.add_batches(batches)
             for batch in batches:
                 connection.link.send(batch)
+            if not batches:
+                connection.link.send(LinkHeard([]))
+            elif type(batches[0]) is _REPLIES:
+                return True  # what follows belongs to the session that the link chooses now
         return True
 
     def flush(self) -> bool:
-        if not self._outgoing or self._open is None:
-            return False
-        items, self._outgoing = self._outgoing, []
         connection = self._open
+        if connection is None:
+            return False
+        messages, self._ready = self._ready, []
+        pipe = self.session.pipe
+        if connection.is_up and (pipe.has_unsaid or pipe.is_acknowledgement_due):
+            try:
+                messages += pipe.take()
+            except Exception as error:
+                logger.exception("what is for the scheduler cannot be written")
+                self._spoil(connection, error)
+                return False
+            if pipe.is_acknowledgement_due:
+                messages.append(pipe.unnumbered([]))
         try:
-            for header, frames in encode(AGENT_TO_SCHEDULER, items, self.sent.items):
+            for header, frames in messages:
                 self.sent.add_message(header, frames)
                 connection.socket.send(header, frames)
         except PeerGoneError:
             self.hang_up()
             connection.link.send(LinkCut("the scheduler is gone"))
-        return True
+        return bool(messages)
 
     def close(self) -> None:
         """Close for good; the last items have a moment to leave."""

@@ -1,4 +1,4 @@
-"""Holdings: what an agent has of its scheduler, and so what a connection begins with.
+"""Holdings: what an agent has of its scheduler, and so what a session begins with.
 
 Used by the link, which fills it, and by its connection, which asks for the first words after a welcome. Asks the
 workers and the object cache for what is to be said. Must never: forget a result that was not heard.
@@ -37,7 +37,7 @@ class Holdings:
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def first_words(self) -> list[Any]:
-        """Return what a new connection begins with. Results come first: the scheduler counts them from its start."""
+        """Return what a session begins with."""
         return [
             *self.ledger.results(),
             *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),

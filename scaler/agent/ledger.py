@@ -1,9 +1,9 @@
-"""Ledger: the open tasks of an agent, and the results that the scheduler has not acknowledged.
+"""Ledger: the open tasks of an agent, and the results that the scheduler may not have heard.
 
 Kept by the link, which records received and sent items here. A task is open until its result is there, or until it is
-given back. A result is kept until the scheduler acknowledges it.
+given back. A result is kept until the scheduler has heard it.
 
-    RunTask --> open --result--> kept --acknowledged--> gone
+    RunTask --> open --result--> kept --heard--> gone
                  |  waits <--> goes on
                  +--given back--> gone
 
@@ -16,9 +16,9 @@ Must never: send, or forget a result.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scaler.ids import ObjectId, TaskId, is_later
 from scaler.serialization import Frames
@@ -47,24 +47,20 @@ class Ledger:
         """those of them that wait for other tasks"""
         self._former: set[TaskId] = set()
         """open tasks with an attempt that an earlier scheduler has numbered"""
-        self._kept: deque[RunResult] = deque()
-        self._acknowledged = 0
-        """how many results have arrived on this connection"""
+        self._kept: dict[tuple[TaskId, int], RunResult] = {}
+        """results that the scheduler may not have, by task and attempt, in their order"""
 
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return all runs that are open for the scheduler, as a hello names them. The count of acknowledgements
-        restarts.
-        """
-        self._acknowledged = 0
+        """Return all runs that are open for the scheduler, as a hello names them."""
         runs = [(task.task_id, task.attempt, task.worker) for task in self._open.values()]
-        runs += [(result.task_id, result.attempt, result.worker) for result in self._kept]
+        runs += [(result.task_id, result.attempt, result.worker) for result in self._kept.values()]
         return b"".join(HELD_RUN.pack(*run) for run in runs)
 
     def results(self) -> list[RunResult]:
         """Return the results that may not have arrived, in their order."""
-        return list(self._kept)
+        return list(self._kept.values())
 
     def waiting(self) -> Batch[RunBlocked]:
         """Return the tasks that wait for others."""
@@ -171,26 +167,21 @@ class Ledger:
                 known[result.task_id] = task  # a newer attempt is still here
             elif self._former:
                 self._former.discard(result.task_id)
-        self._kept.extend(results)
+        self._kept.update(((result.task_id, result.attempt), result) for result in results)
 
-    def acknowledge(self, total: int) -> bool:
-        """Acknowledge results; the total counts from the hello. Return whether that total is possible."""
-        news = total - self._acknowledged
-        if news > len(self._kept):
-            return False
-        for _ in range(news):
-            self._kept.popleft()
-        self._acknowledged += max(news, 0)
-        return True
+    def heard(self, items: Iterable[Any]) -> None:
+        """Forget the results among these items: the scheduler has them."""
+        for item in items:
+            if type(item) is RunResult:
+                self._kept.pop((item.task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
         """Return those of the cancels to which no kept result is the answer."""
-        kept = {(result.task_id, result.attempt) for result in self._kept}
-        return [cancel for cancel in cancels if (cancel.task_id, cancel.attempt) not in kept]
+        return [cancel for cancel in cancels if (cancel.task_id, cancel.attempt) not in self._kept]
 
     def large_result(self, object_id: ObjectId) -> Frames:
         """Return the frames of the kept result that is this object; none if it is not here."""
-        for result in reversed(self._kept):
+        for result in reversed(self._kept.values()):
             if result.frames and ObjectId(result.task_id) == object_id:
                 return result.frames
         return ()

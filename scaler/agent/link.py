@@ -3,8 +3,8 @@
 Written to by the edge (batches, `LinkCut`), workers (results) and the object cache (requests). Sends tasks and cancels
 to the workers, objects to the cache, and all items for the scheduler to the edge.
 
-It is a connection (`connection.py`) with tasks and objects. Results are kept until they are acknowledged, and sent
-first on a new connection. Tasks continue while the scheduler is away.
+It is a connection (`connection.py`) with tasks and objects. Results are kept until the scheduler has heard them, and
+said first where a session begins anew. Tasks continue while the scheduler is away.
 
 Must never: forget a result, or decode a payload.
 """
@@ -21,6 +21,7 @@ from scaler.agent.messages import (
     ExecutorProcessGone,
     FetchObject,
     KeepObject,
+    LinkHeard,
     ObjectsHere,
     RunsNotHere,
     SayStatistics,
@@ -42,7 +43,6 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallRequest,
     RecallResponse,
-    ResultsReceived,
     RunBlocked,
     RunCancel,
     RunResult,
@@ -144,10 +144,10 @@ class Link(SchedulerConnection):
             self._ledger.unblock(unblocked)
         self._say(batch)
 
-    @handles(Batch[ResultsReceived])
-    def _received(self, received: Batch[ResultsReceived]) -> None:
-        if self._is_up() and not self._ledger.acknowledge(max(item.total for item in received)):
-            self.ignored += 1
+    @handles(LinkHeard)
+    def _heard(self, heard: LinkHeard) -> None:
+        self._is_up()
+        self._ledger.heard(heard.items)
 
     # Balance
 

@@ -10,7 +10,7 @@ Each executor defines its own internal messages. Messages between processes are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler.ids import ObjectId
 from scaler.message import message
@@ -38,6 +38,13 @@ class LinkGarbled:
     """Bytes came that are not a message of a scheduler; the connection is closed."""
 
     reason: str
+
+
+@message
+class LinkHeard:
+    """Something came from the scheduler, and it has heard these items."""
+
+    items: Sequence[Any]
 
 
 @message

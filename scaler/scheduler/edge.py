@@ -12,9 +12,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost
+from scaler.actors.messages.peers import AgentArrived, ClientArrived, ConnectionLost, NewsSaid
 from scaler.actors.outbox import Parcel
-from scaler.actors.peer import Peer
+from scaler.actors.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
@@ -29,7 +29,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
 )
-from scaler.wire.messages.worker import ResultsReceived, RunResult, WorkerHeartbeatEcho, WorkerHello
+from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho, WorkerHello
 from scaler.wire.traffic import Traffic
 from scaler.wire.transport import Listener, PeerGoneError
 
@@ -42,7 +42,6 @@ ITEMS_PER_RECEIVE = 8192
 """About the most items in these messages: the actors have as much to do as in one turn of theirs."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
-_RESULTS = Batch[RunResult]
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
 
@@ -55,10 +54,12 @@ class SchedulerEdge:
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
         self._strangers = Strangers()
-        self._broken: dict[Connection, tuple[Peer, list[Any]]] = {}
-        """connections that were found broken in this turn, their peers, and their unsent items"""
+        self._broken: dict[Connection, Peer] = {}
+        """connections that were found broken in this turn, and their peers"""
+        self._clock = tree.clock
+        self._kept_bytes = tree.limits.kept_bytes
         self.received = Traffic()
-        self.sent = Traffic()
+        self.sent = tree.sent
         self.bad_messages = 0
         self.undeliverable = 0
 
@@ -67,6 +68,7 @@ class SchedulerEdge:
     def receive(self) -> bool:
         receive, connected = self._listener.receive, self._directory.connected
         items_left = ITEMS_PER_RECEIVE
+        now = self._clock()
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
@@ -79,6 +81,7 @@ class SchedulerEdge:
             if peer is None:
                 self._from_stranger(connection, header, frames)
             else:
+                peer.heard_at = now
                 items_left -= self._from_peer(peer, header, frames)
                 if items_left <= 0:
                     break
@@ -86,21 +89,21 @@ class SchedulerEdge:
 
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
         """Give the batches of a message to the session of its peer. Returns the number of items."""
-        count = 0
+        count, pipe = 0, peer.pipe
         try:
-            batches = decode(peer.incoming, header, frames)
+            batches = pipe.receive(header, frames)
         except ProtocolError as error:
             self._drop(peer, error)
             return count
+        if pipe.has_unsaid or pipe.is_acknowledgement_due:
+            self._outbox.serve(peer)  # its window may be open again
         self.received.add_batches(batches)
+        session = peer.session
         for batch in batches:
-            kind = type(batch)
-            if kind in _HELLOS:
+            if type(batch) in _HELLOS:
                 self._drop(peer, ProtocolError("a second hello on one connection"))
                 break
-            if kind is _RESULTS:
-                peer.results_received += len(batch)
-            peer.session.send(batch)
+            session.send(batch)
             count += len(batch)
         return count
 
@@ -140,59 +143,110 @@ class SchedulerEdge:
             self._acceptor.send(arrived(connection, hello))
 
     def _drop(self, peer: Peer, error: ProtocolError) -> None:
+        """The session of this peer cannot go on: the same message must not come again."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
-        self._outbox.put(peer, HelloRequest(f"a message of yours cannot be read: {error}"))
+        refusal = HelloRequest(f"a message of yours cannot be read: {error}")
+        self._outbox.put_to_stranger(peer.connection, peer.outgoing, refusal)
+        peer.garbled += 1
         self._disconnect(peer, f"sent a message that cannot be read ({error})")
+        peer.spoil()
 
-    def _disconnect(self, peer: Peer, reason: str, unsent: Sequence[Any] = ()) -> None:
+    def _disconnect(self, peer: Peer, reason: str) -> None:
         self._directory.disconnect(peer)
+        unsent = peer.pipe.withdraw(RunTask, peer.left) if peer.outgoing is SCHEDULER_TO_AGENT else ()
         peer.session.send(ConnectionLost(peer.visit, reason, unsent))
 
     # Out
 
     def flush(self) -> bool:
-        taken = self._outbox.take()
-        for parcel in taken:
-            connection, items, peer = parcel.connection, parcel.items, parcel.peer
-            if peer is not None and peer.results_received > peer.results_acknowledged:
-                self._acknowledge(peer, items)
-            has_begun = False
-            try:
-                for header, frames in encode(parcel.direction, items, self.sent.items):
-                    self.sent.add_message(header, frames)
-                    self._listener.send(connection, header, frames)
-                    has_begun = True
-            except PeerGoneError:
-                self._gone(parcel, () if has_begun else items)
-            except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
-                self._give_up(parcel, error)
-        return bool(taken)
+        outbox = self._outbox
+        due, parting, parcels = outbox.take_due(), outbox.take_parting(), outbox.take_parcels()
+        for peer, connection in parting:
+            self._say_last(peer, connection)
+        for parcel in parcels:
+            self._send_to_stranger(parcel)
+        for peer in due:
+            self._serve(peer)
+        return bool(due or parting or parcels)
 
-    def _give_up(self, parcel: Parcel, error: Exception) -> None:
-        """The items of this peer cannot be written: it loses its connection, and no other peer is affected."""
-        logger.error("what is for %s cannot be written", parcel.connection.hex(), exc_info=error)
-        if parcel.peer is not None:
-            self._disconnect(parcel.peer, f"nothing can be written to it ({error!r})")
+    def _serve(self, peer: Peer) -> None:
+        """Send what may leave to a peer now."""
+        pipe, connection = peer.pipe, peer.connection
+        if peer.is_awaited and pipe.has_unsaid:
+            peer.is_awaited = False
+            peer.session.send(NewsSaid())
+        if not connection:
+            self._check_kept(peer)
+            return
+        if connection in self._broken:
+            return
+        said = pipe.said
+        try:
+            before, taken = _uncounted(peer), pipe.take()
+            if pipe.is_acknowledgement_due:
+                taken.append(pipe.unnumbered(()))
+        except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
+            self._give_up(peer, error)
+            return
+        try:
+            for header, frames in before:
+                self._send(connection, header, frames)
+            for header, frames in taken:
+                self._send(connection, header, frames)
+                said += 1
+                peer.left = min(said, pipe.said)
+        except PeerGoneError:
+            self.undeliverable += 1
+            self._broken[connection] = peer
+        else:
+            peer.left = pipe.said
+
+    def _send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        self.sent.add_message(header, frames)
+        self._listener.send(connection, header, frames)
+
+    def _check_kept(self, peer: Peer) -> None:
+        """What is kept for a peer that is away is bounded; beyond that, its session begins anew when it is back."""
+        if peer.is_spoilt:
+            peer.spoil()  # what was put since then would be dropped later
+        elif peer.pipe.size_bytes() > self._kept_bytes:
+            logger.warning("more than %d bytes wait for a peer that is away: they are dropped", self._kept_bytes)
+            peer.spoil()
+
+    def _say_last(self, peer: Peer, connection: Connection) -> None:
+        """The session of this peer has ended, and something may be left to be said."""
+        try:
+            for header, frames in (*_uncounted(peer), *peer.pipe.take()):
+                self._send(connection, header, frames)
+        except PeerGoneError:
+            self.undeliverable += 1
+        except Exception:
+            logger.exception("the last words to %s cannot be written", connection.hex())
+
+    def _send_to_stranger(self, parcel: Parcel) -> None:
+        try:
+            for header, frames in encode(parcel.direction, parcel.items, self.sent.items):
+                self._send(parcel.connection, header, frames)
+        except PeerGoneError:
+            self.undeliverable += 1
+
+    def _give_up(self, peer: Peer, error: Exception) -> None:
+        """What is for this peer cannot be written: its session cannot go on, and no other peer is affected."""
+        connection = peer.connection
+        logger.error("what is for %s cannot be written", connection.hex(), exc_info=error)
+        peer.garbled += 1
+        peer.spoil()
+        self._disconnect(peer, f"nothing can be written to it ({error!r})")
         refusal = HelloRequest("the scheduler failed to write to you")
-        self._outbox.put_to_stranger(parcel.connection, parcel.direction, refusal)
-
-    def _acknowledge(self, peer: Peer, items: list[Any]) -> None:
-        """Acknowledge the results of an agent along with other items."""
-        peer.results_acknowledged = peer.results_received
-        items.append(ResultsReceived(peer.results_received))
-
-    def _gone(self, parcel: Parcel, unsent: Sequence[Any]) -> None:
-        self.undeliverable += 1
-        if parcel.peer is not None:
-            self._broken.setdefault(parcel.connection, (parcel.peer, []))[1].extend(unsent)
+        self._outbox.put_to_stranger(connection, peer.outgoing, refusal)
 
     def _tell_broken(self) -> None:
         """Tell of broken connections, behind all that has arrived on them: the last of it may be a goodbye."""
         broken, self._broken = self._broken, {}
-        for connection, (peer, unsent) in broken.items():
+        for connection, peer in broken.items():
             if peer.connection == connection:
-                self._disconnect(peer, "its connection broke", (*unsent, *peer.take()))
+                self._disconnect(peer, "its connection broke")
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
         """Find out which of these connections are gone: those to which nothing can be sent.
@@ -207,7 +261,7 @@ class SchedulerEdge:
                 self._strangers.remove(connection)
                 continue
             echo = ClientHeartbeatEcho if peer.outgoing is SCHEDULER_TO_CLIENT else WorkerHeartbeatEcho
-            self._outbox.put(peer, echo(_PROBE_NS))
+            self._outbox.put_alone(peer, echo(_PROBE_NS))
             living.append(connection)
         self.flush()
         return [connection for connection in living if connection not in self._broken]
@@ -220,5 +274,17 @@ class SchedulerEdge:
             "messages_sent": self.sent.n_messages,
             "bytes_sent": self.sent.n_bytes,
             "bad_messages": self.bad_messages,
-            "undeliverable": self.undeliverable + self._outbox.undeliverable,
+            "undeliverable": self.undeliverable,
         }
+
+
+def _uncounted(peer: Peer) -> list[Message]:
+    """Take what leaves before all else: what is out of the count, then what is said again."""
+    messages: list[Message] = []
+    if peer.alone:
+        alone, peer.alone = peer.alone, []
+        messages.append(peer.pipe.unnumbered(alone))
+    if peer.again:
+        messages += peer.again
+        peer.again = []
+    return messages

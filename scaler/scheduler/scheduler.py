@@ -24,6 +24,7 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
+from scaler.wire.pipe import Pipe
 from scaler.wire.structs import RunOptions
 from scaler.wire.transport import AddressInUseError
 from scaler.wire.zeromq import open_transport
@@ -103,7 +104,13 @@ class SchedulerProcess:
         """
         shell, config = self._shell, self._config
         tree = SchedulerTree(
-            shell.dispatcher, SchedulerId(random_id()), __version__, self._limits(), self._stop_soon, RunOptions.decode
+            shell.dispatcher,
+            SchedulerId(random_id()),
+            __version__,
+            self._limits(),
+            self._stop_soon,
+            RunOptions.decode,
+            Pipe,
         )
         edge = SchedulerEdge(self._listener, tree)
         shell.watch(self._listener.descriptor)

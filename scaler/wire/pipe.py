@@ -24,13 +24,12 @@ from scaler.wire.messages.client import TaskCancel
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import Chunk
 from scaler.wire.messages.directions import Direction
-from scaler.wire.transfer import Arrival
+from scaler.wire.transfer import WINDOW_BYTES, Arrival
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
 OnHeard: TypeAlias = Callable[[Sequence[Any]], None]
 
-WINDOW_BYTES = 1024 * 1024
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """A side that has received so much acknowledges it, so no window may be smaller."""
 FAST_WINDOWS = 16
@@ -275,6 +274,28 @@ class Pipe:
         """Return all items of which it is not known that they have arrived, in their order."""
         said = (item for _, _, _, items, *_ in self._kept for item in items)
         return chain(said, (item for item, _ in self._small), self._bulk.items(), self._unsorted)
+
+    def withdraw(self, kind: type, after: int) -> list[Any]:
+        """Take back the small items of a kind that are in no message up to the number `after`.
+
+        Only for messages that have certainly not left this process: the other side must not have heard them.
+        """
+        withdrawn: list[Any] = []
+        for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):
+            if number <= after or is_bulk or not any(type(item) is kind for item in items):
+                continue
+            withdrawn += [item for item in items if type(item) is kind]
+            rest = [item for item in items if type(item) is not kind]
+            self._count_off(items)
+            header, frames = encode_message(self._outgoing, rest, number, self.heard, self._counts)
+            smaller = len(header) + size_of(frames)
+            self._fast_bytes += smaller - size
+            self._kept[position] = (number, header, frames, rest, smaller, False)
+        self._sort()
+        withdrawn += [item for item, _ in self._small if type(item) is kind]
+        self._small = deque((item, size) for item, size in self._small if type(item) is not kind)
+        self._small_bytes = sum(size for _, size in self._small)
+        return withdrawn
 
     def size_bytes(self) -> int:
         """Return about how many bytes wait, or are kept. Looks at each item that was put since the last time."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.wire.codec import encode_message
+from scaler.wire.messages.common import GOES_ON
 from scaler.wire.messages.directions import Direction
 from scaler.wire.pipe import Message, Pipe
 
@@ -46,7 +47,7 @@ class Session:
     def hello(self, item: Any) -> Message:
         """Return the message of a hello: with `resumes` and `heard`, and out of the count of any session."""
         if self._may_go_on:
-            item = replace(item, resumes=1, heard=self.pipe.heard)
+            item = replace(item, resumes=GOES_ON, heard=self.pipe.heard)
         return encode_message(self._directions[1], [item], counts=self._counts)
 
     def may_go_on(self, resumed: int) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 from scaler.errors import ProtocolError
 from scaler.wire.messages.common import Chunk
 
+WINDOW_BYTES = 1024 * 1024
+"""How much of the large messages of one side may be on its way."""
 PARTS_MOST = 1 << 16
 """The most frames of a large message, its header among them."""
 PIECES_MOST = 16

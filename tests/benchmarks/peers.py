@@ -26,6 +26,7 @@ from scaler.wire.messages.client import ClientDisconnect, ClientHello, GoodbyeKi
 from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
+from scaler.wire.pipe import Pipe
 from scaler.wire.structs import RunOptions
 from scaler.wire.transport import PeerGoneError
 from tests.benchmarks.scheduler_core import Wire
@@ -61,7 +62,7 @@ class Run:
         self.visits = [0] * count
         self.dispatcher = Dispatcher(time.monotonic)
         self.tree = SchedulerTree(
-            self.dispatcher, SchedulerId(bytes(16)), "0", Limits(), lambda: None, RunOptions.decode
+            self.dispatcher, SchedulerId(bytes(16)), "0", Limits(), lambda: None, RunOptions.decode, Pipe
         )
         self.wire = LossyWire()
         self.edge = SchedulerEdge(self.wire, self.tree)  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import RunResult, RunTask, WorkerHello
+from scaler.wire.pipe import Pipe
 from scaler.wire.structs import RunOptions
 
 CLIENT, AGENT = Connection(b"client"), Connection(b"agent")
@@ -101,7 +102,7 @@ class Run:
         self.clients = [Connection(CLIENT + b"%d" % number) for number in range(clients)]
         self.dispatcher = Dispatcher(time.monotonic)
         tree = SchedulerTree(
-            self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None, RunOptions.decode
+            self.dispatcher, SchedulerId(bytes(16)), "0", limits or Limits(), lambda: None, RunOptions.decode, Pipe
         )
         if listen != "none":
             tree.events.listen(self.dispatcher.spawn(Listener()), EVERY_TASK if listen == "all" else None)

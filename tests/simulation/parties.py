@@ -37,6 +37,8 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
+from scaler.wire.pipe import Pipe
+from scaler.wire.structs import RunOptions
 from scaler.worker.slot import Slot
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import Network, TransportModel
@@ -82,7 +84,9 @@ class SchedulerParty(_Shelled):
         self.shell = shell = Shell("builtin", WakefulClock(self.world.monotonic))
         silence = max(limits.client_timeout_seconds, limits.worker_timeout_seconds)
         self.listener = listener = TransportModel(self.network, self).listen(silence)
-        self.tree = SchedulerTree(shell.dispatcher, SchedulerId(random_id()), "1.2.3", limits, shell.stop)
+        self.tree = SchedulerTree(
+            shell.dispatcher, SchedulerId(random_id()), "1.2.3", limits, shell.stop, RunOptions.decode, Pipe
+        )
         self.edge = SchedulerEdge(listener, self.tree)
         self.checker = Checker(self)
         self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))

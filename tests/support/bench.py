@@ -6,9 +6,10 @@ from typing import Any
 
 from scaler.actors.kit import ActorRef, Dispatcher, VirtualClock
 from scaler.actors.outbox import Outbox
-from scaler.actors.peer import Peer
+from scaler.actors.peer import Lines, Peer
 from scaler.ids import Connection
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+from scaler.wire.pipe import Pipe
 from tests.support.recorder import Recorder
 
 
@@ -42,11 +43,13 @@ class RecordingOutbox(Outbox):
 
     def said_to(self, peer: Peer) -> list[Any]:
         """Return what was put in for a peer since the last call."""
-        return peer.take()
+        said = list(peer.pipe.unheard())
+        peer.reset()
+        return said
 
 
 def connected_peer(name: bytes) -> Peer:
     """Return an agent with a connection."""
-    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
+    peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Lines(Pipe))
     peer.connect(Connection(name))
     return peer

@@ -33,7 +33,6 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
-from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -51,6 +50,7 @@ from scaler.wire.messages.client import (
 from scaler.wire.messages.common import (
     PROTOCOL_VERSION,
     HelloReply,
+    HelloRequest,
     InstructionKind,
     ObjectInstruction,
     ObjectRequest,
@@ -58,6 +58,7 @@ from scaler.wire.messages.common import (
     TaskStatus,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.pipe import Message, Pipe
 from scaler.wire.sockets import RouterSocket
 from scaler.wire.structs import TaskFailure
 from scaler.wire.transport import PeerGoneError
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAIT_SECONDS = 10.0
+_NOT_COUNTED = (HelloReply, HelloRequest, ClientHeartbeatEcho)
 
 
 class _Graph:
@@ -98,6 +100,7 @@ class FakeScheduler:
             setattr(self, name, value)
         self.heard: list[Any] = []
         self.connections: list[Connection] = []
+        self._pipes: dict[Connection, Pipe] = {}
         self.objects: dict[ObjectId, Frames] = {}
         self.message_count = self.bad_message_count = 0
         self._canceled: set[TaskId] = set()
@@ -197,7 +200,8 @@ class FakeScheduler:
     def _hear(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
         self.message_count += 1
         try:
-            batches = decode(CLIENT_TO_SCHEDULER, header, frames)
+            pipe = self._pipes.setdefault(connection, Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT))
+            batches = pipe.receive(header, frames)
         except ProtocolError:
             self.bad_message_count += 1
             return
@@ -217,7 +221,15 @@ class FakeScheduler:
         self._say(connection, answers)
 
     def _say(self, connection: Connection, items: Sequence[Any]) -> None:
-        for header, frames in encode(SCHEDULER_TO_CLIENT, items):
+        """Say items, and go on with what did not leave before."""
+        pipe = self._pipes[connection]
+        alone = [item for item in items if type(item) in _NOT_COUNTED]
+        pipe.put_all(item for item in items if type(item) not in _NOT_COUNTED)
+        messages: list[Message] = [pipe.unnumbered(alone)] if alone else []
+        messages += pipe.take()
+        if pipe.is_acknowledgement_due:
+            messages.append(pipe.unnumbered([]))
+        for header, frames in messages:
             try:
                 self._socket.send(connection, header, frames)
             except PeerGoneError:

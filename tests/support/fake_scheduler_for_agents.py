@@ -30,24 +30,25 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig
-from scaler.wire.codec import decode, encode
-from scaler.wire.messages.common import HelloReply, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.codec import heard_anew
+from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import (
     DisconnectRequest,
     DisconnectResponse,
-    ResultsReceived,
     RunResult,
     RunTask,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
 )
+from scaler.wire.pipe import Message, Pipe
 from scaler.wire.sockets import RouterSocket
 from scaler.wire.structs import TaskFailure
 from scaler.wire.transport import PeerGoneError
 
 DEFAULT = DefaultSerializer()
+_NOT_COUNTED = (HelloReply, HelloRequest, WorkerHeartbeatEcho)
 
 
 class FakeScheduler:
@@ -70,7 +71,7 @@ class FakeScheduler:
         self.heartbeats: list[WorkerHeartbeat] = []
         self.goodbyes: list[str] = []
         self.undecodable = 0
-        self._received: dict[Connection, int] = {}
+        self._pipes: dict[Connection, Pipe] = {}
         self._ids = IdSource()
 
     def __enter__(self) -> FakeScheduler:  # noqa: PYI034
@@ -114,7 +115,7 @@ class FakeScheduler:
     def send(self, items: Iterable[Any]) -> None:
         """Send items to the agent that said hello last."""
         assert self.connection is not None, "no agent said hello yet"
-        for header, frames in encode(SCHEDULER_TO_AGENT, list(items)):
+        for header, frames in self._messages(self._pipes[self.connection], list(items)):
             self._router.send(self.connection, header, frames)
 
     def send_bytes(self, data: bytes) -> None:
@@ -152,8 +153,9 @@ class FakeScheduler:
         )
 
     def _receive(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
+        pipe = self._pipes.setdefault(connection, Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT))
         try:
-            batches = decode(AGENT_TO_SCHEDULER, header, frames)
+            batches = pipe.receive(header, frames)
         except ProtocolError:
             self.undecodable += 1
             return
@@ -161,23 +163,30 @@ class FakeScheduler:
         for batch in batches:
             for item in batch:
                 self._take(connection, item, answers)
-        if self._received.get(connection) and any(batch.item is RunResult for batch in batches) and self.acknowledges:
-            answers.append(ResultsReceived(self._received[connection]))
+        messages = self._messages(pipe, answers)
+        if self.acknowledges and (pipe.is_acknowledgement_due or any(batch.item is RunResult for batch in batches)):
+            messages.append(pipe.unnumbered([]))
         try:
-            for answer, answer_frames in encode(SCHEDULER_TO_AGENT, answers):
+            for answer, answer_frames in messages:
                 self._router.send(connection, answer, answer_frames)
         except PeerGoneError:
             pass
+
+    def _messages(self, pipe: Pipe, items: Sequence[Any]) -> list[Message]:
+        """Return the messages of new items, and of those that did not leave before."""
+        alone = [item for item in items if type(item) in _NOT_COUNTED]
+        pipe.put_all(item for item in items if type(item) not in _NOT_COUNTED)
+        messages = [pipe.unnumbered(alone)] if alone else []
+        messages += pipe.take()
+        return messages if self.acknowledges else [(heard_anew(header, 0), frames) for header, frames in messages]
 
     def _take(self, connection: Connection, item: Any, answers: list[Any]) -> None:
         kind = type(item)
         if kind is RunResult:
             self.results.append(item)
-            self._received[connection] += 1
         elif kind is WorkerHello:
             self.hellos.append(item)
             self.connection = connection
-            self._received[connection] = 0
             if self.welcomes:
                 answers.append(HelloReply(1, "", self.scheduler_id, 1, "0"))
         elif kind is ObjectRequest:

@@ -13,18 +13,20 @@ from scaler.agent.messages import (
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.settings import ClusterConfig
+from scaler.wire.codec import decode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     HelloReply,
     TaskStatus,
 )
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import (
     HELD_RUN,
-    ResultsReceived,
     RunResult,
     RunTask,
     WorkerHello,
 )
+from scaler.wire.session import Session
 from tests.support.recorder import Recorder
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -33,26 +35,49 @@ NEST_ID = b"n" * 16
 
 
 class RecordingDoor:
+    """Keeps what is said until there is a session for it, as the edge does."""
+
     def __init__(self) -> None:
         self.connections = 0
-        self.is_open = False
-        self.said: list[Any] = []
+        self.session = Session(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+        self.is_up = False
+        self._alone: list[Any] = []
+        self._said: list[Any] = []
 
     def connect(self, link: ActorRef) -> None:
+        self.hang_up()
         self.connections += 1
-        self.is_open = True
 
     def hang_up(self) -> None:
-        self.is_open = False
-        self.said.clear()
+        self.is_up = False
+        self._alone.clear()
+
+    def say_hello(self, hello: WorkerHello) -> None:
+        header, _ = self.session.hello(hello)
+        for batch in decode(AGENT_TO_SCHEDULER, header, []):
+            self._alone.extend(batch)
+
+    def say_alone(self, item: Any) -> None:
+        self._alone.append(item)
 
     def say(self, items: Sequence[Any]) -> None:
-        assert self.is_open or not items
-        self.said.extend(items)
+        self._said.extend(items)
+
+    def resume(self, _heard: int) -> None:
+        self.is_up = True
+
+    def begin(self) -> None:
+        self.session.begin()
+        self._said.clear()
+        self.is_up = True
 
     def take(self) -> list[Any]:
-        said, self.said = self.said, []
-        return said
+        """Return what has left since the last time."""
+        alone, self._alone = self._alone, []
+        said: list[Any] = []
+        if self.is_up:
+            said, self._said = self._said, []
+        return alone + said
 
 
 class Bench:
@@ -88,8 +113,8 @@ class Bench:
             self.clock.advance(min(0.05, end - self.clock()))
             assert self.dispatcher.run()
 
-    def welcome(self, scheduler_id: bytes = SCHEDULER) -> None:
-        self.tell(Batch[HelloReply]([HelloReply(1, "", scheduler_id, 1, "0")]))
+    def welcome(self, scheduler_id: bytes = SCHEDULER, resumed: int = 0) -> None:
+        self.tell(Batch[HelloReply]([HelloReply(1, "", scheduler_id, 1, "0", resumed)]))
 
     def up(self) -> Bench:
         self.welcome()
@@ -111,9 +136,6 @@ class Bench:
         results = [RunResult(t.task_id, t.worker, t.attempt, TaskStatus.SUCCESS, b"", 0, ()) for t in tasks]
         self.tell(Batch[RunResult](results))
         return results
-
-    def acknowledge(self, total: int) -> None:
-        self.tell(Batch[ResultsReceived]([ResultsReceived(total)]))
 
 
 def held(*tasks: RunTask) -> bytes:

@@ -45,7 +45,6 @@ from scaler.ids import (
 )
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.serialization import OBJECT, argument_block, result_argument
-from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -61,6 +60,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import (
+    IS_BACK,
     PROFILE,
     PROTOCOL_VERSION,
     HelloReply,
@@ -86,7 +86,6 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallRequest,
     RecallResponse,
-    ResultsReceived,
     RunBlocked,
     RunCancel,
     RunResult,
@@ -96,6 +95,8 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
     WorkerHello,
 )
+from scaler.wire.pipe import Message, Pipe
+from scaler.wire.session import Session
 from scaler.wire.structs import RunOptions
 from scaler.wire.transport import PeerGoneError
 from tests.support.audit import Audit
@@ -202,7 +203,7 @@ class Simulation:
         scheduler_id = SchedulerId(b"scheduler" if self._lives == 1 else b"%d. scheduler" % self._lives)
         scheduler_id = SchedulerId(scheduler_id.ljust(16, b"-"))
         return SchedulerTree(
-            self.dispatcher, scheduler_id, PACKAGE_VERSION, self.limits, self._shut_down, RunOptions.decode
+            self.dispatcher, scheduler_id, PACKAGE_VERSION, self.limits, self._shut_down, RunOptions.decode, Pipe
         )
 
     def restart(self) -> None:
@@ -553,6 +554,12 @@ class SimulatedPeer:
         """every item from the scheduler, in order"""
         self._next_heartbeat = simulation.clock() + HEARTBEAT_SECONDS
         self._unread: list[tuple[Connection, bytes, list[memoryview]]] = []
+        self.goes_on = False
+        """whether it would go on with its session on a new connection; else it begins anew and says all again"""
+        self.session = Session(self.incoming, self.outgoing, on_heard=self.on_heard)
+
+    def on_heard(self, items: Sequence[Any]) -> None:
+        """The scheduler has heard some items."""
 
     def said(self, kind: type) -> list[Any]:
         """Return what the scheduler said, of one kind."""
@@ -564,7 +571,9 @@ class SimulatedPeer:
             self._simulation.close_connection(self.connection)
         self.connection = self._simulation.open_connection(self)
         self.is_welcome = False
-        self._send(self.hello())
+        if not self.goes_on:
+            self.session.spoil()
+        self._send(self.session.hello(self.hello()))
 
     def hello(self) -> Any:
         raise NotImplementedError
@@ -573,13 +582,26 @@ class SimulatedPeer:
         """Say again what may have been lost with the old connection."""
 
     def say(self, *items: Any) -> None:
-        """Send items, if the scheduler has said that it is welcome; else they are lost."""
-        if self.is_welcome:
-            self._send(*items)
+        """Send items. Without a welcome they wait, if the session may go on; else they are lost."""
+        if self.is_welcome or self.goes_on:
+            self.session.pipe.put_all(items)
+            self._flush()
 
-    def _send(self, *items: Any) -> None:
+    def say_alone(self, *items: Any) -> None:
+        """Send items out of the count, if the scheduler has said that it is welcome; else they are lost."""
+        if self.is_welcome:
+            self._send(self.session.pipe.unnumbered(items))
+
+    def _flush(self) -> None:
+        pipe = self.session.pipe
+        if self.is_welcome:
+            self._send(*pipe.take())
+            if pipe.is_acknowledgement_due:
+                self._send(pipe.unnumbered(()))
+
+    def _send(self, *messages: Message) -> None:
         if self.connection in self._simulation.router.open_connections:
-            for header, frames in encode(self.outgoing, items):
+            for header, frames in messages:
                 self._simulation.router.deliver(self.connection, header, frames)
 
     def cut(self) -> None:
@@ -608,15 +630,20 @@ class SimulatedPeer:
         if self.hangs:
             self._unread.append((connection, header, frames))
             return
-        for batch in decode(self.incoming, header, frames):
+        for batch in self.session.pipe.receive(header, frames):
             for item in batch:
                 self.heard.append(item)
                 self.on_item(item)
+        self._flush()
 
     def on_item(self, item: Any) -> None:
         if type(item) is HelloReply and item.accepted:
             self.is_welcome = self.was_welcome = True
-            self.after_hello()
+            if self.session.may_go_on(item.resumed):
+                self._send(*self.session.pipe.resume(item.heard))
+            else:
+                self.session.begin()
+                self.after_hello()
         elif type(item) is HelloRequest and self.comes_back:
             self.connect()
 
@@ -630,7 +657,7 @@ class SimulatedPeer:
     def _beat(self) -> None:
         now = self._simulation.clock()
         self._next_heartbeat = now + HEARTBEAT_SECONDS
-        self.say(self.heartbeat(int(now * 1e9)))
+        self.say_alone(self.heartbeat(int(now * 1e9)))
 
     def heartbeat(self, sent_ns: int) -> Any:
         raise NotImplementedError
@@ -665,7 +692,7 @@ class SimulatedClient(SimulatedPeer):
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
-        return ClientHello(*own, self.agent_token, self.processor, int(self.was_welcome))
+        return ClientHello(*own, self.agent_token, self.processor, IS_BACK * self.was_welcome)
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))
@@ -843,7 +870,6 @@ class SimulatedAgent(SimulatedPeer):
         """tasks that wait for others"""
         self.forgotten: list[ObjectId] = []
         self._kept: list[RunResult] = []
-        self._acknowledged = 0
 
     @property
     def queued(self) -> list[TaskId]:
@@ -853,14 +879,13 @@ class SimulatedAgent(SimulatedPeer):
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
-        return WorkerHello(*own, self.agent_token, int(self.was_welcome), agents=self.agents, capabilities="gpu=2")
+        return WorkerHello(*own, self.agent_token, IS_BACK * self.was_welcome, agents=self.agents, capabilities="gpu=2")
 
     def _held(self) -> bytes:
         runs = [*(run for slot in self.slots for run in slot.queue), *self.suspended.values()]
         return b"".join(HELD_RUN.pack(held.task_id, held.attempt, held.worker) for held in (*runs, *self._kept))
 
     def after_hello(self) -> None:
-        self._acknowledged = 0
         waiting = [RunBlocked(run.task_id, run.worker, run.attempt) for run in self.suspended.values()]
         self.say(*self._kept, *map(ObjectKept, sorted(self.kept)), *waiting)
 
@@ -872,9 +897,6 @@ class SimulatedAgent(SimulatedPeer):
             self._cancel(item)
         elif kind is RecallRequest:
             self._give_back(item)
-        elif kind is ResultsReceived:
-            del self._kept[: item.total - self._acknowledged]
-            self._acknowledged = item.total
         elif kind is ObjectInstruction:
             self._instruct(item)
         elif kind is ObjectResponse:
@@ -896,6 +918,10 @@ class SimulatedAgent(SimulatedPeer):
             assert item.kind == InstructionKind.DELETE
             self.kept.discard(item.object_id)
             self.forgotten.append(item.object_id)
+
+    def on_heard(self, items: Sequence[Any]) -> None:
+        heard = {id(item) for item in items}
+        self._kept = [result for result in self._kept if id(result) not in heard]
 
     def _keep_result(self, object_id: ObjectId) -> None:
         if any(result.task_id == object_id and result.frames for result in self._kept):

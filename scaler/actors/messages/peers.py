@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from scaler.actors.events import Departure
 from scaler.actors.kit import ActorRef
@@ -12,7 +11,7 @@ from scaler.ids import Connection
 from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.messages.worker import RunTask, WorkerHello
 
 
 @message
@@ -33,10 +32,20 @@ class AgentArrived:
 
 @message
 class Resumed:
-    """acceptor -> session: your peer is back, on its connection with this number; `held` is what an agent still has."""
+    """acceptor -> session: your peer is back, on its connection with this number. If the session does not go on where
+    it was, `held` is what an agent still has, and what was said and not heard is lost.
+    """
 
     visit: int
     held: bytes
+    goes_on: bool = False
+
+
+@message
+class GiveUp:
+    """acceptor -> session: your peer cannot be talked to; end."""
+
+    reason: str
 
 
 @message
@@ -73,8 +82,8 @@ class ConnectionLost:
 
     visit: int
     reason: str
-    unsent: Sequence[Any] = ()
-    """items that were for it and have certainly not left"""
+    unsent: Sequence[RunTask] = ()
+    """orders that have certainly not left, and were taken back: others may run the tasks"""
 
 
 @message
@@ -108,6 +117,8 @@ class StopWorker:
     """agent session -> worker proxy: your agent is gone. `was_lost`: unexpectedly, so the running tasks are suspect."""
 
     was_lost: bool
+    unheard: Sequence[RunTask] = ()
+    """orders of which it is not known that they have arrived: these tasks are not suspect"""
 
 
 @message

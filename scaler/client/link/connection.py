@@ -1,7 +1,7 @@
-"""Connection: the current socket of a client, if any; items in, batches out.
+"""Connection: the current socket of a client, if any, and its session; items in, batches out.
 
-Used by the link, by one thread at a time. A lost connection is replaced by a new socket. Must never: know what the
-items mean, or wait for anything but its descriptors.
+Used by the link, by one thread at a time. A lost connection is replaced by a new socket, on which the session
+goes on or begins anew. Must never: know what the items mean, or wait for anything but its descriptors.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import select
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.wire.codec import decode, encode
+from scaler.errors import ProtocolError
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.pipe import Message
+from scaler.wire.session import Session
 from scaler.wire.transport import Dialer, PeerGoneError, Transport
 
 WAIT_MOST_SECONDS = 3600.0
@@ -30,6 +32,7 @@ class Connection:
     def __init__(self, transport: Transport, wake_descriptor: int) -> None:
         self.address = transport.address
         self._wake_descriptor = wake_descriptor
+        self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
         self._transport = transport
         self._socket: Dialer | None = None
         self._is_gone = False
@@ -87,19 +90,57 @@ class Connection:
         return self._socket is not None and self._socket.has_message()
 
     def receive(self) -> list[Batch[Any]] | None:
-        """Return the next message, or None if there is none.
+        """Return the batches of the next message, or None if there is none.
 
         Raises:
-            ProtocolError: if it is not a message of the protocol.
+            ProtocolError: if it is not a message of the protocol. Then the session cannot go on.
         """
         message = None if self._socket is None else self._socket.receive()
-        return None if message is None else decode(SCHEDULER_TO_CLIENT, *message)
+        if message is None:
+            return None
+        try:
+            return self.session.pipe.receive(*message)
+        except ProtocolError:
+            self.session.spoil()
+            raise
 
-    def send(self, items: Sequence[Any]) -> None:
-        """Send items, if it is open."""
-        if self._socket is not None:
-            try:
-                for header, frames in encode(CLIENT_TO_SCHEDULER, items):
-                    self._socket.send(header, frames)
-            except PeerGoneError:
-                self._is_gone = True
+    def say_hello(self, hello: Any) -> None:
+        """Send the first message of the connection."""
+        self._send([self.session.hello(hello)])
+
+    def say_alone(self, item: Any) -> None:
+        """Send an item that does not count in the session: a heartbeat."""
+        self._send([self.session.pipe.unnumbered([item])])
+
+    def resume(self, heard: int) -> None:
+        """Go on with the session: say again what the other side has not heard.
+
+        Raises:
+            ProtocolError: if that is impossible. Then the session cannot go on.
+        """
+        try:
+            self._send(self.session.pipe.resume(heard))
+        except ProtocolError:
+            self.session.spoil()
+            raise
+
+    def flush(self) -> bool:
+        """Send of the session what may leave now. Return whether anything left."""
+        pipe = self.session.pipe
+        if not (pipe.has_unsaid or pipe.is_acknowledgement_due) or self._socket is None:
+            return False
+        messages = pipe.take()
+        if pipe.is_acknowledgement_due:
+            messages.append(pipe.unnumbered([]))
+        self._send(messages)
+        return bool(messages)
+
+    def _send(self, messages: Sequence[Message]) -> None:
+        socket = self._socket
+        if socket is None:
+            return
+        try:
+            for header, frames in messages:
+                socket.send(header, frames)
+        except PeerGoneError:
+            self._is_gone = True

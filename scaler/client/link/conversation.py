@@ -4,8 +4,8 @@ Link --open work, the time--> Conversation --hello, items, heartbeats--> schedul
 Conversation <--------replies------------ scheduler
 
 Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `Course` says, which
-is the same for agents (`scaler/peer`). On a new connection all open work is sent again, because any of it may have been
-lost.
+is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is impossible, all
+open work is sent again, because any of it may have been lost.
 
 Must never: run user code, or block on anything but the descriptors that it waits for.
 """
@@ -38,7 +38,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse
+from scaler.wire.messages.common import IS_BACK, HelloReply, HelloRequest, ObjectRequest, ObjectResponse
 
 LOGGER = logging.getLogger("scaler.client")
 
@@ -69,8 +69,8 @@ class Conversation:
         self.ended_because = ""
         """the reason why there will be no further connection; empty while there may be one"""
         self.bad_message_count = 0
-        self._heard = 0
-        """the number of items received on this connection"""
+        self._reply_heard = 0
+        """what the scheduler had heard when it welcomed this client"""
         self._wait = 0
         """the number of the current wait, if this client's task only waits; else 0"""
         self._is_wait_over: Callable[[], bool] = bool
@@ -87,7 +87,7 @@ class Conversation:
         self._actions: dict[Action, Callable[[], None]] = {
             states.OPEN: self._open,
             states.HELLO: self._say_hello,
-            states.RESUME: self._begin,
+            states.RESUME: self._go_on,
             states.SAY_ALL: self._begin,
             states.START_OVER: self._start_over,
             states.BEAT: self._beat,
@@ -101,7 +101,8 @@ class Conversation:
     # The course
 
     def lose(self, reason: str) -> None:
-        """Replace the connection, if there is one."""
+        """Replace the connection, if there is one, and begin anew: it is not certain what was said."""
+        self._connection.session.spoil()
         self._happened(states.CUT, reason)
 
     def say_goodbye(self) -> None:
@@ -130,15 +131,21 @@ class Conversation:
             self.ended_because = f"cannot connect to {self._connection.address}: {error}"
             self._happened(states.REFUSED)
             return
-        self._heard = 0
         self._happened(states.OPENED)
 
     def _say_hello(self) -> None:
-        self._connection.send([replace(self._hello, resumes=int(self._course.scheduler_id != NO_ID))])
+        resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
+        self._connection.say_hello(replace(self._hello, resumes=resumes))
+
+    def _go_on(self) -> None:
+        self.is_welcome = True
+        self._is_rest_said = False
+        self._connection.resume(self._reply_heard)
 
     def _begin(self) -> None:
         self.is_welcome = True
-        self._work.say_again()
+        self._is_rest_said = False
+        self._work.say_again(self._connection.session.begin())
 
     def _start_over(self) -> None:
         LOGGER.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
@@ -146,7 +153,7 @@ class Conversation:
         self._begin()
 
     def _beat(self) -> None:
-        self._work.out.append(ClientHeartbeat(time.monotonic_ns()))
+        self._connection.say_alone(ClientHeartbeat(time.monotonic_ns()))
 
     def _hang_up(self) -> None:
         self._connection.close()
@@ -165,16 +172,15 @@ class Conversation:
     # Sending
 
     def send(self) -> None:
-        """Send the queued items. Without a connection, keep those that the next one needs."""
-        work = self._work
-        if not work.out:
-            return
+        """Send the queued items. Without a connection they wait: the session may go on."""
         if not self.is_welcome:
-            work.drop_unsaid()
             return
-        out, work.out = work.out, []
-        self._connection.send(out)
-        self._is_rest_said = False
+        work, session = self._work, self._connection.session
+        if work.out:
+            session.pipe.put_all(work.out)
+            work.out = []
+            self._is_rest_said = False
+        self._connection.flush()
 
     def send_at_once(self) -> bool:
         """Send a request while nothing else is open. Return whether there is an answer already."""
@@ -192,7 +198,9 @@ class Conversation:
         ended the wait.
         """
         if self._wait and not self._is_rest_said and self.is_welcome and not self._is_wait_over():
-            self._connection.send([ClientResting(self._wait, self._heard)])
+            pipe = self._connection.session.pipe
+            pipe.put(ClientResting(self._wait, pipe.heard))
+            self._connection.flush()
             self._is_rest_said = True
 
     # Receiving
@@ -208,7 +216,7 @@ class Conversation:
         if was_cut or self._connection.has_arrived(ready):
             self.receive()
         if was_cut:
-            self.lose("it was cut")
+            self._happened(states.CUT, "it was cut")
 
     def receive(self) -> bool:
         """Handle arrived messages. Return whether there were any."""
@@ -216,12 +224,11 @@ class Conversation:
         try:
             while (batches := self._connection.receive()) is not None:
                 has_received = True
-                if self.is_welcome and type(batches[0]) is not _HELLO_REQUESTS:
+                if self.is_welcome and not (batches and type(batches[0]) is _HELLO_REQUESTS):
                     self._course.heard()
                 for batch in batches:
-                    self._heard += len(batch)
                     self._handlers[type(batch)](batch)
-                self._is_rest_said = False
+                    self._is_rest_said = False
         except ProtocolError as error:
             self.bad_message_count += 1
             self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
@@ -234,8 +241,10 @@ class Conversation:
         if self.is_welcome:
             return
         if reply.accepted:
+            is_resumed = self._connection.session.may_go_on(reply.resumed)
+            self._reply_heard = reply.heard
             dead_after_seconds = reply.timeout_milliseconds / 1000
-            action = self._course.welcomed(reply.scheduler_id, False, time.monotonic(), dead_after_seconds)
+            action = self._course.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
             if action is not states.NOTHING:
                 self._actions[action]()
             return

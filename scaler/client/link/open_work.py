@@ -306,13 +306,16 @@ class OpenWork:
         lost = self._unread.in_state(State.LOST)
         self._make_again(lost if asked else [each for each in lost if each.call in self._graphs])
 
-    def say_again(self) -> None:
+    def say_again(self, unheard: Iterable[Any] = ()) -> None:
         """Send all open work again, to a scheduler that may know all, a part or none of it.
 
         The scheduler ignores what it knows. Cancels and deletes go first: they concern earlier work.
+
+        Args:
+            unheard: what was said before and may not have arrived.
         """
         mark_what_was_said(self._tasks, self._graphs, self.out)
-        self.drop_unsaid()
+        self.out = [item for item in (*unheard, *self.out) if type(item) in _CANCELS or _is_delete(item)]
         self.out.extend(map(_said, self._held.values()))
         for entry in self._tasks.values():
             self._functions.keep(entry[2])
@@ -328,10 +331,6 @@ class OpenWork:
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
-    def drop_unsaid(self) -> None:
-        """Without a connection: keep only those items of `out` that `say_again` cannot make from the tables."""
-        self.out = [item for item in self.out if isinstance(item, (TaskCancel, GraphTaskCancel)) or _is_delete(item)]
-
     def give_up(self, make_error: MakeError, make_request_error: MakeError, tell: bool) -> None:
         """Fail all open work.
 
@@ -340,7 +339,6 @@ class OpenWork:
             make_request_error: makes the error of each request and shutdown.
             tell: whether to cancel these tasks if the scheduler comes back.
         """
-        self.drop_unsaid()
         if tell:
             self._say_cancels()
         else:
@@ -378,6 +376,9 @@ def _said(instruction: ObjectInstruction) -> ObjectInstruction:
     if type(frames) is not SharedFrames or instruction.kind == InstructionKind.CREATE_FUNCTION:
         return instruction
     return ObjectInstruction(instruction.kind, instruction.object_id, instruction.name, (), frames.location)
+
+
+_CANCELS = (TaskCancel, GraphTaskCancel)
 
 
 def _cancelled() -> BaseException:

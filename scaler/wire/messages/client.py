@@ -55,7 +55,7 @@ class ClientHello:
     processor: U32 = 0
     """of a client inside a task: its processor's number, never used again by the agent"""
     resumes: U8 = 0
-    """1: it goes on with its session, if that still exists"""
+    """`GOES_ON`, if its session still exists; `IS_BACK`; 0: it is new"""
     heard: U64 = 0
     """if it goes on: the highest number of the scheduler's messages that has come"""
 
@@ -162,7 +162,7 @@ class ClientResting:
     wait: U32
     """the number of the wait, which its agent knows too"""
     heard: U64
-    """how many items it has received on this connection"""
+    """the highest number of the scheduler's messages that it has had"""
 
 
 @message

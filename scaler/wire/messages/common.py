@@ -75,6 +75,12 @@ StatusColumn = Annotated[int, "u8", TaskStatus]
 InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 
+GOES_ON = 1
+"""`resumes` of a peer that goes on with its session."""
+IS_BACK = 2
+"""`resumes` of a peer that had a session, here or with an earlier scheduler, and begins anew."""
+
+
 @message
 class HelloReply:
     """The scheduler's answer to a hello."""

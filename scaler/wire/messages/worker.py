@@ -45,12 +45,13 @@ class WorkerHello:
     worker_names: Names
     """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
     held: HeldColumn
-    """the runs that the agent still has, including unacknowledged results: `HELD_RUN` records, one after the other"""
+    """the runs that the agent still has, including results that the scheduler may not have: `HELD_RUN` records, one
+    after the other"""
     agent_token: Id = NO_ID
     """random, known to the agent, its processors and the scheduler; clients inside its tasks prove with it where they
     are"""
     resumes: U8 = 0
-    """1: it goes on with its session, if that still exists"""
+    """`GOES_ON`, if its session still exists; `IS_BACK`; 0: it is new"""
     heard: U64 = 0
     """if it goes on: the highest number of the scheduler's messages that has come"""
     agents: U32 = 0
@@ -110,7 +111,7 @@ class RecallResponse:
 
 @message
 class RunResult:
-    """How one run of a task ended. The agent keeps it until the scheduler acknowledges it."""
+    """How one run of a task ended. The agent keeps it until the scheduler has heard it."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -141,13 +142,6 @@ class RunUnblocked:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-
-
-@message
-class ResultsReceived:
-    """The scheduler has received so many results on this connection; the agent may drop them."""
-
-    total: U64
 
 
 @message

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
-from scaler.wire.messages.common import HelloRequest, TaskStatus
+from scaler.ids import ObjectId
+from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, TaskStatus
 from scaler.wire.messages.worker import (
     DisconnectResponse,
-    ResultsReceived,
     RunResult,
     RunTask,
     WorkerHeartbeatEcho,
 )
-from tests.support.simulation import Outcome, Simulation
+from tests.support.simulation import Outcome, Simulation, succeed
 
 
 def slow(_run: RunTask) -> Outcome:
@@ -67,8 +67,8 @@ def test_results_are_acknowledged(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     client.submit(8)
     simulation.advance(5.0)
-    assert agent.said(ResultsReceived)[-1].total == 8
     assert agent._kept == []
+    assert client.statuses() == [TaskStatus.SUCCESS] * 8
 
 
 def test_an_agent_that_beats_stays(simulation: Simulation) -> None:
@@ -321,3 +321,64 @@ def test_functions_stay_with_the_agent_for_the_retention_time() -> None:
     assert agent.kept == {client.function_id}
     simulation.advance(1.5)
     assert agent.kept == set()
+
+
+# Its session goes on
+
+
+def test_an_agent_that_goes_on_hears_what_was_said_meanwhile_and_runs_nothing_twice(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    agent.goes_on = True
+    tasks = client.submit(2)
+    simulation.run()
+    simulation.close_connection(agent.connection)
+    agent.is_welcome = False
+    agent.execute = succeed
+    agent.slots[0].ends = simulation.clock()  # what runs ends meanwhile
+    client.cancel(tasks[1])
+    simulation.advance(1.5)
+    assert list(client.results) == tasks[1:]
+    agent.connect()
+    simulation.advance(2.0)
+    assert agent.said(HelloReply)[-1].resumed
+    assert client.statuses() == [TaskStatus.SUCCESS, TaskStatus.CANCELED]
+    assert [run.task_id for run in agent.started] == tasks[:1]
+    assert agent._kept == []
+
+
+def test_an_order_that_cannot_have_left_goes_to_another_worker_at_once() -> None:
+    simulation = Simulation(Limits(crash_limit=1))
+    client, lost = simulation.client(), simulation.agent(1)
+    simulation.router.open_connections.discard(lost.connection)  # it is dead, and the scheduler does not know it
+    lost.is_gone = True
+    client.submit(1)
+    simulation.run()
+    other = simulation.agent(1)
+    simulation.advance(0.2)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+    assert len(other.started) == 1
+
+
+def test_a_task_whose_order_may_not_have_arrived_has_no_mark_of_a_crash() -> None:
+    simulation = Simulation(Limits(crash_limit=1, worker_timeout_seconds=6.0))
+    client, lost = simulation.client(), simulation.agent(1)
+    lost.hang()
+    client.submit(1)
+    simulation.advance(1.0)
+    simulation.agent(1)
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_anything_that_an_agent_says_is_news() -> None:
+    """Its heartbeats may come late, behind parts of something large."""
+    simulation = Simulation(Limits(worker_timeout_seconds=6.0))
+    agent = simulation.agent(1)
+    agent._next_heartbeat = simulation.clock() + 1000.0
+    for _ in range(20):
+        simulation.advance(2.0)
+        agent.say(ObjectKept(ObjectId(b"o" * 16)))
+    assert len(simulation.proxies()) == 1
+    assert agent.said(HelloRequest) == []
+    simulation.advance(10.0)
+    assert len(agent.said(HelloRequest)) == 1

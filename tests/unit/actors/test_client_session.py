@@ -8,8 +8,9 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
+from scaler.peer.course import TRIES_MOST
 from scaler.wire.messages.client import ClientHeartbeatEcho
-from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
@@ -272,3 +273,119 @@ def test_a_function_with_the_id_of_another_one_is_not_kept(
     simulation.run()
     assert set(simulation.tree.objects.objects) == {FUNCTION_ID}
     assert "not the hash of its content" in caplog.text
+
+
+# Its session goes on
+
+
+def test_results_that_end_while_a_client_is_away_are_delivered_when_it_is_back(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.goes_on = True
+    client.submit(8)
+    simulation.run()
+    simulation.close_connection(client.connection)
+    simulation.advance(4.0)
+    assert client.results == {}
+    assert not agent.queued
+    client.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS] * 8
+    assert client.said(HelloReply)[-1].resumed
+    assert len(agent.started) == 8
+    assert client.surplus == []
+
+
+def test_a_result_that_was_lost_with_its_connection_is_said_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.goes_on = True
+    client.submit(8)
+    simulation.run()
+    client.hang()
+    simulation.advance(1.0)
+    client.hangs, client._unread = False, []  # it lies in buffers of the network when that is cut
+    simulation.close_connection(client.connection)
+    client.connect()
+    simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS] * 8
+    assert len(agent.started) == 8
+
+
+def test_what_a_client_says_while_it_is_away_is_heard_once(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    client.goes_on = True
+    simulation.close_connection(client.connection)
+    client.is_welcome = False
+    client.submit(3)
+    client.connect()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 3
+    client.connect()
+    simulation.run()
+    assert len(agent.started) == 3
+
+
+def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    simulation = Simulation(Limits(kept_bytes=1000))
+    client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
+    client.goes_on = True
+    client.submit(4)
+    simulation.run()
+    simulation.close_connection(client.connection)
+    simulation.advance(1.0)
+    assert len(agent.started) == 4
+    assert "more than 1000 bytes wait for a peer that is away" in caplog.text
+    client.connect()
+    simulation.advance(1.0)
+    assert not client.said(HelloReply)[-1].resumed
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(agent.started) == 8
+
+
+def test_a_large_object_goes_on_where_it_was_cut(simulation: Simulation) -> None:
+    client = simulation.client()
+    content = bytes(range(256)) * 20_000
+    object_id = client.create(content)
+    simulation.run()
+    client.goes_on = True
+    client.fetch(object_id)
+    for _ in range(4):
+        simulation.edge.receive()
+        simulation.dispatcher.run()
+        simulation.edge.flush()
+    assert len(simulation.router.outgoing) > 1
+    client.receive(*simulation.router.outgoing.popleft())
+    simulation.router.outgoing.clear()  # the first part has arrived, and the next ones are lost
+    simulation.close_connection(client.connection)
+    client.connect()
+    before = len(simulation.router.log)
+    simulation.run()
+    assert client.said(HelloReply)[-1].resumed
+    assert client.fetched[object_id] == content
+    sent = sum(sum(map(len, frames)) for _, way, _, _, frames in simulation.router.log[before:] if way == "out")
+    assert sent < len(content)
+
+
+def test_five_unreadable_messages_in_a_row_end_a_session(caplog: pytest.LogCaptureFixture) -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    client.goes_on = True
+    for _ in range(TRIES_MOST):
+        simulation.router.deliver(client.connection, b"garbage", [])
+        simulation.run()
+    reply = client.said(HelloReply)[-1]
+    assert not reply.accepted
+    assert "5 times in a row" in reply.reason
+    assert "is given up" in caplog.text
+    assert simulation.sessions(ClientSession) == []
+
+
+def test_an_unreadable_message_now_and_then_is_forgiven(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.goes_on = True
+    for _ in range(2 * TRIES_MOST):
+        simulation.router.deliver(client.connection, b"garbage", [])
+        simulation.advance(61.0)
+        reply = client.said(HelloReply)[-1]
+        assert (reply.accepted, reply.resumed) == (1, 0)

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.directory import SPENT_REMEMBERED, Directory
 from scaler.actors.outbox import Outbox
-from scaler.actors.peer import Peer
+from scaler.actors.peer import Lines, Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -16,6 +16,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
 )
+from scaler.wire.pipe import Pipe
 from tests.support.bench import Bench
 
 ONE, OTHER = Connection(b"one"), Connection(b"other")
@@ -31,11 +32,13 @@ class Scene:
         self.directory = Directory(count(1).__next__, self.outbox)
 
     def client(self, connection: Connection = ONE, python: str = "3.11") -> Peer:
-        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, python)
+        peer = Peer(("client", b"c" * 16), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Lines(Pipe), python)
         return self.add(peer, connection)
 
     def agent(self, connection: Connection = OTHER) -> Peer:
-        return self.add(Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, "3.11", TOKEN), connection)
+        return self.add(
+            Peer(("cluster", b"a" * 16), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Lines(Pipe), "3.11", TOKEN), connection
+        )
 
     def add(self, peer: Peer, connection: Connection) -> Peer:
         self.directory.add(peer, self.bench.recorder()[1], connection)
@@ -59,11 +62,13 @@ def test_a_peer_is_found_by_its_key_its_session_and_its_connection(scene: Scene)
 def test_a_new_connection_replaces_the_one_before(scene: Scene) -> None:
     client, directory = scene.client(), scene.directory
     scene.outbox.put(client, "old")
+    scene.outbox.put_alone(client, "echo")
     directory.reconnect(client, OTHER)
-    scene.outbox.put(client, "new")
     assert directory.connected == {OTHER: client}
     assert directory.is_spent(ONE)
-    assert [(parcel.connection, parcel.items) for parcel in scene.outbox.take()] == [(ONE, ["old"]), (OTHER, ["new"])]
+    assert list(client.pipe.unheard()) == ["old"]
+    assert client.alone == []
+    assert scene.outbox.take_parting() == []
 
 
 def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
@@ -82,6 +87,7 @@ def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
     directory.accounts.open(client.key[1])
     for peer in (client, agent, client):
         directory.remove(peer)
+    assert scene.outbox.take_parting() == [(client, ONE), (agent, OTHER)]
     assert directory.peers == directory.connected == directory.agents_by_token == directory.pythons == {}
     assert directory.of_session(client.session) is None
     assert len(directory.accounts) == 0

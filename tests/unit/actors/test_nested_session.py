@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.nested_session import ACCOUNTS_REMEMBERED, NestedSession
-from scaler.ids import GraphId
+from scaler.ids import GraphId, ObjectId
 from scaler.wire.messages.client import ClientResting, GraphNode, GraphTask, TaskResult
 from scaler.wire.messages.common import HelloReply, HelloRequest, TaskStatus
 from scaler.wire.messages.worker import ProcessorGone, ProcessorNews
@@ -134,7 +134,7 @@ def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_i
     agent = simulation.agent(1, execute=lambda _run: Outcome(seconds=10.0))
     nested = simulation.nested_client(agent, processor=7)
     nested.submit(1)
-    nested.say(ClientResting(3, len(nested.heard)))
+    nested.say(ClientResting(3, nested.session.pipe.heard))
     nested.hang()  # it is stopped
     simulation.advance(9.0)
     assert news(agent) == [(7, 3, 0)]
@@ -149,24 +149,28 @@ def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_i
 def test_a_client_to_which_something_is_on_the_way_is_not_yet_at_rest(simulation: Simulation) -> None:
     agent = simulation.agent(1)
     nested = simulation.nested_client(agent, processor=7)
-    heard = len(nested.heard)
+    heard = nested.session.pipe.heard
     nested.submit(1)
     simulation.advance(1.0)
     nested.say(ClientResting(1, heard))
     simulation.run()
     assert news(agent) == []
-    nested.say(ClientResting(1, len(nested.heard)))
+    nested.say(ClientResting(1, nested.session.pipe.heard))
     simulation.run()
     assert news(agent) == [(7, 1, 0)]
 
 
-def test_items_are_counted_anew_on_each_connection(simulation: Simulation, agent: SimulatedAgent) -> None:
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_client_that_is_back_may_rest_again(simulation: Simulation, agent: SimulatedAgent, goes_on: bool) -> None:
     nested = simulation.nested_client(agent, processor=7)
-    before = len(nested.heard)
+    nested.fetch(ObjectId(b"o" * 16))
+    simulation.run()
+    nested.goes_on = goes_on
     simulation.close_connection(nested.connection)
     nested.connect()
     simulation.run()
-    nested.say(ClientResting(1, len(nested.heard) - before))
+    assert nested.session.pipe.heard == (1 if goes_on else 0)
+    nested.say(ClientResting(1, nested.session.pipe.heard))
     simulation.run()
     assert news(agent) == [(7, 1, 0)]
 

@@ -1,86 +1,82 @@
-"""What the actors say, gathered per peer."""
+"""Whom the edge serves next, and what it finds there."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from scaler.actors.messages.peers import NewsSaid
 from scaler.actors.outbox import Outbox
+from scaler.actors.peer import Peer
 from scaler.ids import NO_CONNECTION, Connection
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
-from tests.support.bench import Bench, connected_peer
+from scaler.wire.messages.worker import RecallRequest
+from tests.support.bench import connected_peer
 
 WHO = Connection(b"who")
+ITEM = RecallRequest(b"t" * 16, 1, 2)
 
 
-def said(outbox: Outbox) -> list[tuple[Connection, list[Any]]]:
-    return [(parcel.connection, parcel.items) for parcel in outbox.take()]
-
-
-def test_items_leave_per_peer_in_order_and_once() -> None:
+def test_peers_are_due_once_in_the_order_of_their_first_items() -> None:
     one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
     outbox.put(one, 1)
     outbox.put(other, 2)
     outbox.put(one, 3)
-    parcels = outbox.take()
-    assert [(parcel.peer, parcel.connection, parcel.items) for parcel in parcels] == [
-        (one, b"one", [1, 3]),
-        (other, b"other", [2]),
-    ]
-    assert all(parcel.direction is SCHEDULER_TO_AGENT for parcel in parcels)
-    assert outbox.take() == []
+    outbox.serve(other)
+    assert outbox.take_due() == [one, other]
+    assert outbox.take_due() == []
+    assert list(one.pipe.unheard()) == [1, 3]
+    outbox.serve(one)
+    assert outbox.take_due() == [one]
 
 
-def test_the_last_words_to_a_peer_that_parts_with_its_connection_still_leave() -> None:
-    one, outbox = connected_peer(b"one"), Outbox()
-    outbox.put(one, "goodbye")
+def test_what_is_for_a_peer_without_a_connection_waits_in_its_pipe() -> None:
+    peer, outbox = connected_peer(b"one"), Outbox()
+    peer.connection = NO_CONNECTION
+    outbox.put(peer, "item")
+    outbox.put_alone(peer, "echo")
+    assert outbox.take_due() == [peer]
+    assert list(peer.pipe.unheard()) == ["item"]
+    assert peer.alone == []
+
+
+def test_what_is_out_of_the_count_does_not_enter_the_pipe() -> None:
+    peer, outbox = connected_peer(b"one"), Outbox()
+    outbox.put_alone(peer, "echo")
+    assert outbox.take_due() == [peer]
+    assert (peer.alone, list(peer.pipe.unheard())) == (["echo"], [])
+
+
+def test_a_peer_parts_with_the_connection_that_it_has() -> None:
+    one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
+    other.connection = NO_CONNECTION
     outbox.part(one)
-    one.connect(Connection(b"new"))
-    outbox.put(one, "hello")
-    assert said(outbox) == [(b"one", ["goodbye"]), (b"new", ["hello"])]
-    assert said(outbox) == []
-
-
-def test_what_is_for_a_peer_without_a_connection_is_counted() -> None:
-    one, outbox = connected_peer(b"one"), Outbox()
-    one.connection = NO_CONNECTION
-    outbox.put(one, "too late")
-    assert said(outbox) == []
-    assert outbox.undeliverable == 1
-    outbox.put(one, "too late again")
-    outbox.part(one)
-    one.connect(Connection(b"new"))
-    assert said(outbox) == []
-    assert outbox.undeliverable == 2
+    outbox.part(other)
+    assert outbox.take_parting() == [(one, b"one")]
+    assert outbox.take_parting() == []
 
 
 def test_a_stranger_can_be_answered() -> None:
     outbox = Outbox()
     outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "no")
     outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "never")
-    (parcel,) = outbox.take()
-    assert (parcel.peer, parcel.connection, parcel.items) == (None, WHO, ["no", "never"])
+    (parcel,) = outbox.take_parcels()
+    assert (parcel.connection, parcel.direction, parcel.items) == (WHO, SCHEDULER_TO_AGENT, ["no", "never"])
+    assert outbox.take_parcels() == []
 
 
-def test_a_session_hears_once_of_the_next_item_if_its_peer_has_heard_all(bench: Bench) -> None:
+def test_a_session_can_wait_for_news_if_its_peer_has_heard_all() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
-    recorder, peer.session = bench.recorder()
 
-    def news() -> int:
-        outbox.take()
-        bench.run()
-        return [type(mail) for mail in recorder.take()].count(NewsSaid)
+    def awaits(heard: int) -> bool:
+        peer.is_awaited = False
+        return outbox.await_news(peer, heard) and peer.is_awaited
 
-    outbox.put(peer, 1)
-    outbox.put(peer, 2)
-    assert not outbox.await_news(peer, 0)  # both are on the way
-    assert news() == 0
-    assert not outbox.await_news(peer, 1)
-    assert outbox.await_news(peer, 2)
-    assert news() == 0
-    outbox.put(peer, 3)
-    assert news() == 1
-    outbox.put(peer, 4)
-    assert news() == 0
+    assert awaits(0)
+    outbox.put(peer, ITEM)
+    assert not awaits(0)  # it waits to be said
+    say(peer)
+    assert not awaits(0)  # it is on its way
+    assert awaits(1)
     peer.connection = NO_CONNECTION
-    assert not outbox.await_news(peer, 4)
+    assert not awaits(1)
+
+
+def say(peer: Peer) -> None:
+    assert len(peer.pipe.take()) == 1

@@ -324,8 +324,37 @@ def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
     scene.peer.connect(Connection(b"newest link"))
-    scene.tell(Resumed(2, b""), ConnectionLost(1, "lost", [order(0)]), ConnectionLost(2, "lost", [order(0)]))
+    scene.tell(Resumed(2, b""), ConnectionLost(1, "lost"), ConnectionLost(2, "lost"))
     assert scene.outbox.said_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
+
+
+def test_orders_that_were_taken_back_go_elsewhere_also_when_the_agent_is_back_already(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.tell(ConnectionLost(1, "lost", [order(0), order(1, attempt=9), order(2)]))
+    assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False, was_ordered=False)]
+    assert scene.tasks[1].take() == scene.tasks[2].take() == []
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+
+
+def test_a_session_that_goes_on_says_nothing_again(scene: Scene) -> None:
+    scene.assign(0, 1)
+    scene.peer.connection = NO_CONNECTION
+    scene.tell(CancelRun(task_id(1), 1), ConnectionLost(1, "lost"), WorkerForgotten())
+    scene.forget()
+    scene.peer.connect(Connection(b"new link"))
+    scene.tell(Resumed(scene.peer.visit, b"", goes_on=True))
+    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host)]
+
+
+def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.forget()
+    scene.tell(StopWorker(was_lost=True, unheard=[order(0), order(2)]))
+    lost = [task.take() for task in scene.tasks]
+    assert lost == [[RunLost(1, "alpha", was_running)] for was_running in (False, True, False)]
 
 
 def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:

@@ -96,7 +96,7 @@ def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog:
 def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
-    assert not bench.door.is_open
+    assert not bench.door.is_up
     bench.wait(PAUSE_MOST_SECONDS)
     assert bench.door.connections == 2
     assert len(bench.door.take()) == 1
@@ -151,10 +151,10 @@ def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench
     assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
     bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
     bench.wait(1)
-    assert DisconnectRequest("SIGTERM") not in bench.door.said
+    assert DisconnectRequest("SIGTERM") not in bench.door.take()
     bench.finish(running)
     bench.wait(1)
-    assert bench.door.said.count(DisconnectRequest("SIGTERM")) == 1
+    assert bench.door.take().count(DisconnectRequest("SIGTERM")) == 1
 
 
 def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
@@ -162,7 +162,7 @@ def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
     bench.tell(Batch[RunTask]([bench.task()]))
     bench.tell(Leave("SIGTERM", drain_seconds=60))
     bench.reconnect()
-    assert DrainRequest("SIGTERM") in bench.door.said
+    assert DrainRequest("SIGTERM") in bench.door.take()
 
 
 def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
@@ -170,9 +170,9 @@ def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
     bench.tell(Batch[RunTask]([bench.task()]))
     bench.tell(Leave("SIGTERM", drain_seconds=3))
     bench.wait(2)
-    assert DisconnectRequest("SIGTERM") not in bench.door.said
+    assert DisconnectRequest("SIGTERM") not in bench.door.take()
     bench.wait(1.5)
-    assert DisconnectRequest("SIGTERM") in bench.door.said
+    assert DisconnectRequest("SIGTERM") in bench.door.take()
 
 
 def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from scaler.agent.edge import Edge
-from scaler.agent.messages import LinkCut, LinkGarbled
+from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
+from scaler.ids import ObjectId, TaskId
 from scaler.process.shell import Shell
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloReply, ObjectRequest
-from scaler.wire.messages.worker import DisconnectResponse, WorkerHeartbeat, WorkerHello
+from scaler.wire.messages.common import HelloReply, InstructionKind, ObjectInstruction, ObjectRequest
+from scaler.wire.messages.worker import DisconnectResponse, RunResult, WorkerHeartbeat, WorkerHello
 from scaler.wire.zeromq import open_transport
 from tests.support.fake_scheduler_for_agents import FakeScheduler
 from tests.support.recorder import Recorder
@@ -31,11 +32,12 @@ class Bench:
     def greet(self) -> None:
         """Open a connection, and say hello and get an answer."""
         self.edge.connect(self.ref)
-        self.edge.say([HELLO])
+        self.edge.say_hello(HELLO)
         assert self.edge.flush()
         hellos = len(self.scheduler.hellos)
         self.scheduler.until(lambda: len(self.scheduler.hellos) > hellos)
         self.until_heard()
+        self.edge.begin()
 
     def until_heard(self) -> None:
         deadline = time.monotonic() + 20
@@ -60,7 +62,7 @@ def bench() -> Iterator[Bench]:
 def test_what_crosses_the_socket_is_counted(bench: Bench) -> None:
     bench.greet()
     bench.edge.say([WorkerHeartbeat(1), WorkerHeartbeat(2)])
-    bench.edge.flush()
+    assert bench.edge.flush()
     assert bench.edge.sent.by_name() == {"WorkerHeartbeat": 2, "WorkerHello": 1}
     assert bench.edge.received.by_name() == {"HelloReply": 1}
     assert (bench.edge.sent.n_messages, bench.edge.received.n_messages) == (2, 1)
@@ -89,13 +91,64 @@ def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
     assert bench.scheduler.requests == [b"o" * 16]
 
 
-def test_new_connection_has_a_new_identity_and_drops_what_was_not_sent(bench: Bench) -> None:
+def test_new_connection_has_a_new_identity_and_a_new_session_drops_what_was_said(bench: Bench) -> None:
     bench.greet()
     before = bench.scheduler.connection
-    bench.edge.say([WorkerHeartbeat(1)])
+    bench.edge.say([ObjectRequest(b"o" * 16)])
     bench.greet()
     assert bench.scheduler.connection != before
-    assert bench.scheduler.heartbeats == []
+    bench.edge.say([ObjectRequest(b"p" * 16)])
+    assert bench.edge.flush()
+    bench.scheduler.until(lambda: bench.scheduler.requests)
+    assert bench.scheduler.requests == [b"p" * 16]
+
+
+def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Bench) -> None:
+    bench.greet()
+    bench.scheduler.acknowledges = False
+    bench.edge.say([ObjectRequest(b"o" * 16)])
+    assert bench.edge.flush()
+    bench.edge.hang_up()
+    bench.edge.say([ObjectRequest(b"p" * 16)])
+    assert not bench.edge.flush(), "it waits"
+    bench.edge.connect(bench.ref)
+    bench.edge.say_hello(HELLO)
+    assert bench.edge.flush()
+    bench.scheduler.until(lambda: len(bench.scheduler.hellos) == 2)
+    assert bench.scheduler.hellos[1].resumes == 1
+    before = list(bench.scheduler.requests)
+    bench.edge.resume(0)
+    assert bench.edge.flush()
+    bench.scheduler.until(lambda: len(bench.scheduler.requests) == len(before) + 2)
+    assert bench.scheduler.requests[len(before) :] == [b"o" * 16, b"p" * 16]
+
+
+def test_what_follows_a_reply_waits_until_the_link_has_chosen_the_session(bench: Bench) -> None:
+    bench.greet()
+    bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
+    bench.until_heard()
+    bench.edge.connect(bench.ref)
+    bench.edge.say_hello(HELLO)
+    assert bench.edge.flush()
+    bench.scheduler.until(lambda: len(bench.scheduler.hellos) == 2)
+    bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"p" * 16), "", ())])
+    bench.link.messages.clear()
+    bench.until_heard()
+    assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
+    bench.edge.begin()
+    bench.until_heard()
+    assert [type(message) for message in bench.link.messages[1:]] == [Batch[ObjectInstruction]]
+
+
+def test_link_learns_what_the_scheduler_has_heard_and_that_something_came(bench: Bench) -> None:
+    bench.greet()
+    bench.link.messages.clear()
+    result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
+    bench.edge.say([result])
+    assert bench.edge.flush()
+    bench.until_heard()
+    assert {type(message) for message in bench.link.messages} == {LinkHeard}
+    assert [item for message in bench.link.messages for item in message.items] == [result]
 
 
 def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Bench) -> None:
@@ -109,6 +162,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     assert [type(message) for message in bench.link.messages] == [LinkGarbled]
     assert not bench.edge.receive()
     assert not bench.edge.flush()
+    assert not bench.edge.session.may_go_on(resumed=1)
     bench.link.messages.clear()
     bench.greet()
     assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
@@ -128,8 +182,9 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     shell, link = Shell("builtin"), Recorder()
     edge, ref = Edge(shell, open_transport("inproc://scheduler")), shell.dispatcher.spawn(link)
     edge.connect(ref)
-    edge.say([HELLO])
+    edge.say_hello(HELLO)
     assert edge.flush()
+    edge.begin()
     assert link.messages == []
     router.close()
     deadline = time.monotonic() + 20

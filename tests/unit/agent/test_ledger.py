@@ -70,37 +70,18 @@ def test_a_run_is_held_until_its_result_has_arrived(ledger: Ledger) -> None:
     ends = [result(each) for each in tasks[:2]]
     ledger.finish(ends)
     assert ledger.held() == held(tasks[2], *ends)
-    assert ledger.acknowledge(1)
+    ledger.heard([RunUnblocked(tasks[2].task_id, 0, 7), ends[0]])
     assert ledger.results() == ends[1:]
     assert ledger.held() == held(tasks[2], ends[1])
 
 
-def test_results_are_counted_anew_on_each_connection(ledger: Ledger) -> None:
+def test_results_are_forgotten_in_the_order_in_which_they_were_heard(ledger: Ledger) -> None:
+    """A large one is heard after smaller ones that were said behind it."""
     ends = [result(task()) for _ in range(4)]
     ledger.finish(ends)
-    assert ledger.acknowledge(3)
-    assert ledger.acknowledge(3)
-    assert ledger.results() == ends[3:]
-    ledger.held()
-    assert ledger.acknowledge(0)
-    assert ledger.results() == ends[3:]
-    assert ledger.acknowledge(1)
-    assert ledger.results() == []
-
-
-def test_more_results_than_there_are_cannot_have_arrived(ledger: Ledger) -> None:
-    ends = [result(task()) for _ in range(2)]
-    ledger.finish(ends)
-    assert not ledger.acknowledge(3)
-    assert ledger.results() == ends
-
-
-def test_an_acknowledgement_that_comes_late_changes_nothing(ledger: Ledger) -> None:
-    ends = [result(task()) for _ in range(3)]
-    ledger.finish(ends)
-    assert ledger.acknowledge(2)
-    assert ledger.acknowledge(1)
-    assert ledger.results() == ends[2:]
+    ledger.heard([ends[2]])
+    ledger.heard([ends[0], ends[0], result(task())])
+    assert ledger.results() == [ends[1], ends[3]]
 
 
 def test_the_end_of_an_older_attempt_leaves_the_newer_one_open(ledger: Ledger) -> None:
@@ -145,7 +126,7 @@ def test_a_large_result_is_found_as_long_as_it_is_kept(ledger: Ledger) -> None:
     ledger.finish([result(small), result(large, (b"large",))])
     assert ledger.large_result(ObjectId(large.task_id)) == (b"large",)
     assert ledger.large_result(ObjectId(small.task_id)) == ()
-    ledger.acknowledge(2)
+    ledger.heard(ledger.results())
     assert ledger.large_result(ObjectId(large.task_id)) == ()
 
 

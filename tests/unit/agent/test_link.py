@@ -9,6 +9,7 @@ from scaler.agent.messages import (
     FetchObject,
     KeepObject,
     LinkCut,
+    LinkHeard,
     ObjectsHere,
     RunsNotHere,
     SayStatistics,
@@ -72,36 +73,39 @@ def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
     assert (result.status, result.worker) == (TaskStatus.NOT_FOUND, 7)
 
 
-def test_results_are_said_again_first_until_they_are_acknowledged(bench: Bench) -> None:
+def test_results_are_said_again_first_until_they_are_heard(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task() for _ in range(3)]
     bench.tell(Batch[RunTask](tasks))
     results = bench.finish(*tasks[:2])
     assert bench.door.take() == results
-    bench.acknowledge(1)
+    bench.tell(LinkHeard(results[:1]))
     bench.tell(FetchObject(FUNCTION))
     assert bench.reconnect().held == held(tasks[2], tasks[1])
     assert bench.door.take() == [results[1], ObjectRequest(FUNCTION)]
-    bench.acknowledge(1)  # counted from the start of each connection
+    bench.tell(LinkHeard(results))
     assert bench.reconnect().held == held(tasks[2])
 
 
-@pytest.mark.parametrize("total", [5, 2**40])
-def test_acknowledgement_of_what_was_never_said_is_ignored(bench: Bench, total: int) -> None:
+def test_a_session_that_goes_on_says_nothing_again(bench: Bench) -> None:
     bench.up()
-    results = bench.finish(bench.task())
-    bench.acknowledge(total)
-    bench.reconnect()
-    assert bench.door.take() == results
+    bench.finish(bench.task())
+    bench.door.take()
+    bench.tell(LinkCut("cut"))
+    while_away = bench.finish(bench.task())
+    bench.wait(PAUSE_MOST_SECONDS)
+    [hello] = bench.door.take()
+    assert (hello.resumes, hello.held) != (0, b"")
+    bench.welcome(resumed=1)
+    assert bench.door.take() == while_away
 
 
-def test_an_older_acknowledgement_changes_nothing(bench: Bench) -> None:
+def test_what_came_before_a_cut_is_done_after_it(bench: Bench) -> None:
+    """The scheduler may count it as heard."""
     bench.up()
-    results = bench.finish(bench.task(), bench.task(), bench.task())
-    bench.acknowledge(2)
-    bench.acknowledge(1)
-    bench.reconnect()
-    assert bench.door.take() == results[2:]
+    task = bench.task()
+    bench.tell(LinkCut("cut"), Batch[RunTask]([task]))
+    assert bench.workers[0].messages == [[task]]
 
 
 def test_results_while_away_are_kept(bench: Bench) -> None:
@@ -321,7 +325,7 @@ def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
         for task in (first, second)
     ]
     bench.tell(Batch[RunResult](results))
-    bench.acknowledge(1)
+    bench.tell(LinkHeard(results[:1]))
     bench.objects.messages.clear()
     orders = Batch[ObjectInstruction](
         ObjectInstruction(InstructionKind.KEEP_RESULT, ObjectId(task.task_id), "", ()) for task in (first, second)
@@ -349,7 +353,7 @@ def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_was_q
         (lost.task_id, TaskStatus.NOT_FOUND),
         (asked_back.task_id, TaskStatus.NOT_FOUND),
     ]
-    assert bench.actor._ledger.held() == held(ended, lost, asked_back)  # results until they are acknowledged
+    assert bench.actor._ledger.held() == held(ended, lost, asked_back)  # results until they are heard
     bench.tell(RunsNotHere(cancels))
     assert bench.door.take() == []
 

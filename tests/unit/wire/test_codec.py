@@ -26,7 +26,7 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
 )
-from scaler.wire.messages.worker import ResultsReceived, RunCancel, RunResult, WorkerHeartbeat
+from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, WorkerHeartbeat
 from scaler.wire.schemas import SCHEMAS, schema_directory
 
 ONE = TaskId(bytes(range(16)))
@@ -153,7 +153,7 @@ def test_payload_larger_than_the_reader_allows_by_default_arrives() -> None:
 
 def test_an_item_that_does_not_belong_to_the_direction_is_a_mistake_of_the_sender() -> None:
     with pytest.raises(KeyError):
-        list(encode(CLIENT_TO_SCHEDULER, [ResultsReceived(1)]))
+        list(encode(CLIENT_TO_SCHEDULER, [RecallRequest(ONE, 0, 1)]))
 
 
 # What is refused

@@ -11,7 +11,13 @@ from scaler.wire.codec import MESSAGE_ITEMS, encode_message, numbers
 from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, ObjectResponse
-from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+)
+from scaler.wire.messages.worker import RunCancel, RunTask
 from scaler.wire.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
 
 WINDOW = WINDOW_LEAST_BYTES
@@ -380,3 +386,33 @@ def test_a_response_is_large_too() -> None:
     assert not pair.scheduler.has_unsaid or not came
     assert pair.client.is_acknowledgement_due
     assert pair.client._unanswered_bytes >= ACKNOWLEDGED_BYTES
+
+
+def test_what_has_not_left_can_be_taken_back_and_the_rest_keeps_its_numbers() -> None:
+    sender, receiver = Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT), Pipe(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+    first, second, third = (RunTask(bytes([n]) * 16, 0, n, b"f" * 16, b"", b"") for n in range(3))
+    cancel = RunCancel(b"t" * 16, 0, 1)
+    sender.put(first)
+    (left,) = sender.take()
+    sender.put_all([second, cancel])
+    sender.take()
+    sender.put_all([third, cancel])
+    assert sender.withdraw(RunTask, after=1) == [second, third]
+    assert sender.withdraw(RunTask, after=1) == []
+    received = [
+        batch for message in (left, *sender.resume(0)[1:], *sender.take()) for batch in receiver.receive(*message)
+    ]
+    assert [list(batch) for batch in received] == [[first], [cancel], [cancel]]
+    assert receiver.heard == sender.said == 3
+
+
+def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
+    sender, receiver = Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT), Pipe(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+    order = RunTask(b"t" * 16, 0, 1, b"f" * 16, b"", b"")
+    sender.put(order)
+    sender.take()
+    assert sender.withdraw(RunTask, after=0) == [order]
+    (message,) = sender.resume(0)
+    assert receiver.receive(*message) == []
+    assert receiver.heard == 1
+    assert list(sender.unheard()) == []

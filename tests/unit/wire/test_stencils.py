@@ -11,7 +11,7 @@ from scaler.wire import codec, stencils
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
-from scaler.wire.messages.worker import ResultsReceived, RunTask
+from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho
 from scaler.wire.schemas import read
 
 
@@ -95,8 +95,8 @@ def test_a_large_value_leaves_in_one_segment_and_can_be_read() -> None:
 
 
 def test_the_value_of_any_length_may_stand_before_another_item() -> None:
-    known = taught([run(1), ResultsReceived(5)], SCHEDULER_TO_AGENT)
-    items = [dataclasses.replace(run(2), payload=bytes(50)), ResultsReceived(6)]
+    known = taught([run(1), WorkerHeartbeatEcho(5)], SCHEDULER_TO_AGENT)
+    items = [dataclasses.replace(run(2), payload=bytes(50)), WorkerHeartbeatEcho(6)]
     header = known.write(items)
     assert header == long_way(items, SCHEDULER_TO_AGENT)
     assert known.read(header or b"") == [[item] for item in items]
@@ -109,10 +109,10 @@ def test_zero_is_another_shape() -> None:
 
 
 def test_two_items_of_different_kinds_have_a_stencil_of_their_own() -> None:
-    known = taught([run(1), ResultsReceived(5)], SCHEDULER_TO_AGENT)
-    header = known.write([run(2), ResultsReceived(6)])
-    assert header == long_way([run(2), ResultsReceived(6)], SCHEDULER_TO_AGENT)
-    assert known.read(header or b"") == [[run(2)], [ResultsReceived(6)]]
+    known = taught([run(1), WorkerHeartbeatEcho(5)], SCHEDULER_TO_AGENT)
+    header = known.write([run(2), WorkerHeartbeatEcho(6)])
+    assert header == long_way([run(2), WorkerHeartbeatEcho(6)], SCHEDULER_TO_AGENT)
+    assert known.read(header or b"") == [[run(2)], [WorkerHeartbeatEcho(6)]]
 
 
 def test_two_items_of_one_kind_have_none() -> None:

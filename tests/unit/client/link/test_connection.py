@@ -59,7 +59,7 @@ def ends() -> Iterator[Ends]:
 
 def test_items_go_out_and_batches_come_in(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.send([ClientHeartbeat(7)])
+    ends.connection.say_alone(ClientHeartbeat(7))
     peer, batches = ends.arrived_at_router()
     assert batches == [[ClientHeartbeat(7)]]
     for header, frames in encode(SCHEDULER_TO_CLIENT, [ClientHeartbeatEcho(7)]):
@@ -78,7 +78,7 @@ def test_another_thread_ends_a_wait(ends: Ends) -> None:
 
 def test_what_is_no_message_raises(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.send([ClientHeartbeat(7)])
+    ends.connection.say_alone(ClientHeartbeat(7))
     peer, _ = ends.arrived_at_router()
     ends.router.send(peer, b"garbage", [])  # type: ignore[arg-type]
     with pytest.raises(ProtocolError):
@@ -87,7 +87,7 @@ def test_what_is_no_message_raises(ends: Ends) -> None:
 
 def test_a_cut_is_noticed(ends: Ends) -> None:
     ends.connection.open()
-    ends.connection.send([ClientHeartbeat(7)])
+    ends.connection.say_alone(ClientHeartbeat(7))
     ends.arrived_at_router()
     ends.router.close()
     while not ends.connection.was_cut(ready := ends.connection.wait(SECONDS)):
@@ -99,11 +99,11 @@ def test_a_closed_connection_is_silent_and_can_be_opened_again(ends: Ends) -> No
     ends.connection.open()
     ends.connection.close()
     assert not ends.connection.is_open
-    ends.connection.send([ClientHeartbeat(1)])
+    ends.connection.say_alone(ClientHeartbeat(1))
     assert ends.connection.receive() is None
     assert not ends.connection.was_cut({0})
     ends.connection.open()
-    ends.connection.send([ClientHeartbeat(2)])
+    ends.connection.say_alone(ClientHeartbeat(2))
     assert ends.arrived_at_router()[1] == [[ClientHeartbeat(2)]]
 
 
@@ -122,13 +122,13 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     for _ in range(2):
         router = transport.listen(60)
         connection.open()
-        connection.send([ClientHeartbeat(1)])
+        connection.say_alone(ClientHeartbeat(1))
         assert not connection.was_cut(set())
         router.close()
         deadline = time.monotonic() + SECONDS
         while not connection.was_cut(set()):
             assert time.monotonic() < deadline
-            connection.send([ClientHeartbeat(2)])
+            connection.say_alone(ClientHeartbeat(2))
         connection.close()
     connection.end()
     transport.close()

@@ -19,7 +19,6 @@ from scaler.peer.course import TRIES_MOST
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import (
     ClientHeartbeat,
-    ClientHeartbeatEcho,
     ClientHello,
     ClientResting,
     GraphNode,
@@ -458,14 +457,14 @@ class TestRest:
                 scheduler.wait_for(ClientResting)
                 kinds = [type(item) for item in scheduler.heard]
                 assert kinds.index(ClientResting) > kinds.index(Task)
-                assert scheduler.wait_for(ClientResting)[-1] == ClientResting(5, 1)
-                scheduler.say(ClientHeartbeatEcho(1))
-                assert scheduler.wait_for(ClientResting, 2)[-1] == ClientResting(5, 2)
+                assert scheduler.wait_for(ClientResting)[-1] == ClientResting(5, 0)
+                scheduler.say(TaskResult(TaskId(b"u" * 16), 0, b"", 0))
+                assert scheduler.wait_for(ClientResting, 2)[-1] == ClientResting(5, 1)
                 client.submit(abs, -2)
-                assert scheduler.wait_for(ClientResting, 3)[-1] == ClientResting(5, 2)
+                assert scheduler.wait_for(ClientResting, 3)[-1] == ClientResting(5, 1)
                 future.cancel()
                 scheduler.wait_for(TaskCancel)
-                scheduler.say(ClientHeartbeatEcho(1))  # the wait is over: nothing is said of it
+                scheduler.say(TaskResult(TaskId(b"u" * 16), 0, b"", 0))  # the wait is over: nothing is said of it
                 client._core.link.rest(6, bool)
                 scheduler.wait_for(ClientResting, where=lambda item: item.wait == 6)
                 assert [item.wait for item in scheduler.of(ClientResting) if item.wait != 6] == [5, 5, 5]

@@ -10,7 +10,7 @@ from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import Functions
 from scaler.client.client import Client
-from scaler.client.link import connection as connection_module
+from scaler.client.link.connection import Connection
 from scaler.client.link.thread import LinkThread
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, IdSource, TaskId, random_id
@@ -134,7 +134,7 @@ class TestThread:
             client = new_client(scheduler.address)
             futures = [client.submit(abs, n) for n in range(3)]
             scheduler.wait_for(Task, 3)
-            monkeypatch.setattr(connection_module, "decode", fail)
+            monkeypatch.setattr(Connection, "receive", fail)
             for future in futures:
                 with pytest.raises(DisconnectedError, match="bug"):
                     future.result(10)

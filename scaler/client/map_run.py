@@ -88,7 +88,6 @@ class MapRun:
             TimeoutError: if it took too long.
             BaseException: the exception of the first task that failed.
         """
-        self._items = items
         if progress:
             self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr)
         try:
@@ -109,6 +108,7 @@ class MapRun:
     # Submitting
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
+        self._items = items
         results, submit = self._results, self._link.submit
         prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
         make, terms = self._function.entry, self._terms

@@ -43,6 +43,9 @@ CONNECT_MS = 2_000
 MESSAGES_WAITING = 256
 """How many messages of one connection the scheduler's socket takes before they are read. Beyond that, the network holds
 the peer back."""
+FRAME_BYTES_MOST = 64 * 1024 * 1024
+"""A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
+chunks."""
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
 
@@ -53,6 +56,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: En
     # Unbounded, because credits bound the messages on their way: the queue of a worker, the window of a map.
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MOST)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
     socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)

@@ -361,6 +361,26 @@ def test_a_message_of_very_many_frames_is_none(context: zmq.Context[zmq.Socket[b
     pair.router.close()
 
 
+@pytest.mark.parametrize("is_for_router", [True, False])
+def test_a_frame_that_is_too_large_ends_its_connection(
+    context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch, is_for_router: bool
+) -> None:
+    monkeypatch.setattr(sockets, "FRAME_BYTES_MOST", 1_000_000)
+    pair = Pair(context, "tcp://127.0.0.1:*")
+    pair.dealer.send(b"header", [bytes(999_000)])
+    connection, _, (frame,) = received(pair.router)
+    assert len(frame) == 999_000
+    if is_for_router:
+        pair.dealer.send(b"header", [bytes(1_000_001)])
+    else:
+        pair.router.send(connection, b"header", [bytes(1_000_001)])
+    assert soon(pair.dealer.was_cut, pair.dealer.monitor_descriptor)
+    assert pair.router.receive() is None
+    assert pair.dealer.receive() is None
+    pair.dealer.close()
+    pair.router.close()
+
+
 def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent(
     context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,9 @@ The table outlives the actor: the supervisor holds it. Must never: read a frame.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from scaler.actors.copies import Copies, Retained, discard
 from scaler.actors.events import Events, ObjectFilled, ObjectGone, ObjectStored
 from scaler.actors.kit import Actor, ActorRef, handles
@@ -38,6 +41,7 @@ from scaler.actors.messages.objects import (
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
+from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
 from scaler.wire.messages.common import ObjectResponse
@@ -85,6 +89,8 @@ class ObjectTable:
     def __init__(self) -> None:
         self.objects: dict[ObjectId, StoredObject] = {}
         self.owned: dict[ClientId, set[ObjectId]] = {}
+        self.leaving: dict[ClientId, None] = {}
+        """owners that have left, and whose objects are being disowned: an ordered set"""
         self.users: dict[ObjectId, int] = {}
         """apart from the objects: a task may name one that comes after it, or never"""
         self.copies = Copies()
@@ -116,12 +122,16 @@ class ObjectStore(Actor):
         self._events = events
         self._retention_seconds = retention_seconds
         self._is_waiting = False
+        self._slices = Slices(partial(self.schedule, 0.0, NextSlice()))
 
     def on_start(self) -> None:
+        self._slices.add(self._disown_one, self._those_who_left())
         self._wait_for_first()
 
     @handles(StoreObject)
     def _store(self, store: StoreObject) -> None:
+        while store.owner in self._table.leaving:  # it is back already
+            self._slices.go_on()
         stored = self._objects.get(store.object_id)
         while stored is not None and store.is_function > stored.is_function:
             self._forget(store.object_id, stored)  # the id is the hash of the function, so it is nothing else
@@ -180,8 +190,29 @@ class ObjectStore(Actor):
 
     @handles(OwnerLeft)
     def _owner_left(self, left: OwnerLeft) -> None:
-        for object_id in self._table.owned.pop(left.owner, ()):
-            self._disown(object_id, left.owner)
+        if left.owner in self._table.owned:
+            self._table.leaving[left.owner] = None
+            self._slices.add(self._disown_one, self._those_who_left())
+
+    def _those_who_left(self) -> Iterator[ClientId]:
+        """Go through the owners that have left, each as often as it has objects."""
+        leaving, owned = self._table.leaving, self._table.owned
+        while leaving:
+            owner = next(iter(leaving))
+            while owner in owned:
+                yield owner
+            leaving.pop(owner, None)
+
+    def _disown_one(self, owner: ClientId) -> None:
+        owned = self._table.owned[owner]
+        object_id = owned.pop()
+        if not owned:
+            del self._table.owned[owner]
+        self._disown(object_id, owner)
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        self._slices.go_on()
 
     def _disown(self, object_id: ObjectId, owner: ClientId) -> None:
         stored = self._objects[object_id]
@@ -246,7 +277,8 @@ class ObjectStore(Actor):
             self._delete_copies(object_id)
         for owner, store in stored.others.items():
             discard(self._table.owned, owner, object_id)
-            self._store(store)
+            if owner not in self._table.leaving:
+                self._store(store)
 
     # Copies
 

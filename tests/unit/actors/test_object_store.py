@@ -21,6 +21,7 @@ from scaler.actors.messages.objects import (
     UseObjects,
 )
 from scaler.actors.object_store import ObjectStore, ObjectTable
+from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
 from scaler.wire.messages.common import ObjectResponse
 from tests.support.bench import Bench, RecordingOutbox, connected_peer
@@ -198,6 +199,22 @@ def test_an_object_of_a_client_that_left_stays_until_its_tasks_have_ended(scene:
     assert ONE in scene.table.objects
     scene.tell(ReleaseObjects(ONE))
     assert scene.is_empty()
+
+
+def test_the_objects_of_a_client_that_left_go_in_slices_and_all_at_once_if_it_is_back(
+    bench: Bench, scene: Scene
+) -> None:
+    many = [ObjectId(number.to_bytes(16, "big")) for number in range(3 * SLICE_STEPS)]
+    for object_id in many:
+        scene.tell(StoreObject(object_id, ANN, "", [b"x"], held=True))
+    scene.store.send(OwnerLeft(ANN))
+    bench.dispatcher.run(1)
+    assert len(scene.table.objects) == len(many) - SLICE_STEPS
+    scene.tell(StoreObject(many[0], ANN, "", [b"new"], held=True))
+    bench.advance(1.0)
+    assert list(scene.table.objects) == [many[0]]
+    assert scene.table.owned == {ANN: {many[0]}}
+    assert scene.table.leaving == {}
 
 
 def test_a_task_that_names_an_object_before_it_is_stored_takes_no_use_from_others(scene: Scene) -> None:

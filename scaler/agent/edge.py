@@ -156,15 +156,13 @@ class Edge:
             return False
         messages, self._ready = self._ready, []
         pipe = self.session.pipe
-        if connection.is_up and (pipe.has_unsaid or pipe.is_acknowledgement_due):
+        if connection.is_up and pipe.is_ready:
             try:
                 messages += pipe.take()
             except Exception as error:
                 logger.exception("what is for the scheduler cannot be written")
                 self._spoil(connection, error)
                 return False
-            if pipe.is_acknowledgement_due:
-                messages.append(pipe.unnumbered([]))
         try:
             for header, frames in messages:
                 self.sent.add_message(header, frames)

@@ -95,7 +95,7 @@ class SchedulerEdge:
         except ProtocolError as error:
             self._drop(peer, error)
             return count
-        if pipe.has_unsaid or pipe.is_acknowledgement_due:
+        if pipe.is_ready:
             self._outbox.serve(peer)  # its window may be open again
         self.received.add_batches(batches)
         session = peer.session
@@ -184,8 +184,6 @@ class SchedulerEdge:
         said = pipe.said
         try:
             before, taken = _uncounted(peer), pipe.take()
-            if pipe.is_acknowledgement_due:
-                taken.append(pipe.unnumbered(()))
         except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
             self._give_up(peer, error)
             return

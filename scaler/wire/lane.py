@@ -47,7 +47,8 @@ class BulkLane:
     def __init__(self, direction: Direction, counts: defaultdict[type, int] | None) -> None:
         self._direction = direction
         self._counts = counts
-        self._queue: deque[_Waiting] = deque()
+        self.queue: deque[_Waiting] = deque()
+        """what has not left, or not wholly; empty or not is asked often"""
         self._made: dict[bytes, deque[_Waiting]] = {}
         """which items of the lane make an id"""
         self._uses: Counter[bytes] = Counter()
@@ -58,7 +59,7 @@ class BulkLane:
         """of what has not begun to leave"""
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)
 
     @property
     def n_bytes(self) -> int:
@@ -67,18 +68,18 @@ class BulkLane:
 
     def items(self) -> Iterator[Any]:
         """Return all that has not left, or not wholly."""
-        return (waiting.item for waiting in self._queue if not waiting.is_withdrawn)
+        return (waiting.item for waiting in self.queue if not waiting.is_withdrawn)
 
     def is_followed_by(self, item: Any) -> bool:
         """Return whether the item must leave after something that is here."""
-        if not self._queue:
+        if not self.queue:
             return False
         return type(item) in _LAST or not self._made.keys().isdisjoint(anatomy(type(item)).named_by(item))
 
     def put(self, item: Any, size: int) -> None:
         """Add an item of about `size` bytes."""
         waiting = _Waiting(item, size)
-        self._queue.append(waiting)
+        self.queue.append(waiting)
         self._waiting_bytes += size
         kind = anatomy(type(item))
         made = kind.made_by(item)
@@ -121,7 +122,7 @@ class BulkLane:
         Returns:
             the items of a message, and those items of the lane that have left as a whole with it.
         """
-        first = self._queue[0]
+        first = self.queue[0]
         if first.size <= LARGE_BYTES:
             items = self._small_items()
             for _ in items:
@@ -144,7 +145,7 @@ class BulkLane:
         """Return the small items that come next, as many as one message holds."""
         items: list[Any] = []
         size = 0
-        for waiting in self._queue:
+        for waiting in self.queue:
             if waiting.is_withdrawn:
                 continue
             size += waiting.size
@@ -154,13 +155,13 @@ class BulkLane:
         return items
 
     def _leave(self) -> None:
-        self._forget(self._queue.popleft())
+        self._forget(self.queue.popleft())
         self._drop_withdrawn()
 
     def _drop_withdrawn(self) -> None:
         """Keep the first item of the queue one that is to leave."""
-        while self._queue and self._queue[0].is_withdrawn:
-            self._queue.popleft()
+        while self.queue and self.queue[0].is_withdrawn:
+            self.queue.popleft()
 
     def _forget(self, waiting: _Waiting) -> None:
         item, kind = waiting.item, anatomy(type(waiting.item))

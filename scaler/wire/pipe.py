@@ -95,7 +95,7 @@ class Pipe:
     @property
     def has_unsaid(self) -> bool:
         """Whether items wait."""
-        return bool(self._unsorted or self._small or self._bulk)
+        return bool(self._unsorted or self._small or self._bulk.queue)
 
     @property
     def is_quiet(self) -> bool:
@@ -107,21 +107,31 @@ class Pipe:
         """Whether much has come since the last message left. A message without items is enough."""
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there may be something to take: items, or an acknowledgement that is due."""
+        is_due = self._unanswered_bytes >= ACKNOWLEDGED_BYTES
+        return is_due or bool(self._unsorted or self._small or self._bulk.queue)
+
     def take(self) -> list[Message]:
         """Return the messages that may leave now. They are kept until they are heard.
+
+        If there are none, and much has come since the last message left, it is one without items.
 
         Raises what the codec raises for an item that cannot be written. Then this pipe cannot go on.
         """
         messages: list[Message] = []
-        if not (self._small or self._bulk):
+        if not (self._small or self._bulk.queue):
             self._take_unsorted(messages)
-        if self.has_unsaid:
+        if self._unsorted or self._small or self._bulk.queue:
             self._sort()
             self._take_small(messages)
             if not self._small:
                 self._take_bulk(messages)
         if messages:
             self._unanswered_bytes = 0
+        elif self._unanswered_bytes >= ACKNOWLEDGED_BYTES:
+            messages.append(self.unnumbered(()))
         return messages
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
@@ -164,7 +174,7 @@ class Pipe:
         """Give what was put to the lanes."""
         bulk = self._bulk
         for item in self._unsorted:
-            if bulk and type(item) is TaskCancel and bulk.withdraw(item):
+            if bulk.queue and type(item) is TaskCancel and bulk.withdraw(item):
                 continue
             size = anatomy(type(item)).size(item)
             if size > LARGE_BYTES or bulk.is_followed_by(item):
@@ -190,7 +200,7 @@ class Pipe:
             self._small_bytes -= n_bytes
 
     def _take_bulk(self, messages: list[Message]) -> None:
-        while self._bulk and self._bulk_bytes < self._window_bytes:
+        while self._bulk.queue and self._bulk_bytes < self._window_bytes:
             items, done = self._bulk.take(self._chunk_bytes)
             messages.append(self._say(items, done, is_bulk=True))
 

@@ -127,11 +127,9 @@ class Connection:
     def flush(self) -> bool:
         """Send of the session what may leave now. Return whether anything left."""
         pipe = self.session.pipe
-        if not (pipe.has_unsaid or pipe.is_acknowledgement_due) or self._socket is None:
+        if self._socket is None or not pipe.is_ready:
             return False
         messages = pipe.take()
-        if pipe.is_acknowledgement_due:
-            messages.append(pipe.unnumbered([]))
         self._send(messages)
         return bool(messages)
 

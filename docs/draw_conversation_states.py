@@ -34,7 +34,7 @@ A client and an agent each keep a conversation with a scheduler going, over one 
 is a table in `scaler/peer/states.py`, and this page is drawn from it. It is the same for both, and
 [the protocol](./protocol.md) asks the same of a peer in another
 language. What a lost connection means for tasks, results and objects is in
-[failures](../explanation/failures.md).
+[closed, cut, silent, paused](../explanation/conversations.md).
 
 A conversation begins as **{start}**, with a pause that is over.
 

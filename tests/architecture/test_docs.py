@@ -74,3 +74,11 @@ def test_guarantees_name_tests_that_exist() -> None:
     assert len(rows) > 20
     assert [row for row in rows if not re.findall(r"`(test_\w+)`", row)] == []
     assert sorted(set(re.findall(r"`(test_\w+)`", "".join(lines))) - written) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tests_that_a_page_names_exist(page: Path) -> None:
+    named = set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page.read_text()))
+    assert [
+        f"{file}::{test}" for file, test in sorted(named) if f"def {test}(" not in (CHECKOUT / file).read_text()
+    ] == []

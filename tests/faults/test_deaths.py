@@ -122,18 +122,21 @@ def test_tasks_beside_a_poison_task_lose_nothing(client: Client) -> None:
 
 def test_a_killed_agent_takes_its_processors_with_it_and_others_do_its_work(tmp_path: Path) -> None:
     with (
-        scheduler() as (address, _),
+        scheduler(None, "-wt", "600") as (address, _),
         command("cluster", address, "-n", "2") as first,
         Client(address) as client,
     ):
         futures = [client.submit(touch_and_wait, str(tmp_path), 2.0) for _ in range(2)]
         wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both tasks run")
-        processes = descendants(first.pid)
+        before, processes = set(tmp_path.iterdir()), descendants(first.pid)
         assert processes
         os.kill(first.pid, signal.SIGKILL)
+        killed_at = time.time()
         wait_until(lambda: not any(alive(pid) for pid in processes), "the processors have ended too")
         with command("cluster", address, "-n", "2"):
             assert len({future.result(60) for future in futures}) == 2
+        moved_at = min(file.stat().st_mtime for file in set(tmp_path.iterdir()) - before)
+        assert 1.5 < moved_at - killed_at < 10, "a closed connection has two seconds, whatever the time-out is"
 
 
 def test_processors_that_never_return_die_with_their_agent(tmp_path: Path) -> None:

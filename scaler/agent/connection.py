@@ -66,6 +66,9 @@ class Door(Protocol):
     def hang_up(self) -> None:
         """Close the connection; what was said waits for the next one."""
 
+    def set_aside(self) -> None:
+        """Leave the connection open and unheard, until the next one is up, or set aside too."""
+
     def say_hello(self, hello: WorkerHello) -> None:
         """Send the first message of the connection, with the next flush."""
 
@@ -145,6 +148,7 @@ class SchedulerConnection(Actor):
             states.START_OVER: self._start_over,
             states.BEAT: self._beat,
             states.HANG_UP: self._hang_up,
+            states.SEEK: self._seek,
             states.EXPIRE: self._expire,
             states.GIVE_UP: self._give_up,
             states.GOODBYE: self._say_goodbye,
@@ -224,10 +228,17 @@ class SchedulerConnection(Actor):
         self._door.say_alone(WorkerHeartbeat(int(self.now() * 1e9)))
 
     def _hang_up(self, reason: str) -> None:
+        self._note_down(reason)
+        self._door.hang_up()
+
+    def _seek(self, reason: str) -> None:
+        self._note_down(reason)
+        self._door.set_aside()
+
+    def _note_down(self, reason: str) -> None:
         level = logging.WARNING if self._absence is None else logging.DEBUG
         logger.log(level, "link to %s down: %s", self._config.address, reason)
         self._start_absence()
-        self._door.hang_up()
 
     def _expire(self, _text: str) -> None:
         address, seconds = self._config.address, self._config.death_timeout_seconds

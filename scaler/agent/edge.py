@@ -54,6 +54,8 @@ class Edge:
         self.address = transport.address
         self._transport = transport
         self._open: _OpenConnection | None = None
+        self._aside: Dialer | None = None
+        """the connection before this one, if it was silent: its end would look like the end of this agent"""
         self._ready: list[Message] = []
         """they leave on this connection before what the pipe gives"""
         self._heard: list[Any] = []
@@ -73,13 +75,29 @@ class Edge:
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
 
     def hang_up(self, linger_seconds: float = 0) -> None:
+        socket = self._leave()
+        if socket is not None:
+            socket.close(linger_seconds)
+
+    def set_aside(self) -> None:
+        socket = self._leave()
+        self._close_aside()
+        self._aside = socket
+
+    def _leave(self) -> Dialer | None:
+        """Listen no more. Returns the socket, if there was one."""
         self._ready.clear()
         connection, self._open = self._open, None
         if connection is None:
-            return
+            return None
         self._shell.unwatch(connection.socket.descriptor)
         self._shell.unwatch(connection.socket.monitor_descriptor)
-        connection.socket.close(linger_seconds)
+        return connection.socket
+
+    def _close_aside(self) -> None:
+        if self._aside is not None:
+            self._aside.close()
+            self._aside = None
 
     def say_hello(self, hello: WorkerHello) -> None:
         self._ready.append(self.session.hello(hello))
@@ -99,12 +117,16 @@ class Edge:
         except ProtocolError as error:
             self._spoil(connection, error)
         else:
-            connection.is_up = True
+            self._up(connection)
 
     def begin(self) -> None:
         self.session.begin()
         if self._open is not None:
-            self._open.is_up = True
+            self._up(self._open)
+
+    def _up(self, connection: _OpenConnection) -> None:
+        connection.is_up = True
+        self._close_aside()
 
     def _look_for_cut(self, connection: _OpenConnection) -> None:
         if self._open is connection and connection.socket.was_cut():
@@ -174,5 +196,6 @@ class Edge:
 
     def close(self) -> None:
         """Close for good; the last items have a moment to leave."""
+        self._close_aside()
         self.hang_up(linger_seconds=0.2)
         self._transport.close()

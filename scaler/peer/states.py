@@ -44,6 +44,7 @@ SAY_ALL = Action("say all")  # say again all that is open
 START_OVER = Action("start over")  # forget what the last scheduler knew, then say again all that is open
 BEAT = Action("beat")  # say a heartbeat
 HANG_UP = Action("hang up")  # close the connection
+SEEK = Action("seek")  # leave the connection open and unheard, until the next one is up, or silent like this one
 EXPIRE = Action("expire")  # end what waits, with a time-out
 GIVE_UP = Action("give up")  # close the connection, and end what nobody can say or read
 GOODBYE = Action("goodbye")  # say it, as the last message of the connection
@@ -54,7 +55,7 @@ _LOST: dict[Event, tuple[State, Action]] = {
     CUT: (AWAY, HANG_UP),
     UNREADABLE: (AWAY, HANG_UP),
     GARBLED: (AWAY, GIVE_UP),
-    SILENCE: (AWAY, HANG_UP),
+    SILENCE: (AWAY, SEEK),  # to close it would look like the end of this peer, if only one direction is silent
 }
 
 TRANSITIONS: dict[State, dict[Event, tuple[State, Action]]] = {

@@ -41,7 +41,7 @@ class Peer:
             assert self.said is None
             self.said = []
             self.do(self.course.happened(states.OPENED, self.now))
-        elif action in (states.HANG_UP, states.GIVE_UP, states.END):
+        elif action in (states.HANG_UP, states.SEEK, states.GIVE_UP, states.END):
             self.said = None
         elif action not in (states.NOTHING, states.EXPIRE):
             assert self.said is not None

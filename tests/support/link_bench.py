@@ -39,6 +39,7 @@ class RecordingDoor:
 
     def __init__(self) -> None:
         self.connections = 0
+        self.set_aside_count = 0
         self.session = Session(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
         self.is_up = False
         self._alone: list[Any] = []
@@ -51,6 +52,10 @@ class RecordingDoor:
     def hang_up(self) -> None:
         self.is_up = False
         self._alone.clear()
+
+    def set_aside(self) -> None:
+        self.set_aside_count += 1
+        self.hang_up()
 
     def say_hello(self, hello: WorkerHello) -> None:
         header, _ = self.session.hello(hello)

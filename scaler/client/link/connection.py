@@ -35,6 +35,8 @@ class Connection:
         self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
         self._transport = transport
         self._socket: Dialer | None = None
+        self._aside: Dialer | None = None
+        """the socket before this one, if it was silent: its end would look like the end of this client"""
         self._is_gone = False
         """whether the other end is known to be closed"""
         self._poller = self._new_poller()
@@ -66,8 +68,22 @@ class Connection:
         if socket is not None:
             socket.close(linger_seconds)
 
+    def set_aside(self) -> None:
+        """Leave the socket open and unheard, until the next one is up, or set aside too."""
+        socket, self._socket = self._socket, None
+        self.close()
+        self.close_aside()
+        self._aside = socket
+
+    def close_aside(self) -> None:
+        """Close the socket that was set aside, if there is one."""
+        if self._aside is not None:
+            self._aside.close()
+            self._aside = None
+
     def end(self, linger_seconds: float = 0) -> None:
         """Close it for good."""
+        self.close_aside()
         self.close(linger_seconds)
         self._transport.close()
 

@@ -92,6 +92,7 @@ class Conversation:
             states.START_OVER: self._start_over,
             states.BEAT: self._beat,
             states.HANG_UP: self._hang_up,
+            states.SEEK: self._seek,
             states.EXPIRE: self._expire,
             states.GIVE_UP: self._hang_up,  # the open work counts its own tries
             states.GOODBYE: self._say_goodbye,
@@ -139,11 +140,13 @@ class Conversation:
 
     def _go_on(self) -> None:
         self.is_welcome = True
+        self._connection.close_aside()
         self._is_rest_said = False
         self._connection.resume(self._reply_heard)
 
     def _begin(self) -> None:
         self.is_welcome = True
+        self._connection.close_aside()
         self._is_rest_said = False
         self._work.say_again(self._connection.session.begin())
 
@@ -157,6 +160,10 @@ class Conversation:
 
     def _hang_up(self) -> None:
         self._connection.close()
+        self.is_welcome = False
+
+    def _seek(self) -> None:
+        self._connection.set_aside()
         self.is_welcome = False
 
     def _expire(self) -> None:

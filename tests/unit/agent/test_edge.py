@@ -103,6 +103,25 @@ def test_new_connection_has_a_new_identity_and_a_new_session_drops_what_was_said
     assert bench.scheduler.requests == [b"p" * 16]
 
 
+def test_a_connection_that_was_set_aside_ends_when_the_next_one_is_up(bench: Bench) -> None:
+    bench.greet()
+    bench.edge.set_aside()
+    router = bench.scheduler._router
+    time.sleep(0.1)
+    assert router.lost() == []
+    assert not bench.edge.receive()
+    bench.greet()
+    bench.scheduler.until(router.lost)
+
+
+def test_of_two_connections_that_were_set_aside_the_first_ends(bench: Bench) -> None:
+    bench.greet()
+    bench.edge.set_aside()
+    bench.edge.connect(bench.ref)
+    bench.edge.set_aside()
+    bench.scheduler.until(bench.scheduler._router.lost)
+
+
 def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Bench) -> None:
     bench.greet()
     bench.scheduler.acknowledges = False

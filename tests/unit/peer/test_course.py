@@ -20,6 +20,7 @@ from scaler.peer.states import (
     OPENED,
     RESUME,
     SAY_ALL,
+    SEEK,
     START_OVER,
     UNREADABLE,
     UP,
@@ -109,7 +110,7 @@ def test_an_answer_to_each_heartbeat_keeps_the_connection(bench: Bench) -> None:
 
 def test_a_scheduler_that_answers_no_heartbeat_is_sought_on_a_new_connection(bench: Bench) -> None:
     bench.up()
-    assert bench.wait(60, until=AWAY) == [BEAT, BEAT, BEAT, HANG_UP]
+    assert bench.wait(60, until=AWAY) == [BEAT, BEAT, BEAT, SEEK]
     assert bench.now == 1000 + 2 + 6
 
 
@@ -120,7 +121,7 @@ def test_a_pause_of_this_side_is_not_silence(bench: Bench) -> None:
     assert bench.look() == [BEAT]
     assert bench.wait(3.5) == [BEAT]  # three heartbeats of silence are over now, but for the pause
     bench.course.heard()
-    assert bench.wait(60, until=AWAY)[-1] is HANG_UP
+    assert bench.wait(60, until=AWAY)[-1] is SEEK
 
 
 def test_a_busy_machine_is_no_pause(bench: Bench) -> None:

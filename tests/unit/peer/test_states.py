@@ -45,8 +45,8 @@ def test_items_are_said_after_a_welcome_only_and_hellos_on_new_connections_only(
     assert {state for state, _, _, action in steps if action in {states.BEAT, GOODBYE}} == {UP}
 
 
-def test_whoever_loses_a_connection_hangs_up() -> None:
-    closes = {states.HANG_UP, states.GIVE_UP, states.END}
+def test_whoever_loses_a_connection_hangs_up_or_sets_it_aside() -> None:
+    closes = {states.HANG_UP, states.SEEK, states.GIVE_UP, states.END}
     for state, row in TRANSITIONS.items():
         for after, action in row.values():
             if state is not after and after in (AWAY, ENDED):

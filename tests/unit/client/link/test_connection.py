@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Iterator
 
@@ -105,6 +106,26 @@ def test_a_closed_connection_is_silent_and_can_be_opened_again(ends: Ends) -> No
     ends.connection.open()
     ends.connection.say_alone(ClientHeartbeat(2))
     assert ends.arrived_at_router()[1] == [[ClientHeartbeat(2)]]
+
+
+def test_a_connection_that_was_set_aside_is_neither_heard_nor_closed(ends: Ends) -> None:
+    ends.connection.open()
+    ends.connection.say_alone(ClientHeartbeat(7))
+    first, _ = ends.arrived_at_router()
+    ends.connection.set_aside()
+    ends.router.send(first, b"into the air", [])  # type: ignore[arg-type]
+    assert not ends.connection.is_open
+    ends.connection.open()
+    ends.connection.say_alone(ClientHeartbeat(8))
+    ends.arrived_at_router()
+    assert ends.connection.receive() is None
+    assert ends.router.lost() == []
+    ends.connection.close_aside()
+    deadline = time.monotonic() + SECONDS
+    while not (lost := ends.router.lost()):
+        assert time.monotonic() < deadline
+        select.select([ends.router.monitor_descriptor], [], [], 0.02)
+    assert first in lost
 
 
 def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:

@@ -35,11 +35,15 @@ class WakefulClock:
         """when it is looked at again at the latest, unless the process is paused"""
 
     def look(self) -> float:
-        """Return the time. More than a second since the last look, other than in a planned sleep, was a pause."""
+        """Return the time. More than a second since the last look, other than in a planned sleep, was a pause.
+
+        When the process was paused in a planned sleep, it is not known how much of it passed before: then none counts.
+        Otherwise all deadlines up to its end would be over at once, before the sockets are read.
+        """
         now = self._clock() - self._paused_seconds
         if now - self._awake_by > PAUSE_SECONDS:
-            self._paused_seconds += now - self._awake_by
-            now = self._awake_by
+            self._paused_seconds += now - self.now
+            now = self.now
         self.now = self._awake_by = now
         return now
 

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 
+from tests.simulation.hunt import hunt_all
 from tests.simulation.story import Story
 
 
@@ -23,6 +24,9 @@ def main() -> int:
     parser.add_argument("-v", action="store_true", help="print the log of each seed while it runs")
     parser.add_argument("--trace", action="store_true", help="log each message")
     parser.add_argument("--check-each", type=int, default=8, help="check all invariants after one in so many turns")
+    parser.add_argument(
+        "--mutants", nargs="*", metavar="NAME", help="look for these defects, or all, in 500 seeds each"
+    )
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of bytes would be in another order in each process
         os.execve(
@@ -30,6 +34,8 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             os.environ | {"PYTHONHASHSEED": "0"},
         )
+    if options.mutants is not None:
+        return min(hunt_all(options.mutants), 1)
     first, count = (options.seed, 1) if options.seed is not None else (options.first, options.seeds)
     gc.disable()
     began, failed = time.monotonic(), 0

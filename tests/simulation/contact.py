@@ -29,7 +29,7 @@ class _Contact:
 
 
 class Contacts:
-    """What the scheduler can know of its peers' connections. Times are those in which it ran."""
+    """What has arrived at the scheduler's host, whether the scheduler has read it or was stopped meanwhile."""
 
     def __init__(self, world: World, record: Record, limits: Limits, beat: float) -> None:
         self._world = world
@@ -37,23 +37,9 @@ class Contacts:
         self._limits = limits
         self._beat = beat
         self._contacts: dict[str, _Contact] = {}
-        self._lines: dict[str, list[Line]] = {}
-        self._paused_seconds = 0.0
-        self._paused_at: float | None = None
+        self._lines: dict[str, Line] = {}
         self.come_back = {True: client_session.COME_BACK_SECONDS, False: agent_session.COME_BACK_SECONDS}
         self.silent_least = session.SILENT_LEAST_SECONDS
-
-    @property
-    def _now(self) -> float:
-        return (self._world.now if self._paused_at is None else self._paused_at) - self._paused_seconds
-
-    def paused(self) -> None:
-        self._paused_at = self._world.now
-
-    def went_on(self) -> None:
-        if self._paused_at is not None:
-            self._paused_seconds += self._world.now - self._paused_at
-            self._paused_at = None
 
     def forget_lines(self) -> None:
         """The scheduler is gone, and all its connections."""
@@ -64,20 +50,23 @@ class Contacts:
 
     def heard(self, line: Line) -> None:
         name = line.dialer.party.name
-        lines = self._lines.setdefault(name, [])
-        if line not in lines:
-            lines.append(line)
-        self._contacts[name] = _Contact(self._now)
+        known = self._lines.get(name)
+        if known is None or known.connection <= line.connection:
+            self._lines[name] = line
+            self._contacts[name] = _Contact(self._world.now)
 
     def closed(self, line: Line) -> None:
         """The scheduler's host knows that this connection is over."""
         name = line.dialer.party.name
-        lines = self._lines.get(name, [])
-        if line in lines:
-            lines.remove(line)
-            contact = self._contacts[name]
-            if not lines and contact.closed_at is None:
-                contact.closed_at, contact.silent_before = self._now, self._now - contact.heard_at
+        contact = self._contacts.get(name)
+        if contact is not None and self._lines.get(name) is line:
+            contact.closed_at, contact.silent_before = self._world.now, self._world.now - contact.heard_at
+
+    def dropped(self, name: str) -> None:
+        """The scheduler itself has given the connection of a party up."""
+        contact = self._contacts.get(name)
+        if contact is not None:
+            contact.closed_at = self._world.now
 
     def check_lost(self, name: str, is_client: bool) -> None:
         """A session has ended for want of contact: complain if it need not have."""
@@ -86,8 +75,9 @@ class Contacts:
             return
         limits = self._limits
         timeout = limits.client_timeout_seconds if is_client else limits.worker_timeout_seconds
-        silent = self._now - contact.heard_at
-        if any(line.up.is_moving for line in self._lines.get(name, ())):
+        silent = self._world.now - contact.heard_at
+        line = self._lines.get(name)
+        if line is not None and line.up.is_moving:
             self._world.complain(f"the session of {name} has ended while its bytes arrive")
             return
         if silent >= timeout - self._beat - TOLERANCE_SECONDS:
@@ -95,7 +85,7 @@ class Contacts:
         was_cut = contact.closed_at is not None and contact.silent_before <= (
             max(self.silent_least, 3 * self._beat) + TOLERANCE_SECONDS
         )
-        waited = 0.0 if contact.closed_at is None else self._now - contact.closed_at
+        waited = 0.0 if contact.closed_at is None else self._world.now - contact.closed_at
         if was_cut and waited >= min(timeout, self.come_back[is_client]) - TOLERANCE_SECONDS:
             return
         self._world.complain(

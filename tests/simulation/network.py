@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.wire import sockets
-from scaler.wire.codec import decode
+from scaler.wire.codec import decode, numbers
 from scaler.wire.transport import PeerGoneError
 from tests.simulation.world import Event, Party, World
 
@@ -245,7 +246,8 @@ class Line:
         else:
             assert self.listener is not None
             self._trace(UP, item)
-            self.listener.take(self.connection, *item)
+            listener, connection = self.listener, self.connection
+            listener.arrive(lambda: listener.take(connection, *item))
             if self.network.contacts is not None:
                 self.network.contacts.heard(self)
 
@@ -258,14 +260,23 @@ class Line:
             self._end_here()
         else:
             self._trace(DOWN, item)
-            self.dialer.take(*item)
+            self.dialer.arrive(lambda: self.dialer.take(*item))
 
     def _trace(self, direction: str, item: tuple[bytes, list[memoryview]]) -> None:
-        if self.network.is_traced:
-            party = self.dialer.party
+        if not self.network.is_traced:
+            return
+        party = self.dialer.party
+        line = f"    {party.name} {direction} on {int.from_bytes(self.connection, 'big')}"
+        try:
             batches = decode(party.directions[direction], *item)
-            said = ", ".join(f"{len(batch)} {batch.__class__.__name__[6:-1]}" for batch in batches)
-            self.world.log(f"    {party.name} {direction} on {int.from_bytes(self.connection, 'big')}: {said}")
+            number, heard = numbers(party.directions[direction], item[0])
+        except ProtocolError as error:
+            self.world.log(f"{line}: {error}")
+            return
+        said = ", ".join(f"{len(batch)} {batch.__class__.__name__[6:-1]}" for batch in batches)
+        first = batches[0][0] if batches else None
+        resumes = getattr(first, "resumes", getattr(first, "resumed", ""))
+        self.world.log(f"{line}: {number}, heard {heard}: {said} {resumes}")
 
     def _answer_with_reset(self, lane: Lane) -> None:
         """Something came for an end that knows no such connection."""
@@ -366,6 +377,24 @@ class _SocketModel:
         self.party = party
         self.descriptor = party.world.new_descriptor()
         self.monitor_descriptor = party.world.new_descriptor()
+        self._stalled: list[Callable[[], None]] = []
+
+    def arrive(self, take: Callable[[], None]) -> None:
+        """Take a message, unless the process is stopped, and with it the thread that reads from the network."""
+        if not self.party.is_paused and not self._stalled:
+            take()
+            return
+        if not self._stalled:
+            self.party.on_go_on.append(self._take_stalled)
+        self._stalled.append(take)
+
+    def _take_stalled(self) -> None:
+        if self.party.is_paused:
+            self.party.on_go_on.append(self._take_stalled)
+            return
+        stalled, self._stalled = self._stalled, []
+        for take in stalled:
+            take()
 
     def _wake(self, descriptor: int) -> None:
         self.party.wake(descriptor)  # type: ignore[attr-defined]

@@ -164,7 +164,7 @@ class AgentParty(_Shelled):
         self.shell = shell = Shell("builtin")
         self.edge = Edge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
-        self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)))
+        self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)), "")
         self._root = shell.dispatcher.spawn(self.tree)
         self.record.clients[self.link._agent_id] = self.name
         shell._edge = self.edge

@@ -16,14 +16,14 @@ from typing import Any
 from scaler.actors.acceptor import Limits
 from tests.simulation.network import Way
 from tests.simulation.parties import AgentParty, ProgramParty
-from tests.simulation.programs import NEST, RAISE, Script
+from tests.simulation.programs import NEST, RAISE, VALUE, Script
 from tests.simulation.stand_ins import installed
 from tests.simulation.system import System
-from tests.simulation.users import User
+from tests.simulation.users import Call, User
 from tests.simulation.world import World
 
-LARGE_BYTES = (20_000, 100_000)
-"""Results and objects of these sizes do not travel with their tasks."""
+LONE_SECONDS = 12.0
+"""A task of a second is done after this time, whatever others have submitted before."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,15 @@ class Kind:
     pauses: tuple[float, ...] = (0.0, 0.1, 0.5, 2.0)
     """between two actions"""
     rates: tuple[float, ...] = (inf,)
+    """of the ways to the scheduler, in bytes a second"""
+    seconds: tuple[float, ...] = (0.0, 0.001, 0.02, 0.3, 2.0, 6.0)
+    """how long tasks take"""
+    resisting: float = 0.05
+    """how many tasks do not heed an interrupt"""
+    stops: tuple[float, ...] = (0.3, 2.0, 7.0, 15.0)
+    """how long processes are stopped"""
+    sizes: tuple[int, ...] = (20_000, 100_000)
+    """of large results and objects, which do not travel with their tasks"""
     steps: tuple[int, int] = (8, 25)
 
 
@@ -62,8 +71,36 @@ KINDS = (
         (
             *(*WORK, "submit_lazy", "drop_object", "hole", "half_hole", "reset", "half_reset", "kill_processor"),
             *("kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves", "agent_drains", "kill_program"),
-            *("restart_scheduler", "pause_scheduler", "pause_agent", "pause_program", "jump_clock", "program_joins"),
+            *(
+                "strange",
+                "restart_scheduler",
+                "pause_scheduler",
+                "pause_agent",
+                "pause_program",
+                "jump_clock",
+                "program_joins",
+            ),
         ),
+    ),
+    Kind("paused", (*WORK, "pause_scheduler", "pause_scheduler", "reset"), crash_limits=(1,), stops=(12.0, 30.0)),
+    Kind(
+        "returns",
+        ("submit_many", "submit_many", "pause_program", "pause_program", "submit"),
+        pauses=(0.5, 5.0, 9.0),
+        stops=(6.5, 7.0, 7.5, 8.0, 8.5, 9.0),
+        seconds=(0.3, 6.0, 15.0),
+        resisting=0.6,
+        steps=(6, 12),
+    ),
+    Kind("strange", (*WORK, "strange", "strange", "strange", "foreign", "agent_joins"), pauses=(0.0, 0.1, 0.5)),
+    Kind("fair", ("crowd", "lone", "lone"), pauses=(0.5, 2.0), steps=(2, 5)),
+    Kind(
+        "slow",
+        ("submit", "submit_large", "submit_large", "submit_large", "objects", "submit_lazy", "map", "submit_large"),
+        rates=(100_000.0, 300_000.0),
+        sizes=(20_000, 100_000, 1_200_000),
+        crash_limits=(1,),
+        steps=(3, 10),
     ),
 )
 
@@ -112,9 +149,11 @@ class Story:
             self._make_way(host)
         if draw.random() < 0.5:
             self._make_way(system.start_agent(draw.randint(1, 2)).host)
-        if draw.random() < 0.4:
+        if draw.random() < 0.4 and kind.name != "fair":
             self._make_way(system.start_program().host)
         system.start_scheduler()
+        if kind.name == "strange" and draw.random() < 0.5:
+            self.foreign()
         self.world.run(0.5)
         for _ in range(draw.randint(*kind.steps)):
             getattr(self, draw.choice(kind.acts))()
@@ -148,12 +187,12 @@ class Story:
         draw = self.random
         self._tokens += 1
         chance = draw.random()
-        script = Script(self._tokens, draw.choice((0.0, 0.001, 0.02, 0.3, 2.0, 6.0)))
+        script = Script(self._tokens, draw.choice(self.kind.seconds))
         if chance < 0.08:
             script = dataclasses.replace(script, kind=RAISE)
         elif chance < 0.2:
-            script = dataclasses.replace(script, size=draw.choice(LARGE_BYTES))
-        elif chance < 0.25:
+            script = dataclasses.replace(script, size=draw.choice(self.kind.sizes))
+        elif chance < 0.2 + self.kind.resisting:
             script = dataclasses.replace(script, resists=True)
         if draw.random() < 0.1 and self.kind.name in ("crashes", "everything"):
             script = dataclasses.replace(script, deaths=1 if self.system.limits.crash_limit > 1 else 0)
@@ -169,11 +208,11 @@ class Story:
 
     def submit_large(self) -> None:
         """Its argument is an object of its own."""
-        script, value = self.script(), self.random.randbytes(8) * (self.random.choice(LARGE_BYTES) // 8)
+        script, value = self.script(), self.random.randbytes(8) * (self.random.choice(self.kind.sizes) // 8)
         self._have(lambda user: user.submit(script, [value]))
 
     def submit_lazy(self) -> None:
-        script = self.script(size=self.random.choice(LARGE_BYTES))
+        script = self.script(size=self.random.choice(self.kind.sizes))
         self._have(lambda user: user.submit(script, is_lazy=True))
 
     def submit_graph(self) -> None:
@@ -195,7 +234,7 @@ class Story:
 
     def objects(self) -> None:
         scripts = [self.script() for _ in range(self.random.randint(1, 4))]
-        value = self.random.randbytes(8) * (self.random.choice((16, *LARGE_BYTES)) // 8)
+        value = self.random.randbytes(8) * (self.random.choice((16, *self.kind.sizes)) // 8)
 
         def use(user: User) -> None:
             references = [each for each, _ in user.references.values()]
@@ -222,6 +261,61 @@ class Story:
                 user.cancel(calls[int(place * len(calls))])
 
         self._have(cancel)
+
+    def crowd(self) -> None:
+        """A user has much more to do than the workers can in a while."""
+        scripts = [self.script(seconds=1.0, kind=VALUE, size=0, resists=False) for _ in range(100)]
+        self._have(lambda user: [user.submit(script) for script in scripts])
+
+    def lone(self) -> None:
+        """Another user has one short task."""
+        script, program = self.script(seconds=1.0, kind=VALUE, size=0, resists=False), self.system.start_program()
+        self._make_way(program.host)
+
+        calls: list[Call] = []
+
+        def check() -> None:
+            if not calls or not calls[0].is_over:
+                self.world.complain(f"a lone task of {program.name} is not done after {LONE_SECONDS:g} s")
+
+        self.world.at(0.5, lambda: program.act(lambda user: calls.append(user.submit(script))))
+        self.world.at(LONE_SECONDS, check)
+
+    # Who else is there
+
+    def strange(self) -> None:
+        """A stranger does not keep to the protocol."""
+        stranger = self.system.start_stranger()
+        acts = stranger.acts() | {"cannot be written to": lambda _token: self._spoil()}
+        name = self.random.choice(list(acts))
+        self._tokens += 1
+        token = self._tokens
+        self.world.log(f"{stranger.name} {name}")
+        stranger.soon(lambda: acts[name](token), 0.01)
+
+    def _spoil(self) -> None:
+        """By a mistake in the scheduler there is something for a peer that cannot be written."""
+        scheduler = self.system.scheduler
+        if not scheduler.runs or not scheduler.tree.directory.connected:
+            return
+        peer = self.random.choice(list(scheduler.tree.directory.connected.values()))
+
+        def put() -> None:
+            scheduler.tree.outbox.put(peer, object())
+            scheduler.shell.turn()
+            self.system.contacts.dropped(name)
+            self.system.record.lose(name)  # a session goes on anew: what was on its way is said and done again
+
+        name = self.system.contacts.name_of(peer.key[1])
+        self.world.log(f"something for {name} cannot be written")
+        scheduler.soon(put)
+
+    def foreign(self) -> None:
+        """A client of another Python comes, and goes soon."""
+        stranger = self.system.start_stranger()
+        self.world.log(f"{stranger.name} has another Python")
+        stranger.soon(stranger.is_foreign, 0.01)
+        self.world.at(self.random.choice((0.3, 3.0)), stranger.leave)
 
     # What befalls processes
 
@@ -275,7 +369,7 @@ class Story:
         self.system.start_scheduler()
 
     def _pause(self, pause: Callable[[], None], go_on: Callable[[], None], name: str) -> None:
-        seconds = self.random.choice((0.3, 2.0, 7.0, 15.0))
+        seconds = self.random.choice(self.kind.stops)
         self.world.log(f"{name} is stopped for {seconds:g} s")
         pause()
         self.world.at(seconds, go_on)

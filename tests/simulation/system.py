@@ -11,6 +11,7 @@ from tests.simulation.contact import Contacts
 from tests.simulation.network import Network
 from tests.simulation.parties import ADDRESS, AgentParty, ProgramParty, SchedulerParty
 from tests.simulation.record import Record
+from tests.simulation.strangers import StrangerParty
 from tests.simulation.world import World
 
 HANG_SECONDS = 1_500.0
@@ -39,6 +40,7 @@ class System:
         self.contacts = self.network.contacts = Contacts(world, self.record, limits, beat)
         self.agents: list[AgentParty] = []
         self.programs: list[ProgramParty] = []
+        self.strangers: list[StrangerParty] = []
         self.scheduler: SchedulerParty
         self._names = 0
 
@@ -70,6 +72,11 @@ class System:
         self.programs.append(program)
         return program
 
+    def start_stranger(self) -> StrangerParty:
+        stranger = StrangerParty(self.world, self.network, self.new_name("stranger"))
+        self.strangers.append(stranger)
+        return stranger
+
     def living_agents(self) -> list[AgentParty]:
         return [agent for agent in self.agents if agent.is_alive and not agent.may_end]
 
@@ -77,16 +84,13 @@ class System:
         return [program for program in self.programs if program.is_alive and not program.user.is_leaving]
 
     def kill_scheduler(self) -> None:
-        self.contacts.went_on()
         self.contacts.forget_lines()
         self.scheduler.die()
 
     def pause_scheduler(self) -> None:
         self.scheduler.pause()
-        self.contacts.paused()
 
     def wake_scheduler(self) -> None:
-        self.contacts.went_on()
         self.scheduler.go_on()
 
     # The end
@@ -130,6 +134,8 @@ class System:
         self.wake_scheduler()
         for party in (*self.agents, *self.programs):
             party.go_on()
+        for stranger in self.strangers:
+            stranger.leave()
         if not self.living_agents():
             self.start_agent(2)
         world.run(0.5)

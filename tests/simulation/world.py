@@ -19,6 +19,8 @@ from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CL
 Action: TypeAlias = Callable[[], Any]
 
 START_SECONDS = 1_000.0
+LATE_MOST_SECONDS = 0.003
+"""After a stop, the threads of a process go on in any order."""
 EVENTS_MOST = 500_000
 """Ten times as many as the longest runs have."""
 
@@ -134,6 +136,8 @@ class Party:
         self.clock_ahead = 0.0
         self.context = TaskContext()
         self._missed: deque[Action] = deque()
+        self.on_go_on: list[Action] = []
+        """what the other threads of the process do when it goes on"""
 
     @property
     def runs(self) -> bool:
@@ -178,6 +182,9 @@ class Party:
             return
         self.is_paused = False
         missed, self._missed = self._missed, deque()
+        others, self.on_go_on = self.on_go_on, []
+        for action in others:
+            self.world.at(self.world.random.random() * LATE_MOST_SECONDS, action)
         for action in missed:
             self.do(action)
 

@@ -1,0 +1,168 @@
+"""Mutants: defects that the project has had, put back one at a time. The simulation must find each of them.
+
+A mutant is as close to the old code as the present code allows. `hunt.py` looks for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+from unittest.mock import patch
+
+import scaler.actors.session
+import scaler.actors.tree
+from scaler.actors import client_session
+from scaler.actors.acceptor import Acceptor
+from scaler.actors.directory import Directory
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages.peers import ConnectionLost
+from scaler.actors.policy import FIFO, Rules, make_policy
+from scaler.actors.task import TaskActor
+from scaler.actors.worker_proxy import WorkerProxy
+from scaler.client.link.open_work import OpenWork
+from scaler.client.link.unread_results import UnreadResults
+from scaler.process.wakeful_clock import WakefulClock
+from scaler.scheduler.edge import SchedulerEdge
+from scaler.wire import lane, pipe
+from scaler.wire.session import Session
+from tests.simulation.network import ListenerModel
+from tests.simulation.strangers import unchecked
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A defect."""
+
+    name: str
+    what: str
+    put_back: Callable[[], AbstractContextManager[Any]]
+
+
+@contextmanager
+def _replaced(*names: tuple[Any, str, Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for owner, name, value in names:
+            stack.enter_context(patch.object(owner, name, value))
+        yield
+
+
+def _attempts_of_each_task() -> AbstractContextManager[None]:
+    first_of: dict[ActorRef, int] = {}
+    init = TaskActor.__init__
+
+    def start(self: TaskActor, spec: Any, home: Any, *others: Any, **more: Any) -> None:
+        init(self, spec, home, *others, **more)
+        self._attempt = first_of.setdefault(home.balancer, 1_000_000 * (len(first_of) + 1))
+
+    def _say_ready_again(self: TaskActor, again: bool) -> None:
+        self._attempt += 1
+        self._say_ready(again, is_new=False)
+
+    return _replaced((TaskActor, "__init__", start), (TaskActor, "_say_ready_again", _say_ready_again))
+
+
+def _unchecked_ids() -> AbstractContextManager[None]:
+    return unchecked("objectIds")
+
+
+def _raises(_self: Any, _parcel: Any, error: Exception) -> None:
+    raise error
+
+
+def _flush_raises() -> AbstractContextManager[None]:
+    return _replaced((SchedulerEdge, "_give_up", _raises))
+
+
+def _connections_change_hands() -> AbstractContextManager[None]:
+    return _replaced((SchedulerEdge, "_give_up", _raises), (Directory, "is_spent", lambda *_: False))
+
+
+def _the_first_decides() -> AbstractContextManager[None]:
+    def _wrong_python(self: Acceptor, hello: Any, _key: Any) -> str:
+        own = ".".join(hello.python_version.split(".")[:2])
+        others = {peer.python for peer in self._directory.peers.values() if peer.python}
+        return "another Python was here first" if others and own not in others else ""
+
+    return _replaced((Acceptor, "_wrong_python", _wrong_python), (Acceptor, "_must_wait", lambda *_: False))
+
+
+def _pauses_count() -> AbstractContextManager[None]:
+    def look(self: WakefulClock) -> float:
+        self.now = self._clock()
+        return self.now
+
+    return _replaced((WakefulClock, "look", look))
+
+
+def _first_come_first_served() -> AbstractContextManager[None]:
+    def make(rules: Rules) -> Any:
+        return make_policy(dataclasses.replace(rules, policy=FIFO))
+
+    return _replaced((scaler.actors.tree, "make_policy", make))
+
+
+def _done_is_not_done() -> AbstractContextManager[None]:
+    return _replaced((UnreadResults, "keep", lambda *_: None))
+
+
+def _fetches_are_only_said_again() -> AbstractContextManager[None]:
+    def on_other_scheduler(self: OpenWork) -> None:
+        for object_id in self._requests:
+            self._unread.pop(object_id, None)
+        self._unread.lose()
+
+    return _replaced((OpenWork, "on_other_scheduler", on_other_scheduler))
+
+
+@contextmanager
+def _sockets_decide(clients_too: bool) -> Iterator[None]:
+    start_model = ListenerModel.__init__
+
+    def start(self: ListenerModel, *arguments: Any) -> None:
+        start_model(self, *arguments)
+        self.silence_seconds = 20.0
+
+    silent = (scaler.actors.session, "SILENT_LEAST_SECONDS", inf)
+    with (
+        _replaced((ListenerModel, "__init__", start), silent),
+        ExitStack() if clients_too else patch.object(client_session, "COME_BACK_SECONDS", inf),
+    ):
+        yield
+
+
+def _cut_off_workers_get_tasks() -> AbstractContextManager[Any]:
+    return patch.dict(WorkerProxy.handlers, {ConnectionLost: lambda _self, _lost: None})
+
+
+def _whole_messages() -> AbstractContextManager[None]:
+    limits = ("LARGE_BYTES", "MESSAGE_BYTES")
+    whole = 1 << 40
+    return _replaced(*((module, name, whole) for module in (lane, pipe) for name in limits))
+
+
+def _nothing_is_kept() -> AbstractContextManager[None]:
+    return _replaced((Session, "may_go_on", lambda _self, _resumed: False))
+
+
+MUTANTS = (
+    Mutant("whole", "A1: messages travel whole, and have any length", _whole_messages),
+    Mutant("attempts", "A2: the attempts of each task are counted for itself", _attempts_of_each_task),
+    Mutant("ids", "A3: the length of packed ids is not checked", _unchecked_ids),
+    Mutant("flush", "A4: what cannot be written for one peer raises out of the flush", _flush_raises),
+    Mutant("python", "A5: the first peer decides which Python is right", _the_first_decides),
+    Mutant("pauses", "A6: the time in which the scheduler is stopped counts", _pauses_count),
+    Mutant("fifo", "A7: clients do not take turns", _first_come_first_served),
+    Mutant("unread", "A8: the client forgets the call when a large result is announced", _done_is_not_done),
+    Mutant("sockets", "A9: ZeroMQ's time-out of 20 s ends sessions", lambda: _sockets_decide(True)),
+    Mutant("fetches", "chaos 1: a fetch is said again to a scheduler without the result", _fetches_are_only_said_again),
+    Mutant(
+        "hands", "chaos 2: a connection may become another peer's, and a flush may raise", _connections_change_hands
+    ),
+    Mutant("cut off", "chaos 3: workers that are cut off get new tasks", _cut_off_workers_get_tasks),
+    Mutant("cuts", "chaos 4: an agent that is silent for 20 s is taken for closed", lambda: _sockets_decide(False)),
+    Mutant("kept", "chaos 5: what was said on a lost connection is said anew, and not kept", _nothing_is_kept),
+)

@@ -62,7 +62,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     capabilities = to_text(executor.capabilities)
     allow_many_files()
     shell = Shell(config.event_loop)
-    edge = Edge(shell, open_transport(config.address, config.io_threads))
+    edge = Edge(shell, open_transport(config.address, config.io_threads), config.transfer_window_bytes)
     names = config.worker_names or _default_names(config.n_workers or executor.capacity or usable_cores())
     begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
     logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)

@@ -25,6 +25,7 @@ from scaler.wire.messages.worker import WorkerHello
 from scaler.wire.pipe import Message
 from scaler.wire.session import Session
 from scaler.wire.traffic import Traffic
+from scaler.wire.transfer import WINDOW_BYTES
 from scaler.wire.transport import Dialer, PeerGoneError, Transport
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class _OpenConnection:
 class Edge:
     """The link's `Door` and the shell's `Edge`."""
 
-    def __init__(self, shell: Shell, transport: Transport) -> None:
+    def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
         self.address = transport.address
         self._transport = transport
@@ -63,7 +64,9 @@ class Edge:
         self.received = Traffic()
         self.sent = Traffic()
         self.undecodable = 0
-        self.session = Session(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, self.sent.items, self._heard.extend)
+        self.session = Session(
+            SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, self.sent.items, self._heard.extend, window_bytes
+        )
 
     # For the link
 

@@ -56,6 +56,7 @@ class Cluster(ChildProcess):
         processor_memory_bytes: int = 0,
         engine: str = "processes",
         logging_text_characters: int = 256,
+        transfer_window_bytes: int = 1048576,
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")

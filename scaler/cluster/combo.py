@@ -63,6 +63,8 @@ class SchedulerClusterCombo:
             keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
         logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
+        transfer_window_bytes: how much of its large values may be on the way to each peer; more is faster over long
+            distances, less lets small messages through sooner.
 
     Raises:
         ConfigError: if an argument has a bad value.
@@ -105,6 +107,7 @@ class SchedulerClusterCombo:
         processor_memory_bytes: int = 0,
         engine: str = "processes",
         logging_text_characters: int = 256,
+        transfer_window_bytes: int = 1048576,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.

@@ -49,6 +49,7 @@ class Scheduler(ChildProcess):
         crash_limit: int = 3,
         policy: str = "fair",
         logging_text_characters: int = 256,
+        transfer_window_bytes: int = 1048576,
     ) -> None:
         arguments = locals()
         if monitor_address is not None:

@@ -142,6 +142,7 @@ class SchedulerProcess:
             crash_limit=config.crash_limit,
             object_retention_seconds=config.object_retention_seconds,
             protected=config.protected,
+            window_bytes=config.transfer_window_bytes,
             rules=Rules(
                 waiting_most=config.max_number_of_tasks_waiting,
                 round_seconds=config.load_balance_seconds,

@@ -21,6 +21,10 @@ _LOGGING = "logging_"
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
+TRANSFER_WINDOW = (
+    "how much of its large values may be on the way to each peer; more is faster over long distances, less lets small "
+    "messages through sooner"
+)
 IO_THREADS = "network threads; one handles a few GB/s"
 EVENT_LOOP = "builtin or uvloop"
 

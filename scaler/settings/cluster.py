@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scaler.config import ConfigError, check_address, entry
-from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
+from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, TRANSFER_WINDOW, LoggingConfig, Settings
 from scaler.settings.initializer import check_initializer, initializer_text
 from scaler.texts import NAME_CHARACTERS, printable
 
@@ -93,6 +93,16 @@ class ClusterConfig(Settings):
             "--trim-memory-threshold-bytes",
             unit="bytes",
             most=2**63,
+        ),
+    )
+    transfer_window_bytes: int = field(
+        default=1048576,
+        metadata=entry(
+            TRANSFER_WINDOW,
+            "--transfer-window-bytes",
+            unit="bytes",
+            least=262144,
+            most=2**40,
         ),
     )
     hard_processor_suspend: bool = field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scaler.config import check_address, entry
-from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
+from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, TRANSFER_WINDOW, LoggingConfig, Settings
 
 POLICIES = ("fair", "fifo")
 
@@ -99,6 +99,16 @@ class SchedulerConfig(Settings):
         default=3,
         metadata=entry(
             "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
+        ),
+    )
+    transfer_window_bytes: int = field(
+        default=1048576,
+        metadata=entry(
+            TRANSFER_WINDOW,
+            "--transfer-window-bytes",
+            unit="bytes",
+            least=262144,
+            most=2**40,
         ),
     )
     protected: bool = field(

@@ -15,6 +15,7 @@ from scaler.wire.codec import encode_message
 from scaler.wire.messages.common import GOES_ON
 from scaler.wire.messages.directions import Direction
 from scaler.wire.pipe import Message, Pipe
+from scaler.wire.transfer import WINDOW_BYTES
 
 
 class Session:
@@ -25,6 +26,7 @@ class Session:
         outgoing: of those that leave.
         counts: items written, by class (`Traffic.items`).
         on_heard: called with the items of each message that the scheduler has heard.
+        window_bytes: how much of large items may be on its way.
     """
 
     def __init__(
@@ -33,7 +35,9 @@ class Session:
         outgoing: Direction,
         counts: defaultdict[type, int] | None = None,
         on_heard: Callable[[Sequence[Any]], None] | None = None,
+        window_bytes: int = WINDOW_BYTES,
     ) -> None:
+        self._window_bytes = window_bytes
         self._directions = incoming, outgoing
         self._counts = counts
         self._on_heard = on_heard
@@ -42,7 +46,7 @@ class Session:
         self._may_go_on = False
 
     def _new_pipe(self) -> Pipe:
-        return Pipe(*self._directions, counts=self._counts, on_heard=self._on_heard)
+        return Pipe(*self._directions, window_bytes=self._window_bytes, counts=self._counts, on_heard=self._on_heard)
 
     def hello(self, item: Any) -> Message:
         """Return the message of a hello: with `resumes` and `heard`, and out of the count of any session."""

@@ -59,7 +59,7 @@ def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
 
 def test_each_option_of_a_scheduler_is_the_setting_of_its_name() -> None:
     numbers = ["-ct", "7.5", "-qs", "9", "-mt", "-1", "-ls", "0", "-lbt", "3", "--crash-limit", "2", "-wt", "8"]
-    numbers += ["--policy", "FIFO"]
+    numbers += ["--policy", "FIFO", "--transfer-window-bytes", "300000"]
     more = ["-ot", "4", "--io-threads", "2", "-e", "uvloop", "-p", "False", "-ll", "Debug", "-lp", "/a", "/b"]
     assert scheduler_of(ADDRESS, *numbers, *more) == SchedulerConfig(
         ADDRESS,
@@ -72,6 +72,7 @@ def test_each_option_of_a_scheduler_is_the_setting_of_its_name() -> None:
         per_worker_queue_size=9,
         crash_limit=2,
         policy="fifo",
+        transfer_window_bytes=300_000,
         protected=False,
         event_loop="uvloop",
         logging=LoggingConfig(("/a", "/b"), "DEBUG"),

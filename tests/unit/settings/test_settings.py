@@ -49,6 +49,7 @@ def bad(config: Any, **values: Any) -> str:
         ("per_worker_queue_size", True),
         ("crash_limit", 0),
         ("object_retention_seconds", -1),
+        ("transfer_window_bytes", 262143),
     ],
 )
 def test_bad_setting_of_a_scheduler_is_refused_by_name(name: str, value: Any) -> None:
@@ -69,6 +70,7 @@ def test_bad_setting_of_a_scheduler_is_refused_by_name(name: str, value: Any) ->
         ("trim_memory_threshold_bytes", -1),
         ("trim_memory_threshold_bytes", 0.5),
         ("hard_processor_suspend", "no"),
+        ("transfer_window_bytes", 1000),
     ],
 )
 def test_bad_setting_of_a_cluster_is_refused_by_name(name: str, value: Any) -> None:

@@ -31,6 +31,9 @@ HOLD_SECONDS = 2.5
 OFFER_SECONDS = 1.0
 """How long a task waits for the worker proxy of a run that was offered to it. The proxy may have ended meanwhile."""
 
+KNOWN_MOST = 200_000
+"""The most tasks that are remembered for agents that come late. What a client says again comes first."""
+
 _NOT_HELD = NotHeld()
 
 
@@ -126,7 +129,8 @@ class Adoption(Actor):
     def _know(self, task_id: TaskId, task: ActorRef) -> None:
         known = self._table.known
         known.pop(task_id, None)
-        known[task_id] = (task, self.now())
+        if len(known) < KNOWN_MOST:
+            known[task_id] = (task, self.now())
 
     def _offer(self, task_id: TaskId, task: ActorRef, worker: ActorRef, attempt: int) -> None:
         if task.is_stopped():

@@ -56,6 +56,9 @@ logger = logging.getLogger(__name__)
 PROCESSORS_REMEMBERED = 1024
 """The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
 
+HELD_MOST = 250_000
+"""The most runs of an agent that its new session takes over. It has the others cancelled."""
+
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
 
@@ -98,8 +101,8 @@ class AgentSession(Session):
     def on_start(self) -> None:
         super().on_start()
         held: list[list[tuple[TaskId, int]]] = [[] for _ in self._worker_names]
-        for task_id, attempt, worker in HELD_RUN.iter_unpack(self._held):
-            if worker < len(held):
+        for number, (task_id, attempt, worker) in enumerate(HELD_RUN.iter_unpack(self._held)):
+            if worker < len(held) and number < HELD_MOST:
                 held[worker].append((TaskId(task_id), attempt))
             else:
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))

@@ -101,6 +101,13 @@ def test_a_task_that_lost_its_run_is_forgotten_after_a_while(scene: Scene) -> No
     assert scene.table.known == {}
 
 
+def test_only_so_many_tasks_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.actors.adoption.KNOWN_MOST", 1)
+    scene.tell(RunsLost([(ONE, scene.task_ref), (TWO, scene.other_ref)]))
+    scene.tell(RunsHeld([(TWO, scene.later_ref, 8), (ONE, scene.worker_ref, 7)]))
+    assert (scene.task.take(), scene.other.take()) == ([RunFound(scene.worker_ref, 7)], [])
+
+
 def test_a_run_without_a_task_is_cancelled_after_a_while(scene: Scene) -> None:
     scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
     scene.wait(KEEP_SECONDS - 0.01)
@@ -303,6 +310,19 @@ def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on_without_a_m
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert len(agent.started) == 1
     leave_and_check(simulation, client)
+
+
+def test_a_new_session_takes_over_only_so_many_runs(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.actors.agent_session.HELD_MOST", 1)
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    client.submit(2)
+    simulation.advance(1.0)
+    restart(simulation, agent)
+    assert len(agent.queued) == 1
+    client.connect()
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 3
 
 
 def test_a_cancelled_task_is_stopped_wherever_its_run_is(simulation: Simulation) -> None:

@@ -119,7 +119,7 @@ def recoveries(journal: Journal, faults: Sequence[Fault]) -> dict[str, list[floa
 
 
 def _stall(journal: Journal) -> float:
-    moments = sorted([*journal.submitted.values(), *(each.at for each in journal.delivered)])
+    moments = [*sorted(journal.submitted.values())[:1], *(each.at for each in journal.delivered)]
     return round(max((later - former for former, later in itertools.pairwise(moments)), default=0.0), 2)
 
 

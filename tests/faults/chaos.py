@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.storms import report
-from tests.faults.storms.scenarios import SCENARIOS, Scenario, soak_of
+from tests.faults.storms.scenarios import ALL_WORK, SCENARIOS, Scenario, soak_of
 from tests.faults.storms.storm import Sizes, Storm
 from tests.faults.storms.table import table
 
@@ -54,6 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--window", type=int, default=1000, help="the most open tasks of a kind and client")
     parser.add_argument("--task-seconds", type=float, help="how long tasks sleep, on average")
     parser.add_argument("--size", type=int, help="the bytes of large results and of objects")
+    parser.add_argument("--work", help="kinds of work with commas between: " + ", ".join(ALL_WORK))
     parser.add_argument("--every", type=float, help="the seconds between faults")
     parser.add_argument("--patience", type=float, default=60.0, help="after so long without a result tasks are hung")
     parser.add_argument("--seed", type=int, default=1)
@@ -74,6 +75,8 @@ def scenario_of(name: str, arguments: argparse.Namespace) -> tuple[Scenario, flo
         scenario = dataclasses.replace(scenario, mean_seconds=arguments.task_seconds)
     if arguments.size:
         scenario = dataclasses.replace(scenario, size=arguments.size)
+    if arguments.work:
+        scenario = dataclasses.replace(scenario, work=(*arguments.work.split(","), *scenario.expected))
     if arguments.every:
         plans = tuple(dataclasses.replace(each, every_seconds=arguments.every) for each in scenario.plans)
         scenario = dataclasses.replace(scenario, plans=plans)

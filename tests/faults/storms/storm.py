@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import heapq
 import itertools
 import json
@@ -208,15 +209,21 @@ class Storm:
         if fault is None:
             return False
         self._faults.append(fault)
+        self._note(f"{fault.kind}: {fault.victim}")
         if fault.heal is not None and fault.until is not None:
             self._place.afflicted.add(fault.victim)
             self._later(fault.until - time.monotonic(), lambda: self._heal(fault))
         return True
 
+    def _note(self, what: str) -> None:
+        with (self.folder / "faults.log").open("a") as log:
+            log.write(f"{dt.datetime.now(dt.timezone.utc):%H:%M:%S.%f} {time.monotonic():.3f} {what}\n")
+
     def _heal(self, fault: Fault) -> None:
         assert fault.heal is not None
         fault.heal()
         fault.until = time.monotonic()
+        self._note(f"{fault.kind}: {fault.victim} is healed")
         self._place.afflicted.discard(fault.victim)
 
     def _start_hostile(self, what: str, amount: int) -> None:

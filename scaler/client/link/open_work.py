@@ -6,7 +6,7 @@ to be sent again on the next one. Each table drops an entry when its answer arri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from concurrent.futures import CancelledError
 from functools import partial
 from itertools import chain
@@ -126,7 +126,7 @@ class OpenWork:
     def request(self, object_id: ObjectId, receiver: Receiver) -> None:
         """Ask for a large result. If it was lost with its scheduler, its task is submitted again."""
         unread = self._unread.get(object_id)
-        if unread is None or unread.state is State.THERE:
+        if unread is None or self._unread.is_there(object_id):
             self._requests[object_id] = receiver
             self.out.append(ObjectRequest(object_id))
         else:
@@ -169,7 +169,7 @@ class OpenWork:
         unread = self._unread.pop(object_id, None)
         if unread is None:
             return
-        if unread.state is State.THERE:
+        if unread.is_at_scheduler:
             self._delete([object_id])
         elif self._tasks.pop(TaskId(object_id), None) is not None:
             self.out.append(TaskCancel(TaskId(object_id)))
@@ -184,7 +184,7 @@ class OpenWork:
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
         self._say_cancels()
-        self._delete([*self._held, *self._functions, *(each.object_id for each in self._unread.in_state(State.THERE))])
+        self._delete([*self._held, *self._functions, *(each.object_id for each in self._unread.at_scheduler())])
         self._held, self._functions, self._unread = {}, KeptFunctions(), UnreadResults()
         self._fail_tasks(make_error)
         self._fail_requests(missing_result)
@@ -233,6 +233,10 @@ class OpenWork:
             self._delete([object_id])  # else the scheduler would keep it as long as this client lives
 
     def on_object(self, response: ObjectResponse) -> None:
+        unread = self._unread.get(response.object_id)
+        if not response.found and unread is not None and unread.state is State.DOUBTED:
+            self._lose_unread({response.object_id})
+            return
         receiver = self._requests.pop(response.object_id, None)
         if receiver is None:
             return
@@ -299,11 +303,16 @@ class OpenWork:
 
         An open graph is sent again anyway, with all its lost results wanted.
         """
-        self._unread.lose(self._requests)
-        asked = [object_id for object_id in self._requests if object_id in self._unread]
-        for object_id in asked:
-            self._unread[object_id].ask(self._requests.pop(object_id))
+        self._unread.doubt()
+        self._lose_unread(self._requests)
+
+    def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
+        """Submit again what made the large results that are lost now, if one of them is requested."""
+        self._unread.lose(on_their_way)
         lost = self._unread.in_state(State.LOST)
+        asked = [unread for unread in lost if unread.object_id in self._requests]
+        for unread in asked:
+            unread.ask(self._requests.pop(unread.object_id))
         self._make_again(lost if asked else [each for each in lost if each.call in self._graphs])
 
     def say_again(self, unheard: Iterable[Any] = ()) -> None:
@@ -314,6 +323,7 @@ class OpenWork:
         Args:
             unheard: what was said before and may not have arrived.
         """
+        self._unread.doubt()
         mark_what_was_said(self._tasks, self._graphs, self.out)
         self.out = [item for item in (*unheard, *self.out) if type(item) in _CANCELS or _is_delete(item)]
         self.out.extend(map(_said, self._held.values()))

@@ -4,6 +4,7 @@ A large result stays with the scheduler until it is requested. If the scheduler 
 So the client keeps the call until then.
 
     THERE  --another scheduler answers-->  LOST  --one is requested-->  AGAIN  --a large result arrives-->  THERE
+    THERE  --the same scheduler begins a new session-->  DOUBTED  --it does not have one of these-->  LOST
 
 Changed by `OpenWork` only. Must never send.
 """
@@ -29,8 +30,10 @@ class State(Enum):
 
     THERE = auto()
     """at the current scheduler"""
+    DOUBTED = auto()
+    """at the current scheduler, unless that has ended this client's session and deleted what belonged to it"""
     LOST = auto()
-    """it was at another scheduler"""
+    """it was at another scheduler, or was deleted"""
     AGAIN = auto()
     """its task runs again, or has run and has no large result this time"""
 
@@ -57,6 +60,11 @@ class UnreadResult:
         self._receiver: Receiver | None = None
         self._outcome: TaskResult | None = None
         self._table = table
+
+    @property
+    def is_at_scheduler(self) -> bool:
+        """Whether the scheduler may have it."""
+        return self.state is State.THERE or self.state is State.DOUBTED
 
     def ask(self, receiver: Receiver) -> None:
         """Hand the outcome of the call to `receiver`: now if it is known, else when it arrives."""
@@ -112,20 +120,29 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         self[object_id] = UnreadResult(object_id, call, self)
 
     def is_there(self, object_id: ObjectId) -> bool:
-        """Return whether the scheduler has it."""
+        """Return whether the scheduler may have it."""
         unread = self.get(object_id)
-        return unread is not None and unread.state is State.THERE
+        return unread is not None and unread.is_at_scheduler
+
+    def at_scheduler(self) -> list[UnreadResult]:
+        """Return all that the scheduler may have."""
+        return [unread for unread in self.values() if unread.is_at_scheduler]
 
     def in_state(self, state: State) -> list[UnreadResult]:
         """Return all results in one state, in the order of their arrival."""
         return [unread for unread in self.values() if unread.state is state]
 
+    def doubt(self) -> None:
+        """Note that the scheduler may have deleted all that it had: a new session begins."""
+        for unread in self.in_state(State.THERE):
+            unread.state = State.DOUBTED
+
     def lose(self, on_their_way: Container[ObjectId]) -> None:
-        """Mark all that the last scheduler had as lost.
+        """Mark all that the last scheduler, or the last session at the same scheduler, had as lost.
 
         The loss counts against those that were on their way to the client: they may be what ended the scheduler.
         """
-        for unread in self.in_state(State.THERE):
+        for unread in self.in_state(State.DOUBTED):
             unread.state = State.LOST
             unread.times_lost += unread.object_id in on_their_way
 

@@ -491,9 +491,32 @@ class TestLostResults:
         assert (reader.ends, reader.notified, other.ends) == ([end], 1, [])
         assert ObjectId(task_id(1)) not in work._unread
 
-    def test_one_that_the_same_scheduler_does_not_have_is_missing(self, work: OpenWork) -> None:
+    def test_what_a_new_session_does_not_have_is_made_again_with_all_that_is_older(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         work.say_again()
+        work.add(entry(4))
+        work.on_results([result(4, size=80_000)])
+        newer = Reader(work, 4)
+        said(work)
+        work.on_object(ObjectResponse(reader.object_id, 0, ()))
+        assert [item.task_id for item in said(work) if type(item) is Task] == [task_id(1), task_id(2)]
+        assert (reader.ends, newer.ends) == ([], [])
+        work.on_results([result(1, size=70_000)])
+        assert said(work) == [ObjectRequest(reader.object_id)]
+        for each in (reader, newer):
+            work.on_object(ObjectResponse(each.object_id, 1, (b"large",)))
+            assert each.ends == [("received", (b"large",))]
+
+    def test_what_a_new_session_still_has_is_not_made_again(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
+        work.say_again()
+        said(work)
+        work.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        assert reader.ends == [("received", (b"large",))]
+        assert said(work) == [delete(task_id(1))]
+
+    def test_one_that_the_same_session_does_not_have_is_missing(self, work: OpenWork) -> None:
+        reader = Reader(work, 1)
         work.on_object(ObjectResponse(reader.object_id, 0, ()))
         assert reader.ends == [("received", None)]
         assert not [item for item in said(work) if type(item) is Task and item.task_id == task_id(1)]

@@ -69,6 +69,8 @@ def test_of_a_result_of_a_graph_the_graph_is_kept() -> None:
 def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread: UnreadResults) -> None:
     one = unread[OBJECT_ID]
     for times in (1, 2):
+        unread.doubt()
+        assert (one.state, unread.is_there(OBJECT_ID)) == (State.DOUBTED, True)
         unread.lose({OBJECT_ID})
         unread.lose({OBJECT_ID})
         assert (one.state, one.times_lost, unread.is_there(OBJECT_ID)) == (State.LOST, times, False)
@@ -79,7 +81,13 @@ def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread
         assert (one.state, unread.in_state(State.LOST)) == (State.THERE, [])
 
 
+def test_a_result_that_came_in_the_present_session_is_not_doubted(unread: UnreadResults) -> None:
+    unread.lose({OBJECT_ID})
+    assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (State.THERE, [unread[OBJECT_ID]])
+
+
 def test_a_loss_counts_only_against_a_result_that_was_on_its_way(unread: UnreadResults) -> None:
+    unread.doubt()
     unread.lose(set())
     assert (unread[OBJECT_ID].state, unread[OBJECT_ID].times_lost) == (State.LOST, 0)
 

@@ -95,7 +95,7 @@ def main() -> None:
             client, proxies, size, "argument: client, scheduler, agent", lambda: client.submit(length, bytes(size))
         )
         made = client.submit(bytes, size)
-        down = measure(client, proxies, size, "result: agent, scheduler", lambda: made)
+        down = measure(client, proxies, size, "result: agent, scheduler, client", lambda: made)
         rows += [up, down]
     if options.json:
         print(json.dumps({"window": WINDOW_BYTES, "rate": rate, "rows": rows}))

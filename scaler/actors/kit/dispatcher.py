@@ -186,7 +186,7 @@ class Dispatcher:
             if urgent:
                 left -= self._run_urgent(left)
             elif ready:
-                left -= self._turn(ready.popleft())
+                left -= self._run_ready(left)
             elif posted:
                 self._take_posted()
             else:
@@ -209,20 +209,31 @@ class Dispatcher:
                 return
             ref.send(message)
 
+    def _run_ready(self, most: int) -> int:
+        """Give actors with mail their turns, until there is urgent mail or `most` messages were handled. Returns their
+        number. Most turns have one message, so there is no rest to put back, and that is done here.
+        """
+        ready, urgent, handled = self._ready, self._urgent, 0
+        while ready and not urgent and handled < most:
+            ref = ready.popleft()
+            mailbox, actor = ref._mailbox, ref._actor
+            if type(mailbox) is not list or actor is None or len(mailbox) > 1:
+                handled += self._turn(ref)
+                continue
+            ref._mailbox = None
+            message = mailbox[0]
+            handled += 1
+            try:
+                actor.handlers[type(message)](actor, message)
+            except BaseException as error:
+                self._fail(ref, actor, error)
+        return handled
+
     def _turn(self, ref: ActorRef) -> int:
         """Let one actor handle the mail it had when its turn began. Returns the number of messages."""
         mailbox, actor = ref._mailbox, ref._actor
         if type(mailbox) is not list or actor is None:
             return 0
-        handlers = actor.handlers
-        if len(mailbox) == 1:  # most turns: there is no rest to put back
-            ref._mailbox = None
-            message = mailbox[0]
-            try:
-                handlers[type(message)](actor, message)
-            except BaseException as error:
-                self._fail(ref, actor, error)
-            return 1
         if len(mailbox) > TURN_MESSAGES:
             # A share of a very long mailbox, so that moving up the rest stays cheap beside handling the share.
             share = max(TURN_MESSAGES, len(mailbox) >> 7)
@@ -232,7 +243,7 @@ class Dispatcher:
             self._ready.append(ref)
         else:
             ref._mailbox = None
-        mail = iter(mailbox)
+        handlers, mail = actor.handlers, iter(mailbox)
         try:
             for message in mail:
                 handlers[type(message)](actor, message)

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from scaler.errors import ProtocolError
 from scaler.wire.columns import Column, column_kinds, column_of
+from scaler.wire.item_kinds import ColumnKind, ItemKind
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.schemas import SCHEMAS, first_line
 from scaler.wire.schemas import read as open_message
-from scaler.wire.stencil import ColumnKind, ItemKind
 from scaler.wire.stencils import ITEMS_MOST, Stencils
 
 MESSAGE_ITEMS = 2048

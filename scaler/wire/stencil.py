@@ -15,66 +15,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from operator import attrgetter, itemgetter
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
+
+from scaler.wire.item_kinds import FORMATS, ColumnKind, ItemKind, tuple_getter
 
 MESSAGE_BYTES_MOST = 2048
 """The most bytes of a message with a stencil, without a value that may have any length."""
 
-Shape: TypeAlias = tuple[Any, ...]
 Write: TypeAlias = Callable[[Sequence[Any]], bytes]
 
-_FORMATS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4)}
-_LOOSE = ("text", "frames")
 _WORD = struct.Struct("<I")
 _BYTE_LIST = 2
 """the low three bits of the word that has the length of a value"""
 _PADDING = [bytes(-length % 8) for length in range(8)]
 _CHECKED_LENGTHS = (3, 64, 1000)
-
-
-class ColumnKind(NamedTuple):
-    """One field of a message class."""
-
-    name: str
-    kind: str
-    default: Any
-    most: int | None
-    """the largest number of its enumeration, if it has one"""
-    stretches: bool = False
-    """whether it is bytes of any length and content"""
-
-
-class ItemKind:
-    """One message class."""
-
-    def __init__(self, item: type, batch: Callable[[Sequence[Any]], Any], columns: Sequence[ColumnKind]) -> None:
-        self.item = item
-        self.batch = batch
-        self.columns = columns
-        self.firm = [index for index, column in enumerate(columns) if column.kind not in _LOOSE]
-        """columns that a stencil has holes for; the others must be empty"""
-        self.stretch = next((place for place, index in enumerate(self.firm) if columns[index].stretches), None)
-        """which of their values may have any length"""
-        self.values = _tuple_getter(attrgetter, [columns[index].name for index in self.firm])
-        self.loose = _tuple_getter(attrgetter, [column.name for column in columns if column.kind in _LOOSE])
-
-    def shape(self, item: Any) -> tuple[tuple[Any, ...], Shape] | None:
-        """Return the values of `item` and their shape, or None if no stencil can hold it."""
-        if any(self.loose(item)):
-            return None
-        values = self.values(item)
-        return values, (self.item, *[len(value) if type(value) is bytes else value != 0 for value in values])
-
-
-def _tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return `make(*keys)`, with a tuple as its result for any number of keys."""
-    if len(keys) > 1:
-        return make(*keys)
-    if not keys:
-        return lambda _: ()
-    get = make(*keys)
-    return lambda source: (get(source),)
 
 
 class Hole(NamedTuple):
@@ -149,7 +105,7 @@ class _Takers:
                         self._limits.append((place, most))
                 n_values += 1
             n_columns += len(kind.columns)
-            self._takers.append((kind, _tuple_getter(itemgetter, places)))
+            self._takers.append((kind, tuple_getter(itemgetter, places)))
 
     def batches(self, values: tuple[Any, ...]) -> list[Any] | None:
         for place, most in self._limits:
@@ -177,7 +133,7 @@ class Stencil:
         kinds: Sequence[ItemKind],
     ) -> None:
         self._layout = _Layout(message, [*numbers, *holes])
-        self._present = _tuple_getter(itemgetter, present)
+        self._present = tuple_getter(itemgetter, present)
         self._n_numbers = len(numbers)
         place_of = {value: place for place, value in enumerate(present, len(numbers))}
         self._takers = _Takers(kinds, place_of, len(numbers) + len(holes))
@@ -218,12 +174,12 @@ class StretchStencil:
         n_head = sum(spot.start < start for spot in spots)
         self._head = _Layout(message[:start], [spots[index] for index in order[:n_head]])
         self._tail = _Layout(message[start + 8 :], [spots[index].before(start + 8) for index in order[n_head:]])
-        self._in_order = _tuple_getter(itemgetter, order)
+        self._in_order = tuple_getter(itemgetter, order)
         self._n_head, self._start, self._stretch = n_head, start, stretch
         self._words = words
         self._length_at = next(word.start for word in words if word.per_byte)
         self._size = self._head.size + self._tail.size
-        self._present = _tuple_getter(itemgetter, present)
+        self._present = tuple_getter(itemgetter, present)
         self._n_numbers = len(numbers)
         place_of = {value: order.index(spot) for spot, value in enumerate(present, len(numbers))}
         self._word_places = [order.index(spot) for spot in range(len(numbers) + len(holes), len(spots))]
@@ -231,6 +187,8 @@ class StretchStencil:
 
     def write(self, values: tuple[Any, ...], number: int, heard: int) -> bytes:
         stretch = values[self._stretch]
+        if type(stretch) is not bytes:
+            raise struct.error("bytes of another type")
         length = len(stretch)
         n_words = (length + 7) >> 3
         words = [plain + per_word * n_words + per_byte * length for _, plain, per_word, per_byte in self._words]
@@ -284,6 +242,8 @@ class Cutter:
         holes = self._holes(kinds, values, plain, present)
         if holes is None:
             return None
+        in_order = sorted(zip(holes, present, strict=True))
+        holes, present = [hole for hole, _ in in_order], [index for _, index in in_order]
         stencil = Stencil(plain, self._numbers, holes, present, kinds)
         return stencil if stencil.write(tuple(values), 0, 0) == self._message(kinds, values) else None
 
@@ -318,15 +278,17 @@ class Cutter:
     def _holes(
         self, kinds: Sequence[ItemKind], values: list[Any], plain: bytes, present: Sequence[int]
     ) -> list[Hole] | None:
-        """Return where these values lie; None if not one after the other."""
+        """Return where these values lie; None if any is nowhere, or two are at one place."""
         columns = _firm_columns(kinds)
         holes: list[Hole] = []
         for index in present:
             hole = _find_hole(plain, self._probe(kinds, values, index), columns[index], values[index])
-            if hole is None or (holes and hole.start < holes[-1].end):
+            if hole is None:
                 return None
             holes.append(hole)
-        return holes
+        in_order = sorted(holes)
+        overlap = any(one.end > other.start for one, other in pairwise(in_order))
+        return None if overlap else holes
 
     def _probe(self, kinds: Sequence[ItemKind], values: list[Any], changed: int | None = None) -> bytes:
         """Return a message of the same shape, in which one value may differ from the others in all bytes."""
@@ -375,19 +337,20 @@ def _probe(column: ColumnKind, value: Any, byte: int) -> Any:
     """Return a value of the size of `value`, each byte of it `byte`."""
     if type(value) is bytes:
         return bytes([byte]) * len(value)
-    return int.from_bytes(bytes([byte]) * _FORMATS[column.kind][1], "little", signed=column.kind == "i32")
+    return int.from_bytes(bytes([byte]) * FORMATS[column.kind][1], "little", signed=column.kind == "i32")
 
 
 def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
-    return kind.item(*[column.default if column.kind in _LOOSE else next(firm_values) for column in kind.columns])
+    values = {index: next(firm_values) for index in kind.firm}
+    return kind.item(*[values.get(index, column.default) for index, column in enumerate(kind.columns)])
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
     """Return where the two messages differ, if that is one stretch of the size of the value."""
-    if len(plain) != len(changed):
+    if len(plain) != len(changed) or plain == changed:
         return None
-    differing = [offset for offset, (one, other) in enumerate(zip(plain, changed, strict=True)) if one != other]
-    text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else _FORMATS[column.kind]
-    if len(differing) != size or differing[-1] - differing[0] != size - 1:
-        return None
-    return Hole(differing[0], differing[-1] + 1, text)
+    text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]
+    differing = int.from_bytes(plain, "little") ^ int.from_bytes(changed, "little")
+    start = ((differing & -differing).bit_length() - 1) // 8
+    # Each byte of the value is 0x01 in one message and 0xFE in the other.
+    return Hole(start, start + size, text) if differing >> (8 * start) == (1 << (8 * size)) - 1 else None

@@ -17,7 +17,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.wire.stencil import Cutter, Hole, ItemKind, Shape, Stencil, StretchStencil, Write
+from scaler.wire.item_kinds import ItemKind, Shape
+from scaler.wire.stencil import Cutter, Hole, Stencil, StretchStencil, Write
 
 ITEMS_MOST = 2
 """The most items of a message with a stencil, each of a different kind."""
@@ -147,7 +148,7 @@ def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:
             length = shape[n_before + number + kind.stretch]
-            if type(length) is int and length:  # else it is empty, or bytes of another type
+            if length:
                 found.append((n_before + number + kind.stretch, n_before + kind.stretch))
         n_before += len(kind.firm)
     return found

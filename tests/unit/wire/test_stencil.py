@@ -8,9 +8,10 @@ import pytest
 
 from scaler.ids import ObjectId, TaskId
 from scaler.wire import codec
+from scaler.wire.item_kinds import ItemKind
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
-from scaler.wire.stencil import Cutter, Hole, ItemKind, StretchStencil
+from scaler.wire.stencil import Cutter, Hole, StretchStencil
 
 CODEC = codec._DirectionCodec(CLIENT_TO_SCHEDULER)
 NUMBERS = [Hole(24, 32, "Q"), Hole(32, 40, "Q")]
@@ -34,11 +35,6 @@ def stencil(kind: ItemKind) -> StretchStencil:
     stencil = Cutter(long_way, NUMBERS).cut_stretch([kind], [task(b"x")], 2)
     assert stencil is not None
     return stencil
-
-
-def test_the_arguments_of_a_task_may_have_any_length(kind: ItemKind) -> None:
-    assert kind.stretch is not None
-    assert kind.columns[kind.firm[kind.stretch]].name == "payload"
 
 
 def test_a_stretched_message_has_its_numbers(kind: ItemKind, stencil: StretchStencil) -> None:

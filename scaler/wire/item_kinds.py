@@ -1,0 +1,68 @@
+"""ItemKind: what a stencil needs to know of a message class: which values have holes, and the shape of an item.
+
+Made by the codec from the annotations of the class; used by the tables of stencils. Must never: look into a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+
+Shape: TypeAlias = tuple[Any, ...]
+
+FORMATS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4)}
+"""of the `struct` module, and sizes in bytes, by the kind of a column of numbers"""
+_SIZED = ("id", "bytes")
+_LOOSE = ("text", "frames")
+
+
+class ColumnKind(NamedTuple):
+    """One field of a message class."""
+
+    name: str
+    kind: str
+    default: Any
+    most: int | None
+    """the largest number of its enumeration, if it has one"""
+    stretches: bool = False
+    """whether it is bytes of any length and content"""
+
+
+class ItemKind:
+    """One message class."""
+
+    def __init__(self, item: type, batch: Callable[[Sequence[Any]], Any], columns: Sequence[ColumnKind]) -> None:
+        self.item = item
+        self.batch = batch
+        self.columns = columns
+        sized = [index for index, column in enumerate(columns) if column.kind in _SIZED]
+        numbers = [index for index, column in enumerate(columns) if column.kind in FORMATS]
+        self.firm = sized + numbers
+        """columns that a stencil has holes for; the others must be empty"""
+        self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
+        """which of their values may have any length"""
+        self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
+        self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
+        self.loose = tuple_getter(attrgetter, [column.name for column in columns if column.kind in _LOOSE])
+
+    def shape(self, item: Any) -> tuple[tuple[Any, ...], Shape] | None:
+        """Return the values of `item` and their shape, or None if no stencil can hold it."""
+        if any(self.loose(item)):
+            return None
+        sized, numbers = self._sized(item), self._numbers(item)
+        return sized + numbers, (self.item, *map(len, sized), *map(bool, numbers))
+
+    def values(self, item: Any) -> tuple[Any, ...]:
+        """Return the values of the firm columns."""
+        return self._sized(item) + self._numbers(item)
+
+
+def tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return `make(*keys)`, with a tuple as its result for any number of keys."""
+    if len(keys) > 1:
+        return make(*keys)
+    if not keys:
+        return lambda _: ()
+    get = make(*keys)
+    return lambda source: (get(source),)

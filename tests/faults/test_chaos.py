@@ -29,6 +29,7 @@ def shorter(name: str, every_seconds: float, work: tuple[str, ...] = ()) -> Scen
     ("name", "scenario", "tasks"),
     [
         ("scheduler", shorter("scheduler", 2.0, ALL_WORK), 400),
+        ("resets", shorter("resets", 0.5, ("plain", "large", "nested")), 300),
     ],
 )
 def test_nothing_is_lost_wrong_doubled_or_left_behind(name: str, scenario: Scenario, tasks: int) -> None:
@@ -73,7 +74,7 @@ def test_two_minutes_of_everything() -> None:
 def journal() -> Journal:
     """Return one with two tasks, each executed and delivered once."""
     return Journal(
-        {task: [Execution(task, 100, 1.0, 2.0)] for task in ("c/plain0", "c/plain1")},
+        {task: [Execution(task, 100, "agent", 1.0, 2.0)] for task in ("c/plain0", "c/plain1")},
         {"c/plain0": 0.5, "c/plain1": 0.5},
         [Delivery("c/plain0", 2.5, "ok"), Delivery("c/plain1", 2.5, "ok")],
     )
@@ -116,6 +117,8 @@ def test_wrong_doubled_and_hung_results_are_counted() -> None:
         (Fault("processor killed", "processor", 1.5, frozenset({100})), True),
         (Fault("processor killed", "processor", 1.5, frozenset({101})), False),
         (Fault("processor killed", "processor", 3.5, frozenset({100})), False),
+        (Fault("agent killed", "agent0", 2.5, took_life="agent"), True),
+        (Fault("agent killed", "agent1", 2.5, took_life="other"), False),
         (Fault("scheduler killed", "scheduler", 1.5, took_all=True, until=1.7), True),
         (Fault("black hole", "c", 1.5, took_client="c", until=2.8), True),
         (Fault("black hole", "d", 1.5, took_client="d", until=2.8), False),
@@ -124,7 +127,7 @@ def test_wrong_doubled_and_hung_results_are_counted() -> None:
 )
 def test_an_execution_is_repeated_with_need_if_a_fault_took_the_former_one(fault: Fault, is_needed: bool) -> None:
     seen = journal()
-    seen.executions["c/plain0"].append(Execution("c/plain0", 200, 3.0, 4.0))
+    seen.executions["c/plain0"].append(Execution("c/plain0", 200, "agent", 3.0, 4.0))
     assert counted(seen, fault) == ([] if is_needed else ["executed_again_without_need: 1"])
 
 

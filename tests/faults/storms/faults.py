@@ -10,6 +10,7 @@ import random
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import psutil
 
@@ -19,7 +20,8 @@ from tests.faults.storms.network import SCHEDULER, Network
 
 @dataclass
 class Fault:
-    """What was done, and whose executions it may have ended or made worthless: processes, a client, or all.
+    """What was done, and whose executions it may have ended or made worthless: processes, all of an agent
+    or a client, or all.
 
     `until` is when it was over; a kill has none, but that of a scheduler is over when the next one listens.
     """
@@ -28,8 +30,9 @@ class Fault:
     victim: str
     at: float
     took: frozenset[int] = frozenset()
-    took_all: bool = False
+    took_life: str | None = None
     took_client: str | None = None
+    took_all: bool = False
     until: float | None = None
     heal: Callable[[], None] | None = None
 
@@ -79,12 +82,14 @@ def _below(process: int) -> frozenset[int]:
     return frozenset()
 
 
-def _kill(kind: str, victim: str, process: int, place: Place, took_all: bool = False) -> Fault:
-    took = _below(process)
+def _kill(kind: str, victim: str, process: int, place: Place, **took: Any) -> Fault:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGSTOP)  # so that nothing is born between the look and the kill
+    below = _below(process)
     at = place.clock()
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    return Fault(kind, victim, at, took, took_all)
+    return Fault(kind, victim, at, below, **took)
 
 
 def _kill_processor(place: Place, plan: Plan) -> Fault | None:
@@ -102,7 +107,7 @@ def _kill_agent(place: Place, plan: Plan) -> Fault | None:
     if not agents:
         return None
     agent = place.chance.choice(agents)
-    return _kill(plan.kind, agent.name, agent.pid, place)
+    return _kill(plan.kind, agent.name, agent.pid, place, took_life=agent.life)
 
 
 def _kill_scheduler(place: Place, plan: Plan) -> Fault | None:
@@ -116,14 +121,16 @@ def _kill_client(place: Place, plan: Plan) -> Fault | None:
     return _kill(plan.kind, clients[0].name, clients[0].pid, place) if clients else None
 
 
-def _lasting(place: Place, plan: Plan, victim: str, took: frozenset[int], heal: Callable[[], None]) -> Fault:
+def _lasting(place: Place, plan: Plan, member: Member, heal: Callable[[], None]) -> Fault:
+    """Return a fault that ends by `heal`. It takes the work of a peer that is silent for too long by it."""
     seconds = place.chance.uniform(*plan.lasts_seconds)
     now = place.clock()
-    if seconds < place.silence_seconds:
-        return Fault(plan.kind, victim, now, until=now + seconds, heal=heal)
-    # A scheduler that was stopped itself takes nobody for gone.
-    is_all = victim == SCHEDULER and plan.kind != "stopped"
-    return Fault(plan.kind, victim, now, took, is_all, victim, now + seconds, heal)
+    fault = Fault(plan.kind, member.name, now, until=now + seconds, heal=heal)
+    if seconds >= place.silence_seconds:
+        fault.took_life, fault.took_client = member.life, member.name
+        # A scheduler that was stopped itself takes nobody for gone.
+        fault.took_all = member.kind == SCHEDULER and plan.kind != "stopped"
+    return fault
 
 
 def _stop(place: Place, plan: Plan) -> Fault | None:
@@ -138,10 +145,9 @@ def _stop(place: Place, plan: Plan) -> Fault | None:
     if not pids:
         return None
     pid = place.chance.choice(pids)
-    took = _below(member.pid)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
-    return _lasting(place, plan, member.name, took, functools.partial(_continue, pid))
+    return _lasting(place, plan, member, functools.partial(_continue, pid))
 
 
 def _continue(pid: int) -> None:
@@ -159,9 +165,8 @@ def _on_network(place: Place, plan: Plan, act: Callable[[str], None]) -> Fault |
     member = _host(place, plan)
     if member is None:
         return None
-    took = _below(member.pid)
     act(member.name)
-    return _lasting(place, plan, member.name, took, lambda: place.network.heal(member.name))
+    return _lasting(place, plan, member, lambda: place.network.heal(member.name))
 
 
 def _hole(place: Place, plan: Plan) -> Fault | None:

@@ -14,6 +14,8 @@ class Execution:
 
     task: str
     process: int
+    life: str
+    """of the agent"""
     begin: float
     end: float | None = None
 
@@ -71,7 +73,7 @@ def _read_runs(path: Path, journal: Journal) -> None:
     for line in path.read_text().splitlines() if path.exists() else ():
         kind, task, attempt, *rest = line.split(" ")
         if kind == "B":
-            attempts[attempt] = execution = Execution(task, int(rest[0]), float(rest[1]))
+            attempts[attempt] = execution = Execution(task, int(rest[0]), rest[1], float(rest[2]))
             journal.executions[task].append(execution)
         else:
             attempts[attempt].end = float(rest[0])

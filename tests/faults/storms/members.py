@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,8 @@ from tests.support.processes import REPOSITORY, alive
 
 MARKER = "STORM"
 """The environment variable by which each process of a storm can be found, whoever has started it."""
+LIFE = "STORM_LIFE"
+"""The environment variable that names the life of a member, so that tasks can say which agent has run them."""
 END_SECONDS = 20.0
 
 
@@ -39,7 +42,7 @@ class Member:
         self.start()
 
     def start(self) -> None:
-        self.started = time.monotonic()
+        self.life = uuid.uuid4().hex[:12]
         self._log_begins = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -49,7 +52,7 @@ class Member:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=REPOSITORY,
-                env=self._environment,
+                env={**self._environment, LIFE: self.life},
             )
 
     @property

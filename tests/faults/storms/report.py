@@ -90,7 +90,7 @@ def _took(fault: Fault, former: Execution, later: Execution) -> bool:
     if not former.begin <= (fault.until or fault.at) or fault.at > later.begin:
         return False
     is_of_client = fault.took_client is not None and former.task.startswith(f"{fault.took_client}/")
-    return fault.took_all or is_of_client or former.process in fault.took
+    return fault.took_all or is_of_client or former.life == fault.took_life or former.process in fault.took
 
 
 def recoveries(journal: Journal, faults: Sequence[Fault]) -> dict[str, list[float]]:

@@ -48,7 +48,7 @@ def note(path: str, *words: Any) -> None:
 
 def begin(runs: str, ident: str) -> str:
     attempt = uuid.uuid4().hex[:12]
-    note(runs, "B", ident, attempt, os.getpid(), time.monotonic())
+    note(runs, "B", ident, attempt, os.getpid(), os.environ["STORM_LIFE"], time.monotonic())
     return attempt
 
 

@@ -22,7 +22,9 @@ SEED = 9
 def shorter(name: str, every_seconds: float, work: tuple[str, ...] = ()) -> Scenario:
     scenario = SCENARIOS[name]
     plans = tuple(dataclasses.replace(each, every_seconds=every_seconds) for each in scenario.plans)
-    return dataclasses.replace(scenario, plans=plans, work=work or scenario.work, size=200_000, n_agents=2)
+    return dataclasses.replace(
+        scenario, plans=plans, work=work or scenario.work, size=200_000, n_agents=2, most_seconds=10.0
+    )
 
 
 @pytest.mark.parametrize(

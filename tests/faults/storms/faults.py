@@ -59,6 +59,8 @@ class Place:
     chance: random.Random
     silence_seconds: float
     clock: Callable[[], float]
+    scheduler_since: float = math.inf
+    """when the present scheduler began to listen"""
     afflicted: set[str] = field(default_factory=set)
     """those whose fault has not ended: no other one is made on them"""
 
@@ -111,8 +113,9 @@ def _kill_agent(place: Place, plan: Plan) -> Fault | None:
 
 
 def _kill_scheduler(place: Place, plan: Plan) -> Fault | None:
-    if SCHEDULER in place.afflicted or "address" not in place.members.scheduler.output:
-        return None
+    lives = place.clock() - place.scheduler_since
+    if SCHEDULER in place.afflicted or lives < plan.every_seconds / 2:
+        return None  # it is to have some time for work, however slowly it starts
     return _kill(plan.kind, SCHEDULER, place.members.scheduler.pid, place, took_all=True)
 
 

@@ -7,6 +7,7 @@ import datetime as dt
 import heapq
 import itertools
 import json
+import math
 import os
 import random
 import subprocess
@@ -72,7 +73,6 @@ class Storm:
         self._numbers = itertools.count()
         self._hostile: list[subprocess.Popen[bytes]] = []
         self._is_calm = False
-        self._is_up = True
 
     def run(self) -> dict[str, Any]:
         """Return the figures; the logs stay in the folder."""
@@ -179,16 +179,20 @@ class Storm:
         for member in (self._members.scheduler, *self._members.of("agent")):
             if not member.is_running:
                 self._resurrect(member)
-        if not self._is_up and "address" in self._members.scheduler.output:
-            self._is_up = True
+        if not self._is_up() and "address" in self._members.scheduler.output:
+            self._place.scheduler_since = now
             for fault in self._faults:
                 fault.until = now if fault.took_all and fault.until is None else fault.until
         time.sleep(TURN_SECONDS)
 
+    def _is_up(self) -> bool:
+        return self._place.scheduler_since < math.inf
+
     def _resurrect(self, member: Member) -> None:
         if not any(member.pid in fault.took for fault in self._faults):
             self._samples.ended_by_itself.append(f"{member.name} with {member.process.returncode}")
-        self._is_up = self._is_up and member.kind != "scheduler"
+        if member.kind == SCHEDULER:
+            self._place.scheduler_since = math.inf
         member.start()
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
@@ -251,7 +255,7 @@ class Storm:
         while self._place.afflicted or any(each.poll() is None for each in self._hostile):
             self._turn()
         agents = self._members.of("agent")
-        while not all(each.processors() for each in agents) and time.monotonic() < deadline:
+        while not (self._is_up() and all(each.processors() for each in agents)) and time.monotonic() < deadline:
             self._turn()
         while self._too_many_descriptors() and time.monotonic() < deadline:
             self._turn()

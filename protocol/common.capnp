@@ -18,6 +18,8 @@ struct HelloReply {
   resumed @6 :Data;                  # byte column: 1 = the session goes on where it was; 0 = both sides count from 1 again
   heard @7 :Data;                    # UInt64 column: if it goes on: the highest number of the peer that has come
   timeoutMilliseconds @8 :Data;      # UInt32 column: a peer that is silent for so long is dead for this scheduler, 0 = unknown
+  windowTasks @9 :Data;              # UInt32 column: how many open tasks the scheduler takes from this client, 0 = no limit
+  windowBytes @10 :Data;             # UInt64 column: how many bytes of arguments of these, 0 = no limit
 }
 
 struct HelloRequest {

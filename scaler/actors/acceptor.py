@@ -57,6 +57,9 @@ logger = logging.getLogger(__name__)
 
 UINT32_MOST = 2**32 - 1
 
+TASKS_BEYOND_WINDOW = 2
+"""How many windows of open tasks a client may have before more are refused: some have ended for the client only."""
+
 RESETS_WITHIN_SECONDS = 60.0
 """A peer that has stayed for longer has made progress since its last unreadable message."""
 
@@ -77,6 +80,10 @@ class Limits:
     rules: Rules = field(default_factory=Rules)
     window_bytes: int = WINDOW_BYTES
     kept_bytes: int = 256 * 1024 * 1024
+    client_tasks: int = 250_000
+    client_bytes: int = 128 * 1024 * 1024
+    open_tasks: int = 4_000_000
+    open_bytes: int = 4 * 1024 * 1024 * 1024
 
 
 class Acceptor(Actor):
@@ -179,6 +186,7 @@ class Acceptor(Actor):
                 self._services(),
                 limits.client_timeout_seconds,
                 limits.crash_limit,
+                TASKS_BEYOND_WINDOW * limits.client_tasks,
                 self._directory.next_attempt,
                 account,
                 bool(hello.resumes),
@@ -241,7 +249,16 @@ class Acceptor(Actor):
         versions = (PROTOCOL_VERSION, self._package_version)
         goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
         peer.met_at = self.now()
-        self._outbox.put_alone(peer, HelloReply(1, "", self._scheduler_id, *versions, *goes_on, milliseconds))
+        window = self._window() if is_client else (0, 0)
+        self._outbox.put_alone(peer, HelloReply(1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window))
+
+    def _window(self) -> tuple[int, int]:
+        """Return how many open tasks and bytes a client may have: its own bound, or its part of the bound of all."""
+        limits, count = self._limits, len(self._directory.peers)
+        return (
+            max(1, min(limits.client_tasks, limits.open_tasks // count)),
+            max(1, min(limits.client_bytes, limits.open_bytes // count)),
+        )
 
     def _refused(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, key: PeerKey

@@ -8,7 +8,7 @@ them: a task or graph that fails inside the scheduler is reported as failed, wit
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.graph import GraphActor
@@ -61,6 +61,7 @@ class ClientSession(Session):
         services: Services,
         timeout_seconds: float,
         crash_limit: int,
+        tasks_most: int,
         next_attempt: Callable[[], int],
         account: int,
         is_back: bool = False,
@@ -70,6 +71,7 @@ class ClientSession(Session):
         self._client_id = ClientId(identity.peer_id)
         self._object_store = services.object_store
         self._crash_limit = crash_limit
+        self._tasks_most = tasks_most
         self._next_attempt = next_attempt
         self._account = account
         self._adoption = services.adoption if is_back else None
@@ -109,9 +111,18 @@ class ClientSession(Session):
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
         tasks, spawn, home = self._tasks, self.spawn, self._home
-        for spec in batch:
+        for spec in self._within_bounds(batch):
             if spec.task_id not in tasks:  # else it was sent again after a cut
                 tasks[spec.task_id] = spawn(TaskActor(spec, home))
+
+    def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
+        """Refuse the tasks that are more than this client may have open. One that keeps to its window has none."""
+        room = max(0, self._tasks_most - len(self._tasks))
+        for spec in batch[room:]:
+            if spec.task_id not in self._tasks:
+                sentence = f"its client has {self._tasks_most} open tasks, more than the scheduler takes".encode()
+                self._outbox.put(self._peer, TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0))
+        return batch[:room] if room < len(batch) else batch
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:

@@ -51,7 +51,7 @@ class NestedSession(ClientSession):
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
         tasks, spawn, home_of = self._tasks, self.spawn, self._home_of
-        for spec in batch:
+        for spec in self._within_bounds(batch):
             if spec.task_id not in tasks:
                 tasks[spec.task_id] = spawn(TaskActor(spec, home_of(spec.account)))
 

@@ -143,6 +143,11 @@ class SchedulerProcess:
             object_retention_seconds=config.object_retention_seconds,
             protected=config.protected,
             window_bytes=config.transfer_window_bytes,
+            kept_bytes=config.kept_bytes,
+            client_tasks=config.client_tasks,
+            client_bytes=config.client_bytes,
+            open_tasks=config.open_tasks,
+            open_bytes=config.open_bytes,
             rules=Rules(
                 waiting_most=config.max_number_of_tasks_waiting,
                 round_seconds=config.load_balance_seconds,

@@ -95,6 +95,46 @@ class SchedulerConfig(Settings):
             "the most tasks at one worker, including the running one", "-qs", "--per-worker-queue-size", least=1
         ),
     )
+    client_tasks: int = field(
+        default=250_000,
+        metadata=entry(
+            "the most open tasks that the scheduler has of one client, which keeps further ones until these have ended",
+            "--client-tasks",
+            least=1,
+        ),
+    )
+    client_bytes: int = field(
+        default=128 * 1024 * 1024,
+        metadata=entry(
+            "the most bytes of arguments of open tasks that the scheduler has of one client, which keeps further ones",
+            "--client-bytes",
+            unit="bytes",
+            least=1,
+        ),
+    )
+    open_tasks: int = field(
+        default=4_000_000,
+        metadata=entry("the most open tasks of all clients, which have equal parts of them", "--open-tasks", least=1),
+    )
+    open_bytes: int = field(
+        default=4 * 1024 * 1024 * 1024,
+        metadata=entry(
+            "the most bytes of arguments of open tasks of all clients, which have equal parts of them",
+            "--open-bytes",
+            unit="bytes",
+            least=1,
+        ),
+    )
+    kept_bytes: int = field(
+        default=256 * 1024 * 1024,
+        metadata=entry(
+            "the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its session "
+            "begins anew, and tasks whose results are among them run again",
+            "--kept-bytes",
+            unit="bytes",
+            least=1,
+        ),
+    )
     crash_limit: int = field(
         default=3,
         metadata=entry(

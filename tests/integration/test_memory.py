@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import time
+from pathlib import Path
 
 import psutil
+import pytest
 
 from scaler import Client
 from tests.support.processes import command, scheduler, wait_until
 
 MB = 1_000_000
+
+
+def highest_memory(pid: int) -> int:
+    """Return the most bytes of memory that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def echo(value: bytes) -> bytes:
@@ -86,3 +96,26 @@ def test_the_scheduler_gives_back_the_memory_of_large_results() -> None:
         del futures
         wait_until(lambda: process.memory_info().rss < before + 30 * MB, "the memory is given back")
         assert [len(future.result(30)) for future in keep] == [100_000] * 4
+
+
+@pytest.mark.parametrize(
+    ("count", "window_bytes", "most_bytes"),
+    [(800, 8 * MB, 45 * MB), pytest.param(8000, 128 * 1024 * 1024, 300 * MB, marks=pytest.mark.more)],
+)
+def test_arguments_beyond_the_window_of_a_client_wait_in_the_client(
+    count: int, window_bytes: int, most_bytes: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`submit` does not block, and nothing is refused."""
+    monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
+    with scheduler(None, "--client-bytes", str(window_bytes)) as (address, running):
+        base = psutil.Process(running.pid).memory_info().rss if count < 1000 else 0
+        with Client(address) as client, caplog.at_level(logging.INFO, "scaler.client"):
+            start = time.monotonic()
+            futures = [client.submit(len, bytes(100_000)) for _ in range(count)]
+            assert time.monotonic() - start < 10.0
+            wait_until(lambda: "as much as it takes" in caplog.text, "the window is full")
+            with command("cluster", address, "-n", "1", env={"SCALER_SHARED_MEMORY": "0"}):
+                assert {future.result(60) for future in futures} == {100_000}
+            assert caplog.text.count("as much as it takes") == 1
+            highest = highest_memory(running.pid)
+            assert highest - base < most_bytes

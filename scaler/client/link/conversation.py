@@ -250,6 +250,7 @@ class Conversation:
         if reply.accepted:
             is_resumed = self._connection.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
+            self._work.window.resize(reply.window_tasks, reply.window_bytes)
             dead_after_seconds = reply.timeout_milliseconds / 1000
             action = self._course.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
             if action is not states.NOTHING:

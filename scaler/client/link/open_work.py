@@ -10,18 +10,19 @@ from collections.abc import Container, Iterable
 from concurrent.futures import CancelledError
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply, Sink
 from scaler.client.link.kept_functions import KeptFunctions
 from scaler.client.link.once import is_once, mark_what_was_said
 from scaler.client.link.open_graphs import OpenGraphs
+from scaler.client.link.said import as_said, made_for_a_task, size_at_scheduler, takes_back
 from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
+from scaler.client.link.window import Window
 from scaler.client.outcome import lost_result, missing_result, unrepeatable_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
-from scaler.shared_memory import SharedFrames
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,
@@ -31,14 +32,6 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
-
-
-class ShutdownReply(Protocol):
-    """Receives the answer to a shutdown."""
-
-    def set_result(self, result: None) -> None: ...
-
-    def set_exception(self, exception: BaseException) -> None: ...
 
 
 class OpenWork:
@@ -53,6 +46,8 @@ class OpenWork:
         self._shutdowns: list[ShutdownReply] = []
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
+        self.window = Window()
+        """which tasks the scheduler has; the others wait for these to end"""
         self._unread = UnreadResults()
         """large results that are at the scheduler, or were lost with another one"""
         self._tries: dict[bytes, int] = {}
@@ -65,13 +60,28 @@ class OpenWork:
     # What the client asks for
 
     def add(self, entry: Entry) -> None:
-        task, _, function, objects, _ = entry
+        task = entry[0]
         self._tasks[task.task_id] = entry
+        if self.window.enter(task.task_id, size_at_scheduler(entry)):
+            self._say_task(entry)
+
+    def _say_task(self, entry: Entry) -> None:
+        task, _, function, objects, _ = entry
         if function.object_id not in self._functions:
             self._add_function(function)
         if objects:
-            self.out.extend(map(_said, objects))
+            self.out.extend(map(as_said, objects))
         self.out.append(task)
+
+    def _say_waiting(self) -> None:
+        """Others have ended: say as many of the tasks that wait as there is room for."""
+        for task_id in self.window.admit():
+            self._say_task(self._tasks[task_id])
+
+    def _say_cancel(self, task_id: TaskId) -> None:
+        """Cancel a task that is not open any more. One that waited here is not known to the scheduler."""
+        if self.window.leave(task_id):
+            self.out.append(TaskCancel(task_id))
 
     def add_graph(self, graph: GraphEntry) -> None:
         """Send a graph; its sinks receive the results."""
@@ -82,7 +92,7 @@ class OpenWork:
         self._say_graph(graph)
 
     def _say_graph(self, graph: GraphEntry) -> None:
-        self.out.extend(map(_said, graph.objects))
+        self.out.extend(map(as_said, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(graph.nodes_to_say())
 
@@ -103,8 +113,9 @@ class OpenWork:
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self._unread.pop(ObjectId(task_id), None)
-            self.out.append(TaskCancel(task_id))
+            self._say_cancel(task_id)
             entry[1].fail(_cancelled)
+            self._say_waiting()
             return
         graph = self._graphs.remove(task_id)
         if graph is not None:
@@ -117,7 +128,8 @@ class OpenWork:
         task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] in sinks]
         for task_id in task_ids:
             del self._tasks[task_id]
-        self.out.extend(map(TaskCancel, task_ids))
+            self._say_cancel(task_id)
+        self._say_waiting()
         for object_id in [object_id for object_id, receiver in self._requests.items() if receiver is sink]:
             del self._requests[object_id]
             self._unread.pop(object_id, None)
@@ -155,7 +167,7 @@ class OpenWork:
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object until `release` or `clear`."""
         self._held[instruction.object_id] = instruction
-        self.out.append(_said(instruction))
+        self.out.append(as_said(instruction))
 
     def release(self, object_id: ObjectId) -> None:
         """Delete a held object."""
@@ -172,7 +184,8 @@ class OpenWork:
         if unread.is_at_scheduler:
             self._delete([object_id])
         elif self._tasks.pop(TaskId(object_id), None) is not None:
-            self.out.append(TaskCancel(TaskId(object_id)))
+            self._say_cancel(TaskId(object_id))
+            self._say_waiting()
         else:
             self._forget_node(TaskId(object_id))
 
@@ -190,7 +203,8 @@ class OpenWork:
         self._fail_requests(missing_result)
 
     def _say_cancels(self) -> None:
-        self.out.extend(map(TaskCancel, self._tasks))
+        for task_id in self._tasks:
+            self._say_cancel(task_id)
         self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self._graphs)
 
     def shut_down(self, reply: ShutdownReply) -> None:
@@ -204,9 +218,10 @@ class OpenWork:
     # What the scheduler answers
 
     def on_results(self, results: Iterable[TaskResult]) -> None:
-        pop = self._tasks.pop
+        pop, leave = self._tasks.pop, self.window.leave
         touched: Sink | None = None
         for result in results:
+            leave(result.task_id)
             call = pop(result.task_id, None) or self._graphs.pop(result.task_id)
             if call is None:
                 self._on_late(result)
@@ -225,6 +240,8 @@ class OpenWork:
                 sink.store(result)
         if touched is not None:
             touched.notify()
+        if self.window:
+            self._say_waiting()
 
     def _on_late(self, result: TaskResult) -> None:
         """Handle a result that is not wanted any more."""
@@ -247,7 +264,9 @@ class OpenWork:
 
     def on_object_request(self, request: ObjectRequest) -> None:
         """Send the bytes of an object of which only the location was sent."""
-        instruction = self._held.get(request.object_id) or self._made_for_a_task(request.object_id)
+        instruction = self._held.get(request.object_id) or made_for_a_task(
+            request.object_id, self._tasks.values(), self._graphs
+        )
         if instruction is None:
             self._delete([request.object_id])  # its task has just ended
         else:
@@ -270,7 +289,7 @@ class OpenWork:
     def _give_up_on(self, open_id: bytes, make_error: MakeError) -> None:
         entry = self._tasks.pop(TaskId(open_id), None)
         if entry is not None:
-            self.out.append(TaskCancel(TaskId(open_id)))
+            self._say_cancel(TaskId(open_id))
             entry[1].fail(make_error)
         receiver = self._requests.pop(ObjectId(open_id), None)
         if receiver is not None:
@@ -281,12 +300,6 @@ class OpenWork:
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             graph.fail(make_error)
-
-    def _made_for_a_task(self, object_id: ObjectId) -> ObjectInstruction | None:
-        of_tasks = (entry[3] for entry in self._tasks.values())
-        of_graphs = (graph.objects for graph in self._graphs)
-        objects = chain.from_iterable(chain(of_tasks, of_graphs))
-        return next((instruction for instruction in objects if instruction.object_id == object_id), None)
 
     def on_shutdown_response(self, response: ClientShutdownResponse) -> None:
         replies, self._shutdowns = self._shutdowns, []
@@ -324,16 +337,20 @@ class OpenWork:
             unheard: what was said before and may not have arrived.
         """
         self._unread.doubt()
-        mark_what_was_said(self._tasks, self._graphs, self.out)
-        self.out = [item for item in (*unheard, *self.out) if type(item) in _CANCELS or _is_delete(item)]
-        self.out.extend(map(_said, self._held.values()))
-        for entry in self._tasks.values():
+        waiting = (self._tasks[task_id][0] for task_id in self.window)
+        mark_what_was_said(self._tasks, self._graphs, (*self.out, *waiting))
+        self.out = [item for item in (*unheard, *self.out) if takes_back(item)]
+        self.out.extend(map(as_said, self._held.values()))
+        self.window.clear()
+        enter = self.window.enter
+        said = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
+        for entry in said:
             self._functions.keep(entry[2])
         for function in self._graphs.functions():
             self._functions.keep(function)
         self.out.extend(self._functions.values())
-        for task, _, _, objects, _ in self._tasks.values():
-            self.out.extend(map(_said, objects))
+        for task, _, _, objects, _ in said:
+            self.out.extend(map(as_said, objects))
             self.out.append(task)
         for graph in self._graphs:
             self._say_graph(graph)
@@ -366,6 +383,7 @@ class OpenWork:
 
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}
+        self.window.clear()
         graphs, self._graphs = self._graphs, OpenGraphs()
         for entry in entries.values():
             entry[1].fail(make_error)
@@ -378,22 +396,5 @@ class OpenWork:
             receiver.fail(make_error)
 
 
-def _said(instruction: ObjectInstruction) -> ObjectInstruction:
-    """Return the instruction with the location of its shared memory instead of its bytes, if it has one. The bytes of a
-    function are always said, because the scheduler checks them.
-    """
-    frames = instruction.frames
-    if type(frames) is not SharedFrames or instruction.kind == InstructionKind.CREATE_FUNCTION:
-        return instruction
-    return ObjectInstruction(instruction.kind, instruction.object_id, instruction.name, (), frames.location)
-
-
-_CANCELS = (TaskCancel, GraphTaskCancel)
-
-
 def _cancelled() -> BaseException:
     return CancelledError()
-
-
-def _is_delete(item: Any) -> bool:
-    return isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE

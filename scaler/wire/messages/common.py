@@ -97,6 +97,10 @@ class HelloReply:
     """if it goes on: the highest number of the peer's messages that has come"""
     timeout_milliseconds: U32 = 0
     """a peer that is silent for so long is dead for this scheduler; 0: unknown"""
+    window_tasks: U32 = 0
+    """how many open tasks the scheduler takes from a client; 0: no limit"""
+    window_bytes: U64 = 0
+    """how many bytes of arguments of these; 0: no limit"""
 
 
 @message

@@ -19,9 +19,11 @@ from tests.support.simulation import Simulation
 
 def test_a_hello_is_answered_with_who_the_scheduler_is(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
-    for peer in (client, agent):
+    for peer, window in ((client, (250_000, 128 * 1024 * 1024)), (agent, (0, 0))):
         (reply,) = peer.said(HelloReply)
-        assert reply == HelloReply(1, "", b"scheduler-------", PROTOCOL_VERSION, "1.2.3", timeout_milliseconds=60_000)
+        own = (1, "", b"scheduler-------", PROTOCOL_VERSION, "1.2.3")
+        names = ("timeout_milliseconds", "window_tasks", "window_bytes")
+        assert reply == HelloReply(*own, **dict(zip(names, (60_000, *window), strict=True)))
     assert len(simulation.sessions(ClientSession)) == 1
     assert len(simulation.proxies()) == 1
 
@@ -175,3 +177,14 @@ def test_clients_have_accounts_of_their_own_only_if_they_take_turns(policy: str,
         client.submit(1)
         simulation.run()
     assert [run.account for run in agent.started] == accounts
+
+
+def test_the_bounds_of_all_clients_are_shared_among_them() -> None:
+    simulation = Simulation(Limits(client_tasks=100, client_bytes=1000, open_tasks=240, open_bytes=3000))
+    replies = [simulation.client().said(HelloReply)[0] for _ in range(4)]
+    assert [(reply.window_tasks, reply.window_bytes) for reply in replies] == [
+        (100, 1000),
+        (100, 1000),
+        (80, 1000),
+        (60, 750),
+    ]

@@ -389,3 +389,22 @@ def test_an_unreadable_message_now_and_then_is_forgiven(simulation: Simulation) 
         simulation.advance(61.0)
         reply = client.said(HelloReply)[-1]
         assert (reply.accepted, reply.resumed) == (1, 0)
+
+
+def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
+    simulation = Simulation(Limits(client_tasks=5))
+    client = simulation.client()
+    first = client.submit(8)
+    more = client.submit(4)
+    simulation.run()
+    assert client.statuses(more) == [None, None, TaskStatus.NO_WORKER, TaskStatus.NO_WORKER]
+    assert b"10 open tasks" in client.results[more[3]].payload
+    client.connect()  # it says all again
+    simulation.run()
+    assert client.statuses(first) == [None] * 8
+    simulation.agent(2)
+    simulation.advance(5.0)
+    assert client.statuses(first) == [TaskStatus.SUCCESS] * 8
+    assert client.statuses(client.submit(10)) == [None] * 10
+    simulation.advance(5.0)
+    assert client.statuses().count(TaskStatus.SUCCESS) == 20

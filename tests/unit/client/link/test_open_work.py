@@ -721,3 +721,63 @@ def test_each_task_ends_once_whatever_is_asked_and_answered(
     work.forget_everything()
     assert [len(sink.ends) for sink in sinks] == [1] * len(sinks)
     assert (work.out, work.is_waiting()) == ([], False)
+
+
+# The window
+
+
+def windowed(count: int) -> OpenWork:
+    work = OpenWork()
+    work.window.resize(count, 0)
+    return work
+
+
+def said_tasks(work: OpenWork) -> list[int]:
+    said = [item.task_id[-1] for item in work.out if isinstance(item, Task)]
+    work.out = []
+    return said
+
+
+def test_tasks_beyond_the_window_are_said_when_others_have_ended() -> None:
+    work = windowed(2)
+    for number in range(5):
+        work.add(entry(number, objects=[brought(number)]))
+    assert len([item for item in work.out if isinstance(item, ObjectInstruction)]) == 3  # the function and two objects
+    assert said_tasks(work) == [0, 1]
+    work.on_results([TaskResult(task_id(1), TaskStatus.SUCCESS, b"", 0)])
+    assert said_tasks(work) == [2]
+    work.cancel(task_id(0))
+    assert TaskCancel(task_id(0)) in work.out
+    assert said_tasks(work) == [3]
+
+
+def test_a_task_that_waits_is_cancelled_without_a_word() -> None:
+    work, sink = windowed(1), Sink()
+    work.add(entry(0))
+    work.add(entry(1, sink))
+    said_tasks(work)
+    work.cancel(task_id(1))
+    assert work.out == []
+    assert sink.ends == [("failed", CancelledError)]
+
+
+def test_on_a_new_connection_only_the_window_is_said() -> None:
+    work = OpenWork()
+    for number in range(5):
+        work.add(entry(number))
+    work.window.resize(3, 0)
+    work.say_again()
+    assert said_tasks(work) == [0, 1, 2]
+    assert len(work.window) == 2
+
+
+def test_what_waits_ends_with_everything_else() -> None:
+    work, sink = windowed(1), Sink()
+    work.add(entry(0, sink))
+    work.add(entry(1, sink))
+    work.clear(CancelledError)
+    assert len(sink.ends) == 2
+    assert TaskCancel(task_id(1)) not in work.out
+    said_tasks(work)
+    work.add(entry(2))
+    assert said_tasks(work) == [2]

@@ -1,0 +1,89 @@
+"""Window: which open tasks of a client the scheduler has, and which ones wait here for others to end.
+
+Used by the open work only. The scheduler says in its reply to a hello how much it takes from one client, since it is
+the scheduler's memory that is bounded; what is more stays here, in its order. Must never: block, or reorder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from scaler.ids import TaskId
+
+logger = logging.getLogger(__name__)
+
+
+class Window:
+    """The sizes of the tasks that the scheduler has, and of those that wait."""
+
+    def __init__(self) -> None:
+        self._said: dict[TaskId, int] = {}
+        self._said_bytes = 0
+        self._waiting: dict[TaskId, int] = {}
+        self._tasks_most = 0
+        self._bytes_most = 0
+        self._is_logged = False
+
+    def __len__(self) -> int:
+        """How many tasks wait."""
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[TaskId]:
+        """Return the tasks that wait, in their order."""
+        return iter(self._waiting)
+
+    def resize(self, tasks: int, n_bytes: int) -> None:
+        """Set how many open tasks, and how many bytes of arguments, the scheduler takes. 0: as much as there is."""
+        self._tasks_most = tasks
+        self._bytes_most = n_bytes
+
+    def enter(self, task_id: TaskId, size: int) -> bool:
+        """Add a task. Return whether it may be said now; else it waits."""
+        if self._waiting or self._is_full(size):
+            self._waiting[task_id] = size
+            if not self._is_logged:
+                self._log()
+            return False
+        self._said[task_id] = size
+        self._said_bytes += size
+        return True
+
+    def _is_full(self, size: int) -> bool:
+        """Return whether there is no room. A task that is larger than the window goes alone."""
+        if not self._said:
+            return False
+        return 0 < self._tasks_most <= len(self._said) or 0 < self._bytes_most < self._said_bytes + size
+
+    def leave(self, task_id: TaskId) -> bool:
+        """Remove a task that has ended. Return whether it had been said."""
+        size = self._said.pop(task_id, None)
+        if size is None:
+            self._waiting.pop(task_id, None)
+            return False
+        self._said_bytes -= size
+        return True
+
+    def admit(self) -> Iterator[TaskId]:
+        """Move the tasks for which there is room now from those that wait to those that are said, in their order."""
+        while self._waiting:
+            task_id, size = next(iter(self._waiting.items()))
+            if self._is_full(size):
+                return
+            del self._waiting[task_id]
+            self._said[task_id] = size
+            self._said_bytes += size
+            yield task_id
+
+    def clear(self) -> None:
+        """Forget all tasks."""
+        self._said, self._waiting, self._said_bytes = {}, {}, 0
+
+    def _log(self) -> None:
+        self._is_logged = True
+        logger.info(
+            "the scheduler has %d open tasks of this client with %d bytes of arguments, as much as it takes: further "
+            "ones wait in this process, and follow when others have ended",
+            len(self._said),
+            self._said_bytes,
+        )

@@ -18,9 +18,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from scaler.errors import ProtocolError
-from scaler.wire.columns import Column, column_kinds, column_of
+from scaler.wire.columns import Column, are_options, column_kinds, column_of
 from scaler.wire.item_kinds import ColumnKind, ItemKind
-from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.schemas import SCHEMAS, first_line
 from scaler.wire.schemas import read as open_message
@@ -142,6 +142,7 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
             column_of(kind, rule).default,
             most=len(rule) - 1 if isinstance(rule, type) else None,
             stretches=kind == "bytes" and rule is None,
+            check=are_options if rule == OPTIONS else None,
         )
         for name, (kind, rule) in column_kinds(batch.item).items()
     ]

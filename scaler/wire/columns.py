@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import NAME_CHARACTERS, printable
-from scaler.wire.messages.columns import NAMES, REASON, Rows
+from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Rows
 from scaler.wire.schemas import utf8
+from scaler.wire.structs import RunOptions
 
 TEXT_CHARACTERS = NAME_CHARACTERS
 """Longer texts are cut when they are read: names and versions; of a list of names, each."""
@@ -47,6 +48,22 @@ def _read_list(reader: Any, count: int) -> list[Any]:
     if len(reader) != count:
         raise ProtocolError(f"a column has {len(reader)} entries for {count} items")
     return list(reader)
+
+
+def _read_options(reader: Any, count: int) -> list[bytes]:
+    values = _read_list(reader, count)
+    for value in set(values):
+        RunOptions.decode(value)
+    return values
+
+
+def are_options(value: bytes) -> bool:
+    """Return whether these are the bytes of `RunOptions`, or none."""
+    try:
+        RunOptions.decode(value)
+    except ProtocolError:
+        return False
+    return True
 
 
 def _read_texts(reader: Any, count: int) -> Iterable[str]:
@@ -104,7 +121,11 @@ _COLUMNS = {
     "text": Column("", _write_texts, _read_texts),
     "frames": _number_column("I")._replace(default=()),
 }
-_TEXTS = {NAMES: Column("", _write_texts, _read_names), REASON: Column("", _write_texts, _read_reasons)}
+_SPECIAL = {
+    NAMES: Column("", _write_texts, _read_names),
+    REASON: Column("", _write_texts, _read_reasons),
+    OPTIONS: Column(b"", _same, _read_options),
+}
 
 
 def _enumeration_column(numbers: type[IntEnum]) -> Column:
@@ -136,7 +157,7 @@ def column_of(kind: str, rule: Rule) -> Column:
         return _rows_column(rule)
     if isinstance(rule, type):
         return _enumeration_column(rule)
-    return _COLUMNS[kind] if rule is None else _TEXTS[rule]
+    return _COLUMNS[kind] if rule is None else _SPECIAL[rule]
 
 
 def column_kinds(item: type) -> dict[str, tuple[str, Rule]]:

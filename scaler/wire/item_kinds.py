@@ -27,6 +27,8 @@ class ColumnKind(NamedTuple):
     """the largest number of its enumeration, if it has one"""
     stretches: bool = False
     """whether it is bytes of any length and content"""
+    check: Callable[[Any], bool] | None = None
+    """whether a value is good, where not all are"""
 
 
 class ItemKind:

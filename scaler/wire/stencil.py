@@ -93,6 +93,7 @@ class _Takers:
         self._defaults = tuple(column.default for kind in kinds for column in kind.columns)
         self._takers: list[tuple[ItemKind, Callable[[Any], tuple[Any, ...]]]] = []
         self._limits: list[tuple[int, int]] = []
+        self._checks: list[tuple[int, Callable[[Any], bool]]] = []
         n_values = n_columns = 0
         for kind in kinds:
             places = list(range(n_found + n_columns, n_found + n_columns + len(kind.columns)))
@@ -100,9 +101,11 @@ class _Takers:
                 place = place_of.get(n_values)
                 if place is not None:
                     places[index] = place
-                    most = kind.columns[index].most
-                    if most is not None:
-                        self._limits.append((place, most))
+                    column = kind.columns[index]
+                    if column.most is not None:
+                        self._limits.append((place, column.most))
+                    if column.check is not None:
+                        self._checks.append((place, column.check))
                 n_values += 1
             n_columns += len(kind.columns)
             self._takers.append((kind, tuple_getter(itemgetter, places)))
@@ -111,6 +114,8 @@ class _Takers:
         for place, most in self._limits:
             if values[place] > most:
                 return None
+        if self._checks and not all(check(values[place]) for place, check in self._checks):
+            return None
         values += self._defaults
         return [kind.batch((kind.item(*take(values)),)) for kind, take in self._takers]
 

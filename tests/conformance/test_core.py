@@ -489,15 +489,6 @@ def test_options_that_an_executor_does_not_know_are_left_aside(bench: ExecutorBe
     assert value_of(*bench.results(task)) == 1
 
 
-def test_options_that_are_none_fail_their_task_only(bench: ExecutorBench) -> None:
-    bad, good = replace(bench.task(abs, -1), options=b"no message"), bench.task(abs, -2)
-    bench.run(bad, good)
-    failed, done = bench.results(bad, good)
-    assert failed.status == TaskStatus.FAILED
-    assert "not the options of a task" in failure_of(failed).text
-    assert value_of(done) == 2
-
-
 def test_a_task_finds_its_priority_and_account_the_scheduler_and_the_token_of_its_agent(bench: ExecutorBench) -> None:
     def look_around() -> tuple[Any, ...]:
         here = task_context.current

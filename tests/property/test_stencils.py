@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from scaler.wire import codec
 from scaler.wire.columns import column_kinds
-from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from scaler.wire.schemas import read
 from scaler.wire.stencils import SEEN_BEFORE_CUT
+from scaler.wire.structs import RunOptions
 from tests.support.examples import examples
 from tests.support.items import items_of
 
@@ -27,7 +28,9 @@ def of_the_same_shape(item: Any) -> st.SearchStrategy[Any]:
     fields: dict[str, st.SearchStrategy[Any]] = {}
     for name, (kind, rule) in column_kinds(type(item)).items():
         value = getattr(item, name)
-        if kind in ("id", "bytes"):
+        if rule == OPTIONS and value:
+            fields[name] = st.integers(0, 9).map(lambda retries: RunOptions(profiling=True, retries=retries).encode())
+        elif kind in ("id", "bytes"):
             fields[name] = st.binary(min_size=len(value), max_size=len(value))
         elif kind == "i32" and value:
             fields[name] = st.integers(-(2**31), -1) | st.integers(1, 2**31 - 1)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import printable
 from scaler.wire.columns import REASON_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
-from scaler.wire.messages.columns import NAMES, REASON, Batch, Rows
+from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Batch, Rows
 from scaler.wire.messages.directions import DIRECTIONS, Direction
+from scaler.wire.structs import RunOptions
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "u8": st.integers(0, 2**8 - 1),
@@ -30,6 +31,9 @@ def values_of(kind: str, rule: Rule) -> st.SearchStrategy[Any]:
     if isinstance(rule, Rows):
         rows = st.lists(st.binary(min_size=rule.size, max_size=rule.size), max_size=min(rule.most, 3))
         return rows.map(b"".join)
+    if rule == OPTIONS:
+        values = st.tuples(st.booleans(), st.booleans(), st.integers(0, 9))
+        return values.map(lambda each: RunOptions(*each).encode())
     return st.integers(0, len(rule) - 1) if isinstance(rule, type) else VALUES[kind]
 
 

@@ -18,6 +18,7 @@ from scaler.wire.messages.columns import (
     Id,
     IdRow,
     ObjectIdColumn,
+    Options,
     PositionRow,
     Reason,
     TaskIdColumn,
@@ -74,7 +75,7 @@ class Task:
     """depth and user's wish, see `scaler.wire.priority`; the greater goes first"""
     name: Text = ""
     """given by the user; empty: the name of its function"""
-    options: Bytes = b""
+    options: Options = b""
     """`RunOptions`; empty: all have their defaults"""
     account: U32 = 0
     """of a client inside a task: the account in that task's `RunTask`; else 0, and the scheduler adds it"""
@@ -110,7 +111,7 @@ class GraphTask:
     """of all its tasks, as in `Task`"""
     name: Text = ""
     """of all its tasks, as in `Task`"""
-    options: Bytes = b""
+    options: Options = b""
     """of all its tasks, as in `Task`"""
     account: U32 = 0
     """of all its tasks, as in `Task`"""

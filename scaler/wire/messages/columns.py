@@ -24,6 +24,8 @@ class Rows(NamedTuple):
 
 NAMES = "names"
 """A text that is names with commas between them."""
+OPTIONS = "options"
+"""Bytes that are `RunOptions`, or none."""
 REASON = "reason"
 """A text that is a sentence."""
 
@@ -40,6 +42,7 @@ Bytes = Annotated[bytes, "bytes"]
 IdRow = Annotated[bytes, "bytes", Rows.of(ID_BYTES)]
 PositionRow = Annotated[bytes, "bytes", Rows.of(4)]
 SizeRow = Annotated[bytes, "bytes", Rows.of(8)]
+Options = Annotated[bytes, "bytes", OPTIONS]
 Text = Annotated[str, "text"]
 Names = Annotated[str, "text", NAMES]
 Reason = Annotated[str, "text", REASON]

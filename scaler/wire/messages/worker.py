@@ -19,6 +19,7 @@ from scaler.wire.messages.columns import (
     IdRow,
     Names,
     ObjectIdColumn,
+    Options,
     Reason,
     Rows,
     TaskIdColumn,
@@ -75,7 +76,7 @@ class RunTask:
     """as in `Task`"""
     name: Text = ""
     """as in `Task`"""
-    options: Bytes = b""
+    options: Options = b""
     """as in `Task`"""
     account: U32 = 0
     """the account that it counts for: a number that the scheduler gives each root client. Its nested tasks have the

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from scaler.errors import ProtocolError
-from scaler.ids import ID_BYTES, NO_ID
+from scaler.ids import ID_BYTES, NO_ID, ObjectId, TaskId
 from scaler.wire import codec, columns
 from scaler.wire.codec import decode, encode
 from scaler.wire.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch, Rows
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
 from scaler.wire.messages.worker import DrainRequest, WorkerHello
+from scaler.wire.stencils import SEEN_BEFORE_CUT
+from scaler.wire.structs import RunOptions
 from tests.support.items import default_item
 
 ROWS = [
@@ -65,6 +68,17 @@ def test_there_are_only_so_many_rows() -> None:
         column.write([bytes(48)])
     with pytest.raises(ProtocolError, match="at most 2 rows"):
         column.read([bytes(48)], 1)
+
+
+def test_what_are_no_options_is_not_read_the_short_way_either() -> None:
+    good = RunOptions(profiling=True).encode()
+    task = Task(TaskId(b"t" * 16), ObjectId(b"f" * 16), b"", b"", options=good)
+    for _ in range(2 * SEEN_BEFORE_CUT):
+        ((header, _),) = encode(CLIENT_TO_SCHEDULER, [task])
+        assert decode(CLIENT_TO_SCHEDULER, header, []) == [[task]]
+    assert header.count(good) == 1
+    with pytest.raises(ProtocolError, match="not the options of a task"):
+        decode(CLIENT_TO_SCHEDULER, header.replace(good, b"\xff" * len(good)), [])
 
 
 def test_texts_are_read_as_one_short_line() -> None:

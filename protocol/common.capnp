@@ -20,6 +20,7 @@ struct HelloReply {
   timeoutMilliseconds @8 :Data;      # UInt32 column: a peer that is silent for so long is dead for this scheduler, 0 = unknown
   windowTasks @9 :Data;              # UInt32 column: how many open tasks the scheduler takes from this client, 0 = no limit
   windowBytes @10 :Data;             # UInt64 column: how many bytes of arguments of these, 0 = no limit
+  account @11 :Data;                 # UInt32 column: to a client outside of tasks: the number of its account
 }
 
 struct HelloRequest {

@@ -174,7 +174,9 @@ class Acceptor(Actor):
 
     def _account_of(self, hello: ClientHello) -> int:
         """Return the account of a client: its own, or a common one if clients take no turns."""
-        return self._directory.accounts.open(hello.client_id) if self._limits.rules.policy == FAIR else 0
+        if self._limits.rules.policy != FAIR:
+            return 0
+        return self._directory.accounts.open(hello.client_id, hello.account if hello.resumes else None)
 
     def _start_client(self, hello: ClientHello, peer: Peer, kind: type[ClientSession], account: int) -> ActorRef:
         limits = self._limits
@@ -250,7 +252,9 @@ class Acceptor(Actor):
         goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
         peer.met_at = self.now()
         window = self._window() if is_client else (0, 0)
-        self._outbox.put_alone(peer, HelloReply(1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window))
+        account = self._directory.accounts.of(peer.key[1]) if is_client else 0
+        said = (1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window, account)
+        self._outbox.put_alone(peer, HelloReply(*said))
 
     def _window(self) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: its own bound, or its part of the bound of all."""

@@ -18,26 +18,44 @@ class Accounts:
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
+        self._taken: set[int] = set()
+        """numbers that no new account may have"""
         self._next = 0
-        self._free: list[int] = []
-        """closed ones, a heap"""
+        """no number below is free, but for those that were closed"""
+        self._closed: list[int] = []
+        """a heap"""
         self._inside: set[bytes] = set()
         """the clients inside tasks"""
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def open(self, client_id: bytes) -> int:
-        """Return the number of a client's account; it stays the same until it is closed."""
+    def of(self, client_id: bytes) -> int:
+        """Return the number of a client's account; 0 if it has none."""
+        return self._numbers.get(client_id, 0)
+
+    def open(self, client_id: bytes, last: int | None = None) -> int:
+        """Return the number of a client's account; it stays the same until it is closed.
+
+        Args:
+            last: its number at the last scheduler. It has that again, if no other client has it: the children of its
+                tasks that still run name it.
+        """
         number = self._numbers.get(client_id)
         if number is None:
-            if self._free:
-                number = heappop(self._free)
-            else:
-                number = self._next
-                self._next += 1
+            number = last if last is not None and last not in self._taken else self._lowest()
+            self._taken.add(number)
             self._numbers[client_id] = number
         return number
+
+    def _lowest(self) -> int:
+        while self._closed:
+            number = heappop(self._closed)
+            if number not in self._taken:
+                return number
+        while self._next in self._taken:
+            self._next += 1
+        return self._next
 
     def enter(self, client_id: bytes) -> None:
         """Add a client inside a task. It has no account of its own."""
@@ -48,4 +66,6 @@ class Accounts:
         self._inside.discard(client_id)
         number = self._numbers.pop(client_id, None)
         if number is not None and not self._inside:
-            heappush(self._free, number)
+            self._taken.discard(number)
+            if number < self._next:
+                heappush(self._closed, number)

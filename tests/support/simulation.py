@@ -692,7 +692,12 @@ class SimulatedClient(SimulatedPeer):
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
-        return ClientHello(*own, self.agent_token, self.processor, IS_BACK * self.was_welcome)
+        return ClientHello(*own, self.agent_token, self.processor, IS_BACK * self.was_welcome, 0, self._account())
+
+    def _account(self) -> int:
+        """Return the number of its account, as the last scheduler has said it."""
+        replies = self.said(HelloReply)
+        return replies[-1].account if replies else 0
 
     def after_hello(self) -> None:
         self.say(*(self._create(object_id) for object_id in self.objects))

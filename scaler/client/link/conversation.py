@@ -58,6 +58,9 @@ class Conversation:
         work: the open work; its `out` is to be sent.
     """
 
+    _account = 0
+    """the number of its account at the last scheduler"""
+
     def __init__(self, hello: ClientHello, connection: Connection, patience: Patience, work: OpenWork) -> None:
         self._hello = hello
         self._connection = connection
@@ -136,7 +139,7 @@ class Conversation:
 
     def _say_hello(self) -> None:
         resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
-        self._connection.say_hello(replace(self._hello, resumes=resumes))
+        self._connection.say_hello(replace(self._hello, resumes=resumes, account=self._account))
 
     def _go_on(self) -> None:
         self.is_welcome = True
@@ -251,6 +254,7 @@ class Conversation:
             is_resumed = self._connection.session.may_go_on(reply.resumed)
             self._reply_heard = reply.heard
             self._work.window.resize(reply.window_tasks, reply.window_bytes)
+            self._account = reply.account
             dead_after_seconds = reply.timeout_milliseconds / 1000
             action = self._course.welcomed(reply.scheduler_id, is_resumed, time.monotonic(), dead_after_seconds)
             if action is not states.NOTHING:

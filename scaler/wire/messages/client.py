@@ -59,6 +59,8 @@ class ClientHello:
     """`GOES_ON`, if its session still exists; `IS_BACK`; 0: it is new"""
     heard: U64 = 0
     """if it goes on: the highest number of the scheduler's messages that has come"""
+    account: U32 = 0
+    """if it is back: the number of its account, which its tasks that still run name for their children"""
 
 
 @message

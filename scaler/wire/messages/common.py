@@ -101,6 +101,8 @@ class HelloReply:
     """how many open tasks the scheduler takes from a client; 0: no limit"""
     window_bytes: U64 = 0
     """how many bytes of arguments of these; 0: no limit"""
+    account: U32 = 0
+    """to a client outside of tasks: the number of its account"""
 
 
 @message

@@ -169,6 +169,16 @@ def test_a_client_and_an_agent_with_the_same_id_are_two_peers(simulation: Simula
     assert len(simulation.sessions(AgentSession)) == 2
 
 
+def test_a_client_that_is_back_has_the_account_that_its_tasks_name(simulation: Simulation) -> None:
+    first, second = simulation.client(), simulation.client()
+    assert [client.said(HelloReply)[-1].account for client in (first, second)] == [0, 1]
+    simulation.restart()
+    for client in (second, first):
+        client.connect()
+        simulation.run()
+    assert [client.said(HelloReply)[-1].account for client in (first, second)] == [0, 1]
+
+
 @pytest.mark.parametrize(("policy", "accounts"), [("fair", [0, 1]), ("fifo", [0, 0])])
 def test_clients_have_accounts_of_their_own_only_if_they_take_turns(policy: str, accounts: list[int]) -> None:
     simulation = Simulation(Limits(rules=Rules(policy=policy)))

@@ -31,3 +31,18 @@ def test_a_number_that_clients_inside_tasks_may_still_name_is_not_given_again() 
     accounts.close(b"nested")
     accounts.close(b"b")
     assert [accounts.open(b"d"), accounts.open(b"e")] == [1, 3]
+
+
+def test_a_client_has_the_number_again_that_it_had_at_the_last_scheduler() -> None:
+    accounts = Accounts()
+    assert [accounts.open(b"a", 3), accounts.open(b"b"), accounts.open(b"c", 3), accounts.of(b"a")] == [3, 0, 1, 3]
+    assert [accounts.open(b"d"), accounts.open(b"e"), accounts.open(b"f")] == [2, 4, 5]
+    accounts.close(b"a")
+    accounts.close(b"b")
+    assert [accounts.open(b"g", 2**32 - 1), accounts.open(b"h"), accounts.open(b"i"), accounts.open(b"j")] == [
+        2**32 - 1,
+        0,
+        3,
+        6,
+    ]
+    assert accounts.of(b"a") == 0

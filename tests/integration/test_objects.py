@@ -235,8 +235,9 @@ def test_a_partial_with_much_data_crosses_to_the_node_once_for_ten_thousand_inpu
 
 @pytest.mark.parametrize("comes_back_in_time", [True, False])
 def test_what_is_deleted_while_a_node_is_cut_off_is_deleted_there_when_it_is_back(comes_back_in_time: bool) -> None:
+    """For a new session, what no client has named yet is retained for a while."""
     with (
-        scheduler() as (address, running),
+        scheduler(None, "-ot", "1") as (address, running),
         contextlib.closing(Relay(address)) as relay,
         command("cluster", relay.address, "-n", "1") as cluster,
         Client(address) as client,

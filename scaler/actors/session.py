@@ -36,6 +36,10 @@ SILENT_LEAST_SECONDS = 5.0
 """A connection that ends after this silence and three missing heartbeats was dropped by the network, not closed by its
 peer: the peer may live, and has as long to come back as a silent one."""
 
+LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
+"""A timer that is later than the first may come after a stop of the process. What peers have said meanwhile may need
+the second to get through the socket."""
+
 
 class Services:
     """The parts of the scheduler that sessions use."""
@@ -148,6 +152,8 @@ class Session(Actor):
         left_seconds = self._last_heard + self._timeout_seconds - self.now()
         if left_seconds > 0:
             self._check_silence_in(left_seconds, check.departure)
+        elif left_seconds < -LATE_SECONDS and not check.is_again:
+            self._silence_timer = self.schedule(LATE_MAIL_SECONDS, CheckSilence(check.departure, is_again=True))
         else:
             logger.warning("%s is gone", self._title)
             self._say_lost()

@@ -91,6 +91,8 @@ class CheckSilence:
     """session -> itself, by timer: is the peer still there? If not, this is how it went."""
 
     departure: Departure
+    is_again: bool = False
+    """the second look, after one that came late"""
 
 
 @message

@@ -67,3 +67,16 @@ def test_no_wait_is_longer_than_the_time_out(kind: str) -> None:
     peer.die()
     simulation.advance(1.5)
     assert simulation.sessions(KINDS[kind]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_said_while_the_scheduler_was_stopped_counts_though_it_is_late(
+    simulation: Simulation, kind: str
+) -> None:
+    peer = peer_of(simulation, kind)
+    sessions = simulation.sessions(KINDS[kind])
+    simulation.clock.advance(600.5)
+    simulation.run()
+    peer._beat()
+    simulation.advance(1.0)
+    assert simulation.sessions(KINDS[kind]) == sessions

@@ -30,7 +30,7 @@ for _row in (row for kind in PROCESSES for row in kind.rows()):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Cheapest first: a mistake in a unit shows before the tests with real processes are run."""
-    order = ["unit", "property", "architecture", "conformance", "integration", "faults"]
+    order = ["unit", "property", "architecture", "simulation", "conformance", "integration", "faults"]
 
     def cost(item: pytest.Item) -> int:
         return next((order.index(part) for part in item.path.parts if part in order), len(order))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import platform
 import sys
 import time
+from pathlib import Path
 
 from tests.simulation.hunt import hunt_all
 from tests.simulation.story import Story
@@ -23,6 +25,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this one only, with its log")
     parser.add_argument("-v", action="store_true", help="print the log of each seed while it runs")
     parser.add_argument("--trace", action="store_true", help="log each message")
+    parser.add_argument("--keep", action="store_true", help="write the result to tests/simulation/results/seeds.md")
     parser.add_argument("--check-each", type=int, default=8, help="check all invariants after one in so many turns")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="look for these defects, or all, in 500 seeds each"
@@ -38,13 +41,15 @@ def main() -> int:
         return min(hunt_all(options.mutants), 1)
     first, count = (options.seed, 1) if options.seed is not None else (options.first, options.seeds)
     gc.disable()
-    began, failed = time.monotonic(), 0
+    began, failed = time.process_time(), 0
+    failing: list[str] = []
     for done, seed in enumerate(range(first, first + count)):
         story = Story(seed, print if options.v else None, options.check_each)
         story.system.network.is_traced = options.trace
         violations = story.run()
         if violations:
             failed += 1
+            failing.append(f"seed {seed} ({story.kind.name}): {violations[0]}")
             if options.seed is not None and not options.v:
                 print("\n".join(story.world.lines))
             print(f"seed {seed} ({story.kind.name}) fails: {violations[0]}")
@@ -52,9 +57,21 @@ def main() -> int:
         del story
         if done % 20 == 19:
             gc.collect()
-    seconds = time.monotonic() - began
-    print(f"{count} seeds, {failed} failed, {60 * count / seconds:.0f} seeds a minute")
+    seconds = time.process_time() - began
+    summary = f"{count} seeds, {failed} failed, {60 * count / seconds:.0f} seeds a minute of processor time"
+    print(summary)
+    if options.keep:
+        _keep(f"seeds {first} to {first + count - 1}: {summary}", failing)
     return min(failed, 1)
+
+
+def _keep(summary: str, failing: list[str]) -> None:
+    """Write the result to a file that is kept."""
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+    lines = ["# Simulation: seeds", "", f"`make simulate SEEDS=N ARGS=--keep` on {system}.", "", summary, ""]
+    (results / "seeds.md").write_text("\n".join([*lines, *(f"- {line}" for line in failing)]))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ class Mutant:
     name: str
     what: str
     put_back: Callable[[], AbstractContextManager[Any]]
+    kinds: tuple[str, ...] = ()
+    """the kinds of stories in which it is looked for; none: all"""
 
 
 @contextmanager
@@ -149,20 +151,34 @@ def _nothing_is_kept() -> AbstractContextManager[None]:
 
 
 MUTANTS = (
-    Mutant("whole", "A1: messages travel whole, and have any length", _whole_messages),
-    Mutant("attempts", "A2: the attempts of each task are counted for itself", _attempts_of_each_task),
-    Mutant("ids", "A3: the length of packed ids is not checked", _unchecked_ids),
-    Mutant("flush", "A4: what cannot be written for one peer raises out of the flush", _flush_raises),
-    Mutant("python", "A5: the first peer decides which Python is right", _the_first_decides),
-    Mutant("pauses", "A6: the time in which the scheduler is stopped counts", _pauses_count),
-    Mutant("fifo", "A7: clients do not take turns", _first_come_first_served),
-    Mutant("unread", "A8: the client forgets the call when a large result is announced", _done_is_not_done),
-    Mutant("sockets", "A9: ZeroMQ's time-out of 20 s ends sessions", lambda: _sockets_decide(True)),
-    Mutant("fetches", "chaos 1: a fetch is said again to a scheduler without the result", _fetches_are_only_said_again),
+    Mutant("whole", "A1: messages travel whole, and have any length", _whole_messages, ("slow",)),
+    Mutant("attempts", "A2: the attempts of each task are counted for itself", _attempts_of_each_task, ("returns",)),
+    Mutant("ids", "A3: the length of packed ids is not checked", _unchecked_ids, ("strange",)),
+    Mutant("flush", "A4: what cannot be written for one peer raises out of the flush", _flush_raises, ("strange",)),
+    Mutant("python", "A5: the first peer decides which Python is right", _the_first_decides, ("strange",)),
+    Mutant("pauses", "A6: the time in which the scheduler is stopped counts", _pauses_count, ("paused",)),
+    Mutant("fifo", "A7: clients do not take turns", _first_come_first_served, ("fair",)),
+    Mutant(
+        "unread", "A8: the client forgets the call when a large result is announced", _done_is_not_done, ("restarts",)
+    ),
+    Mutant("sockets", "A9: ZeroMQ's time-out of 20 s ends sessions", lambda: _sockets_decide(True), ("silence",)),
+    Mutant(
+        "fetches",
+        "chaos 1: a fetch is said again to a scheduler without the result",
+        _fetches_are_only_said_again,
+        ("restarts",),
+    ),
     Mutant(
         "hands", "chaos 2: a connection may become another peer's, and a flush may raise", _connections_change_hands
     ),
-    Mutant("cut off", "chaos 3: workers that are cut off get new tasks", _cut_off_workers_get_tasks),
-    Mutant("cuts", "chaos 4: an agent that is silent for 20 s is taken for closed", lambda: _sockets_decide(False)),
-    Mutant("kept", "chaos 5: what was said on a lost connection is said anew, and not kept", _nothing_is_kept),
+    Mutant("cut off", "chaos 3: workers that are cut off get new tasks", _cut_off_workers_get_tasks, ("crashes",)),
+    Mutant(
+        "cuts",
+        "chaos 4: an agent that is silent for 20 s is taken for closed",
+        lambda: _sockets_decide(False),
+        ("silence",),
+    ),
+    Mutant(
+        "kept", "chaos 5: what was said on a lost connection is said anew, and not kept", _nothing_is_kept, ("silence",)
+    ),
 )

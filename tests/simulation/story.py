@@ -85,12 +85,19 @@ KINDS = (
     Kind("paused", (*WORK, "pause_scheduler", "pause_scheduler", "reset"), crash_limits=(1,), stops=(12.0, 30.0)),
     Kind(
         "returns",
-        ("submit_many", "submit_many", "pause_program", "pause_program", "submit"),
-        pauses=(0.5, 5.0, 9.0),
-        stops=(6.5, 7.0, 7.5, 8.0, 8.5, 9.0),
+        ("submit_many", "submit_many", "program_returns_late", "submit"),
+        pauses=(0.5, 2.0),
         seconds=(0.3, 6.0, 15.0),
         resisting=0.6,
         steps=(6, 12),
+    ),
+    Kind(
+        "silence",
+        ("submit_many", "submit", "submit_large", "submit_lazy", "objects", "long_hole", "long_hole"),
+        timeouts=(60.0, 600.0),
+        crash_limits=(1,),
+        seconds=(0.3, 15.0, 60.0),
+        steps=(4, 8),
     ),
     Kind("strange", (*WORK, "strange", "strange", "strange", "foreign", "agent_joins"), pauses=(0.0, 0.1, 0.5)),
     Kind("fair", ("crowd", "lone", "lone"), pauses=(0.5, 2.0), steps=(2, 5)),
@@ -105,6 +112,10 @@ KINDS = (
 )
 
 
+def kind_of(seed: int) -> Kind:
+    return KINDS[seed % len(KINDS)]
+
+
 class Story:
     """One run.
 
@@ -116,7 +127,7 @@ class Story:
     def __init__(self, seed: int, tell: Callable[[str], object] | None = None, check_each: int = 8) -> None:
         self.world = World(seed, tell)
         self.random = draw = self.world.random
-        self.kind = kind = KINDS[seed % len(KINDS)]
+        self.kind = kind = kind_of(seed)
         timeout = draw.choice(kind.timeouts)
         limits = Limits(
             client_timeout_seconds=timeout,
@@ -388,6 +399,20 @@ class Story:
         if program is not None and program.runs:
             self._pause(program.pause, program.go_on, program.name)
 
+    def program_returns_late(self) -> None:
+        """A program goes on just after its session has ended, while its tasks are still being stopped."""
+        program = self._some_program()
+        if program is None or not program.runs:
+            return
+        self.world.log(f"{program.name} is stopped until its session has ended")
+        program.pause()
+        losses = len(self.system.record.losses)
+        self.world.run(
+            2 * self.system.limits.client_timeout_seconds,
+            lambda: program.name in [name for _, name in self.system.record.losses[losses:]],
+        )
+        self.world.at(self.random.choice((0.02, 0.1, 0.3, 0.8)), program.go_on)
+
     def jump_clock(self) -> None:
         party = self._some_agent()
         if party is None:
@@ -412,6 +437,16 @@ class Story:
         network = self.system.network
         network.hole(host, up, down)
         self.world.at(seconds, lambda: network.heal(host))
+
+    def long_hole(self) -> None:
+        """Nothing passes for longer than any socket waits, but not as long as a session does."""
+        host, seconds = self._some_host(), self.random.choice((12.0, 28.0, 45.0))
+        up, down = self.random.choice(((True, True), (True, False), (False, True)))
+        self.world.log(f"nothing passes between {host} and the scheduler for {seconds:g} s, up: {up}, down: {down}")
+        self.system.network.hole(host, up, down)
+        self.world.run(seconds)
+        self.system.network.heal(host)
+        self.world.run(self.random.choice((0.0, 3.0, 10.0)))
 
     def half_hole(self) -> None:
         up = self.random.random() < 0.5

@@ -115,8 +115,9 @@ class System:
             program.act(lambda user: user.leave())
         for agent in self.living_agents():
             agent.end_clients()
-        timeouts = max(self.limits.client_timeout_seconds, self.limits.worker_timeout_seconds)
-        world.run(timeouts + self.limits.object_retention_seconds + 30.0)
+        has_dead = any(not party.is_alive for party in (*self.agents, *self.programs, *self.strangers))
+        timeout = max(self.limits.client_timeout_seconds, self.limits.worker_timeout_seconds) if has_dead else 0.0
+        world.run(timeout + self.limits.object_retention_seconds + 15.0)
         if not world.violations:
             self._check_empty()
 

@@ -1,0 +1,59 @@
+"""Seeds of the simulation: fixed ones always, fresh ones when there is time. A failure says how to replay it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.story import Story
+
+ROOT = Path(__file__).parents[2]
+
+
+def simulate(*options: str) -> str:
+    """Run the program, in a process of its own, since sets have the same order in each."""
+    command = [sys.executable, "-m", "tests.simulation", *options]
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    ran = subprocess.run(command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_everything_ends_well_in_200_runs() -> None:
+    assert "200 seeds, 0 failed" in simulate("--seeds", "200")
+
+
+@pytest.mark.more
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_so_it_does_in_fresh_runs() -> None:
+    first = random.randrange(1_000, 2**31)
+    assert "2000 seeds, 0 failed" in simulate("--seeds", "2000", "--first", str(first))
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    logs = []
+    for _ in range(2):
+        story = Story(4)
+        story.system.network.is_traced = True
+        assert story.run() == []
+        logs.append(story.world.lines)
+    assert logs[0] == logs[1]
+    assert len(logs[0]) > 100
+
+
+@pytest.mark.more
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_each_defect_that_is_put_back_is_found() -> None:
+    assert "not found" not in simulate("--mutants")

@@ -47,6 +47,11 @@ class Endpoint:
     port: str = ""
     place: str = ""
 
+    @property
+    def is_in_machine(self) -> bool:
+        """Whether both ends are surely in one machine: behind a loopback port there may be a tunnel."""
+        return self.scheme in (IPC, INPROC)
+
     @classmethod
     def parse(cls, address: str) -> Endpoint:
         """Take an address apart."""

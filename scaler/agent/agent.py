@@ -35,6 +35,7 @@ from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
 from scaler.wire.capabilities import to_text
+from scaler.wire.transfer import window_at
 from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,11 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     capabilities = to_text(executor.capabilities)
     allow_many_files()
     shell = Shell(config.event_loop)
-    edge = Edge(shell, open_transport(config.address, config.io_threads), config.transfer_window_bytes)
+    edge = Edge(
+        shell,
+        open_transport(config.address, config.io_threads),
+        window_at(config.address, config.transfer_window_bytes),
+    )
     names = config.worker_names or _default_names(config.n_workers or executor.capacity or usable_cores())
     begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
     logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)

@@ -26,6 +26,7 @@ from scaler.settings import SchedulerConfig
 from scaler.version import __version__
 from scaler.wire.pipe import Pipe
 from scaler.wire.structs import RunOptions
+from scaler.wire.transfer import window_at
 from scaler.wire.transport import AddressInUseError
 from scaler.wire.zeromq import open_transport
 
@@ -142,7 +143,7 @@ class SchedulerProcess:
             crash_limit=config.crash_limit,
             object_retention_seconds=config.object_retention_seconds,
             protected=config.protected,
-            window_bytes=config.transfer_window_bytes,
+            window_bytes=window_at(self.address, config.transfer_window_bytes),
             kept_bytes=config.kept_bytes,
             client_tasks=config.client_tasks,
             client_bytes=config.client_bytes,

@@ -16,6 +16,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.pipe import Message
 from scaler.wire.session import Session
+from scaler.wire.transfer import window_at
 from scaler.wire.transport import Dialer, PeerGoneError, Transport
 
 WAIT_MOST_SECONDS = 3600.0
@@ -32,7 +33,8 @@ class Connection:
     def __init__(self, transport: Transport, wake_descriptor: int) -> None:
         self.address = transport.address
         self._wake_descriptor = wake_descriptor
-        self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
+        window_bytes = window_at(transport.address)
+        self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, window_bytes=window_bytes)
         self._transport = transport
         self._socket: Dialer | None = None
         self._aside: Dialer | None = None

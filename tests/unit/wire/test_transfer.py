@@ -6,7 +6,7 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.wire.messages.common import Chunk
-from scaler.wire.transfer import PIECES_MOST, Arrival, Departure
+from scaler.wire.transfer import PIECES_MOST, WINDOW_BYTES, WINDOWS_WITHOUT_NETWORK, Arrival, Departure, window_at
 
 
 def chunks(frames: list[bytes], most_bytes: int) -> list[Chunk]:
@@ -49,6 +49,12 @@ def test_chunks_are_of_the_size_that_is_asked_for() -> None:
 def test_many_small_pieces_become_one() -> None:
     (chunk,) = chunks([b"header", *[b"x"] * PIECES_MOST], 1000)
     assert len(chunk.frames) == 1
+
+
+def test_where_no_network_is_between_the_window_is_wider() -> None:
+    assert window_at("tcp://127.0.0.1:1") == WINDOW_BYTES, "there may be a tunnel behind it"
+    assert window_at("ipc:///tmp/x", 300_000) == 300_000 * WINDOWS_WITHOUT_NETWORK
+    assert window_at("inproc://x") == WINDOW_BYTES * WINDOWS_WITHOUT_NETWORK
 
 
 def test_memory_follows_the_bytes_that_have_come() -> None:

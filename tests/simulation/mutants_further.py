@@ -1,7 +1,104 @@
-"""Further mutants, chosen by somebody else than the author of the simulation."""
+"""Further mutants, chosen by somebody else than the author of the simulation.
+
+Slips that a next change could make: one number too far, one table that is not cleared, one message that is not sent.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from scaler.actors.agent_session import AgentSession
+from scaler.actors.messages.adoption import AdoptRun
+from scaler.actors.object_store import ObjectStore
+from scaler.actors.worker_proxy import WorkerProxy
+from scaler.agent.ledger import Ledger
+from scaler.wire.codec import decode, numbers
+from scaler.wire.lane import BulkLane
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import ProcessorGone, RecallResponse
+from scaler.wire.pipe import Pipe
 from tests.simulation.mutants import Mutant
 
-FURTHER: tuple[Mutant, ...] = ()
+
+def _repetitions_are_delivered() -> AbstractContextManager[Any]:
+    receive = Pipe.receive
+
+    def deliver(self: Pipe, header: bytes, frames: Any) -> Any:
+        number, _heard = numbers(self._incoming, header)
+        return decode(self._incoming, header, frames) if 0 < number <= self.heard else receive(self, header, frames)
+
+    def resume(self: Pipe, heard: int) -> Any:
+        kept = [(header, frames) for _, header, frames, *_ in self._kept]
+        resumed(self, heard)
+        return kept
+
+    resumed = Pipe.resume
+    return patch.multiple(Pipe, receive=deliver, resume=resume)
+
+
+def _the_last_is_not_said_again() -> AbstractContextManager[Any]:
+    resume = Pipe.resume
+    return patch.object(Pipe, "resume", lambda self, heard: resume(self, heard)[:-1])
+
+
+def _heard_results_are_kept() -> AbstractContextManager[Any]:
+    return patch.object(Ledger, "heard", lambda *_: None)
+
+
+def _clients_in_dead_processors_stay() -> AbstractContextManager[Any]:
+    return patch.dict(AgentSession.handlers, {Batch[ProcessorGone]: lambda *_: None})
+
+
+def _recalled_tasks_keep_their_places() -> AbstractContextManager[Any]:
+    recalled = WorkerProxy.handlers[Batch[RecallResponse]]
+
+    def without_places(self: WorkerProxy, responses: Any) -> None:
+        for response in responses:
+            run = self._runs.get(response.task_id)
+            if run is not None:
+                run.places = run.expected_us = 0
+        recalled(self, responses)
+
+    return patch.dict(WorkerProxy.handlers, {Batch[RecallResponse]: without_places})
+
+
+def _adopted_parents_keep_their_places() -> AbstractContextManager[Any]:
+    adopt = WorkerProxy.handlers[AdoptRun]
+
+    def as_if_it_ran(self: WorkerProxy, adoption: AdoptRun) -> None:
+        orphan = self._orphans.find(adoption.spec.task_id, adoption.attempt)
+        if orphan is not None:
+            orphan.is_blocked = False
+        adopt(self, adoption)
+
+    return patch.dict(WorkerProxy.handlers, {AdoptRun: as_if_it_ran})
+
+
+def _objects_go_with_their_owner() -> AbstractContextManager[Any]:
+    disown = ObjectStore._disown
+
+    def and_forget(self: ObjectStore, object_id: Any, owner: Any) -> None:
+        disown(self, object_id, owner)
+        stored = self._objects.get(object_id)
+        if stored is not None and not stored.owners:
+            self._forget(object_id, stored)
+
+    return patch.object(ObjectStore, "_disown", and_forget)
+
+
+def _tasks_overtake_their_objects() -> AbstractContextManager[Any]:
+    return patch.object(BulkLane, "is_followed_by", lambda *_: False)
+
+
+FURTHER: tuple[Mutant, ...] = (
+    Mutant("repeated", "what was heard is said again after a cut, and delivered again", _repetitions_are_delivered),
+    Mutant("last", "the last message before a cut is not said again", _the_last_is_not_said_again),
+    Mutant("ledger", "an agent keeps results that the scheduler has heard", _heard_results_are_kept),
+    Mutant("nested", "clients inside a processor that died stay", _clients_in_dead_processors_stay),
+    Mutant("places", "a task that is given back still counts at its worker", _recalled_tasks_keep_their_places),
+    Mutant("adopted", "a parent that waits and is adopted takes a place", _adopted_parents_keep_their_places),
+    Mutant("owner", "an object goes with its owner although tasks use it", _objects_go_with_their_owner),
+    Mutant("overtakes", "a task may leave before its large object", _tasks_overtake_their_objects),
+)

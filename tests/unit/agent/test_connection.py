@@ -8,7 +8,9 @@ from scaler.agent.messages import (
     FetchObject,
     Leave,
     LinkCut,
+    LinkGarbled,
 )
+from scaler.peer.course import TRIES_MOST
 from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -107,6 +109,16 @@ def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> N
         bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
         bench.wait(0.05)
     assert bench.door.connections < 20
+
+
+def test_a_cluster_that_can_read_nothing_ends_and_says_so(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(TRIES_MOST):
+        assert bench.ends == []
+        bench.up()
+        bench.tell(LinkGarbled("no message"))
+        bench.wait(PAUSE_MOST_SECONDS)
+    assert bench.ends == [1]
+    assert "5 messages in a row from tcp://127.0.0.1:1 could not be read" in caplog.text
 
 
 @pytest.mark.parametrize("was_up", [False, True])

@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import json
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -93,6 +94,7 @@ def main() -> int:
             print(f"{name:24} {each.about}; {', '.join(each.work)}")
         return 0
     names = [each for each in SCENARIOS if each != "soak"] if arguments.scenarios == ["all"] else arguments.scenarios
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of the clean-up
     missed = 0
     for name in names:
         scenario, seconds = scenario_of(name, arguments)

@@ -119,6 +119,8 @@ def test_wrong_doubled_and_hung_results_are_counted() -> None:
         (Fault("processor killed", "processor", 1.5, frozenset({100})), True),
         (Fault("processor killed", "processor", 1.5, frozenset({101})), False),
         (Fault("processor killed", "processor", 3.5, frozenset({100})), False),
+        (Fault("agent killed", "agent0", 0.8, took_life="agent"), True),  # it takes a moment to die
+        (Fault("agent killed", "agent0", 0.4, took_life="agent"), False),
         (Fault("agent killed", "agent0", 2.5, took_life="agent"), True),
         (Fault("agent killed", "agent1", 2.5, took_life="other"), False),
         (Fault("scheduler killed", "scheduler", 1.5, took_all=True, until=1.7), True),

@@ -14,6 +14,8 @@ from tests.faults.storms.faults import Fault
 from tests.faults.storms.journal import Execution, Journal
 
 MIB = 1 << 20
+DYING_SECONDS = 0.5
+"""What is below a process that was killed may begin something for so long."""
 
 
 @dataclass
@@ -87,7 +89,7 @@ def executed_again(
 
 
 def _took(fault: Fault, former: Execution, later: Execution) -> bool:
-    if not former.begin <= (fault.until or fault.at) or fault.at > later.begin:
+    if former.begin > (fault.until or fault.at) + DYING_SECONDS or fault.at > later.begin:
         return False
     is_of_client = fault.took_client is not None and former.task.startswith(f"{fault.took_client}/")
     return fault.took_all or is_of_client or former.life == fault.took_life or former.process in fault.took

@@ -97,7 +97,7 @@ def _pauses_count() -> AbstractContextManager[None]:
         self.now = self._clock()
         return self.now
 
-    return _replaced((WakefulClock, "look", look))
+    return _replaced((WakefulClock, "look", look), (scaler.actors.session, "LATE_SECONDS", inf))
 
 
 def _first_come_first_served() -> AbstractContextManager[None]:
@@ -115,7 +115,7 @@ def _fetches_are_only_said_again() -> AbstractContextManager[None]:
     def on_other_scheduler(self: OpenWork) -> None:
         for object_id in self._requests:
             self._unread.pop(object_id, None)
-        self._unread.lose()
+        self._unread.lose(())
 
     return _replaced((OpenWork, "on_other_scheduler", on_other_scheduler))
 

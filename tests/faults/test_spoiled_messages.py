@@ -14,7 +14,7 @@ import zmq
 from scaler import Client
 from scaler.wire.codec import encode_message
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.common import PROTOCOL_VERSION, Chunk
+from scaler.wire.messages.common import PROTOCOL_VERSION
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, Direction
 from scaler.wire.messages.worker import WorkerHello
 from tests.support.make_vectors import sample
@@ -54,7 +54,7 @@ class Peer:
         self._context, self._address, self._chance = context, address, chance
         self._is_client = bool(name % 2)
         self._direction: Direction = CLIENT_TO_SCHEDULER if self._is_client else AGENT_TO_SCHEDULER
-        not_said = (ClientHello, WorkerHello, Chunk)
+        not_said = (ClientHello, WorkerHello)
         self._kinds = [batch.item for batch in self._direction.batches if batch.item not in not_said]
         self._connect()
 

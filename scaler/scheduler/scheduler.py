@@ -77,7 +77,7 @@ class SchedulerProcess:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         allow_many_files()
-        self._transport = open_transport(config.address, config.io_threads)
+        self._transport = open_transport(config.address, config.io_threads, config.frame_bytes)
         try:
             self._listener = self._transport.listen(_longest_silence(config))
         except OSError as error:

@@ -125,6 +125,16 @@ class SchedulerConfig(Settings):
             least=1,
         ),
     )
+    frame_bytes: int = field(
+        default=64 * 1024 * 1024,
+        metadata=entry(
+            "a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB",
+            "--frame-bytes",
+            unit="bytes",
+            least=1024 * 1024,
+            most=2**40,
+        ),
+    )
     kept_bytes: int = field(
         default=256 * 1024 * 1024,
         metadata=entry(

@@ -174,6 +174,7 @@ class RouterSocket:
         context: zmq.Context[zmq.Socket[bytes]],
         address: str,
         silence_seconds: float = HEARTBEAT_TIMEOUT_MS / 1000,
+        frame_bytes: int = FRAME_BYTES_MOST,
     ) -> None:
         self._is_private = address == ANYWHERE
         if self._is_private:
@@ -183,6 +184,7 @@ class RouterSocket:
         _check_ipc_file(endpoint)
         self._socket = _new_socket(context, zmq.ROUTER, endpoint)
         self._socket.setsockopt(zmq.RCVHWM, MESSAGES_WAITING)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
         # those.

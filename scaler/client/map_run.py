@@ -115,7 +115,8 @@ class MapRun:
         room = WINDOW_TASKS
         has_watch = self._progress is not None or self._deadline is not None
         for index, item in enumerate(items):
-            _check_item(index, item)
+            if type(item) is not tuple:
+                _check_item(index, item)
             entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms)
             if entry[3] is not NO_OBJECTS:
                 self._count_bytes(index, entry)
@@ -169,13 +170,14 @@ class MapRun:
         Raises:
             BaseException: the error of the first task that failed, or of the map.
         """
-        arrived, serializer = self._arrived, self._serializer
+        arrived, serializer, put = self._arrived, self._serializer, self._put
         for _ in range(len(arrived)):
             result = arrived.popleft()
             if result.status:
-                self._put(result.task_id, None, self._read_error(result))
+                put(result.task_id, None, self._read_error(result))
             else:
-                self._put(result.task_id, *read_value(serializer, (result.payload,)))
+                value, error = read_value(serializer, (result.payload,))
+                put(result.task_id, value, error)
         while self._arrived_frames:
             object_id, frames = self._arrived_frames.popleft()
             self._put(object_id, *((None, missing_result()) if frames is None else read_value(serializer, frames)))
@@ -196,10 +198,10 @@ class MapRun:
             if not self._returns_exceptions:
                 raise error
             value = error
-        index = _index_of(task_id)
+        index = int.from_bytes(task_id[PREFIX_BYTES:], "big")
         self._keep(index, value)
         self._done += 1
-        if index in self._open_bytes:
+        if self._open_bytes and index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)
 
     def _keep(self, index: int, value: Any) -> None:

@@ -183,7 +183,8 @@ class SchedulerEdge:
             return
         said = pipe.said
         try:
-            before, taken = _uncounted(peer), pipe.take()
+            before = _uncounted(peer) if peer.alone or peer.again else ()
+            taken = pipe.take()
         except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
             self._give_up(peer, error)
             return

@@ -143,7 +143,7 @@ class Pipe:
         """Say what was put, as long as it is small: then nobody has to look at single items."""
         unsorted, most = self._unsorted, FAST_WINDOWS * self._window_bytes
         while unsorted and self._fast_bytes < most:
-            items = unsorted[: self._slice]
+            items = unsorted[: self._slice] if len(unsorted) > 1 else [unsorted[0]]
             header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
             size = len(header) + size_of(frames) if frames else len(header)
             if size > MESSAGE_BYTES or (frames and size > LARGE_BYTES):

@@ -60,10 +60,13 @@ class OpenWork:
     # What the client asks for
 
     def add(self, entry: Entry) -> None:
-        task = entry[0]
+        task, _, function, objects, _ = entry
         self._tasks[task.task_id] = entry
-        if self.window.enter(task.task_id, size_at_scheduler(entry)):
-            self._say_task(entry)
+        if self.window.enter(task.task_id, size_at_scheduler(entry) if objects else len(task.payload)):
+            if objects or function.object_id not in self._functions:
+                self._say_task(entry)
+            else:
+                self.out.append(task)
 
     def _say_task(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
@@ -114,13 +117,13 @@ class OpenWork:
         if entry is not None:
             self._unread.pop(ObjectId(task_id), None)
             self._say_cancel(task_id)
-            entry[1].fail(_cancelled)
+            entry[1].fail(CancelledError)
             self._say_waiting()
             return
         graph = self._graphs.remove(task_id)
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
-            graph.fail(_cancelled)
+            graph.fail(CancelledError)
 
     def abandon(self, sink: object) -> None:
         """Cancel all tasks of `sink`."""
@@ -394,7 +397,3 @@ class OpenWork:
         requests, self._requests = self._requests, {}
         for receiver in requests.values():
             receiver.fail(make_error)
-
-
-def _cancelled() -> BaseException:
-    return CancelledError()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from math import inf
 
 from scaler.ids import TaskId
 
@@ -21,8 +22,8 @@ class Window:
         self._said: dict[TaskId, int] = {}
         self._said_bytes = 0
         self._waiting: dict[TaskId, int] = {}
-        self._tasks_most = 0
-        self._bytes_most = 0
+        self._tasks_most: float = inf
+        self._bytes_most: float = inf
         self._is_logged = False
 
     def __len__(self) -> int:
@@ -35,25 +36,22 @@ class Window:
 
     def resize(self, tasks: int, n_bytes: int) -> None:
         """Set how many open tasks, and how many bytes of arguments, the scheduler takes. 0: as much as there is."""
-        self._tasks_most = tasks
-        self._bytes_most = n_bytes
+        self._tasks_most = tasks or inf
+        self._bytes_most = n_bytes or inf
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be said now; else it waits."""
-        if self._waiting or self._is_full(size):
+        """Add a task. Return whether it may be said now; else it waits. A task that is larger than the window goes
+        alone.
+        """
+        said = self._said
+        if self._waiting or (said and (len(said) >= self._tasks_most or self._said_bytes + size > self._bytes_most)):
             self._waiting[task_id] = size
             if not self._is_logged:
                 self._log()
             return False
-        self._said[task_id] = size
+        said[task_id] = size
         self._said_bytes += size
         return True
-
-    def _is_full(self, size: int) -> bool:
-        """Return whether there is no room. A task that is larger than the window goes alone."""
-        if not self._said:
-            return False
-        return 0 < self._tasks_most <= len(self._said) or 0 < self._bytes_most < self._said_bytes + size
 
     def leave(self, task_id: TaskId) -> bool:
         """Remove a task that has ended. Return whether it had been said."""
@@ -68,7 +66,7 @@ class Window:
         """Move the tasks for which there is room now from those that wait to those that are said, in their order."""
         while self._waiting:
             task_id, size = next(iter(self._waiting.items()))
-            if self._is_full(size):
+            if self._said and (len(self._said) >= self._tasks_most or self._said_bytes + size > self._bytes_most):
                 return
             del self._waiting[task_id]
             self._said[task_id] = size

@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.simulation.kinds import kind_of
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_further import FURTHER
-from tests.simulation.story import Story, kind_of
+from tests.simulation.story import Story
 
 SEEDS_MOST = 500
 

@@ -20,9 +20,11 @@ from scaler.actors.acceptor import Acceptor
 from scaler.actors.directory import Directory
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages.peers import ConnectionLost
+from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
 from scaler.actors.policy import FIFO, Rules, make_policy
+from scaler.actors.runs import RunRecord
 from scaler.actors.task import TaskActor
-from scaler.actors.worker_proxy import WorkerProxy
+from scaler.actors.worker_proxy import Membership, WorkerProxy
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.unread_results import UnreadResults
 from scaler.process.wakeful_clock import WakefulClock
@@ -137,7 +139,20 @@ def _sockets_decide(clients_too: bool) -> Iterator[None]:
 
 
 def _cut_off_workers_get_tasks() -> AbstractContextManager[Any]:
-    return patch.dict(WorkerProxy.handlers, {ConnectionLost: lambda _self, _lost: None})
+    def assign(self: WorkerProxy, assign: AssignTasks) -> None:
+        for ready, expected_us in assign.tasks:
+            spec, attempt = ready.spec, ready.attempt
+            if self._membership is not Membership.IN or spec.task_id in self._runs or ready.task.is_stopped():
+                self._refuse(ready, expected_us)
+                continue
+            self._runs[spec.task_id] = RunRecord(
+                ready.task, spec, attempt, expected_us, ready.account, self._peer.visit
+            )
+            self._outbox.put(self._peer, self._order(spec, attempt, ready.account))
+            ready.task.send(TaskAssigned(self.actor_ref, attempt))
+
+    ignored = {AssignTasks: assign, ConnectionLost: lambda _self, _lost: None}
+    return patch.dict(WorkerProxy.handlers, ignored)
 
 
 def _whole_messages() -> AbstractContextManager[None]:
@@ -147,7 +162,14 @@ def _whole_messages() -> AbstractContextManager[None]:
 
 
 def _nothing_is_kept() -> AbstractContextManager[None]:
-    return _replaced((Session, "may_go_on", lambda _self, _resumed: False))
+    begin = Session.begin
+
+    def begin_only(self: Session) -> list[Any]:
+        unheard = begin(self)
+        self.spoil()
+        return unheard
+
+    return _replaced((Session, "begin", begin_only))
 
 
 MUTANTS = (

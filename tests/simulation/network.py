@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from scaler.errors import ProtocolError
@@ -21,7 +19,8 @@ from scaler.ids import Connection
 from scaler.wire import sockets
 from scaler.wire.codec import decode, numbers
 from scaler.wire.transport import PeerGoneError
-from tests.simulation.world import Event, Party, World
+from tests.simulation.lanes import DOWN, UP, Lane, Way, copied
+from tests.simulation.world import Party, World
 
 if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
@@ -29,28 +28,6 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 5.0
 """How often ZeroMQ asks whether the other end is there."""
 RETRY_SECONDS, RETRY_MOST_SECONDS = 0.05, 2.0
-OVERHEAD_BYTES = 100
-"""of each message"""
-UP, DOWN = "up", "down"
-
-
-@dataclass
-class Way:
-    """How a host reaches the scheduler's."""
-
-    delay: float = 0.0002
-    jitter: float = 0.0
-    rate: float = inf
-    """bytes a second, in each direction"""
-    is_holed_up: bool = False
-    is_holed_down: bool = False
-
-    def is_holed(self, direction: str) -> bool:
-        return self.is_holed_up if direction == UP else self.is_holed_down
-
-    @property
-    def is_whole(self) -> bool:
-        return not (self.is_holed_up or self.is_holed_down)
 
 
 class Network:
@@ -100,95 +77,6 @@ class Network:
                 line.close_up()
 
 
-class Lane:
-    """One direction of a line: messages one after the other, each as long on its way as the rate says."""
-
-    __slots__ = ("_deliver", "_left", "_queue", "_sending", "_since", "_stuck", "_world", "direction", "last", "way")
-
-    def __init__(self, world: World, way: Way, direction: str, deliver: Callable[[Any], None]) -> None:
-        self._world = world
-        self.way = way
-        self.direction = direction
-        self._deliver = deliver
-        self._queue: deque[tuple[Any, int]] = deque()
-        self._stuck: deque[Any] = deque()
-        """on its way when the hole began"""
-        self._sending: Event | None = None
-        self._since = self._left = 0.0
-        self.last = 0.0
-        """when the last message arrives"""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._queue and not self._stuck
-
-    @property
-    def is_moving(self) -> bool:
-        return self._sending is not None
-
-    def put(self, item: Any, size: int) -> None:
-        self._queue.append((item, size))
-        if self._sending is None:
-            self.pump()
-
-    def clear(self) -> None:
-        self._queue.clear()
-        self._stuck.clear()
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
-
-    def drop_waiting(self) -> None:
-        """Drop what has not begun to be sent: as the end of a socket without linger."""
-        first = self._queue.popleft() if self._sending is not None else None
-        self._queue.clear()
-        if first is not None:
-            self._queue.append(first)
-
-    def pump(self) -> None:
-        while self._queue and self._sending is None and not self.way.is_holed(self.direction):
-            size = self._queue[0][1]
-            if self.way.rate == inf:
-                self._sent()
-            else:
-                self._left = self._left or size / self.way.rate
-                self._since = self._world.now
-                self._sending = self._world.at(self._left, self._sent)
-
-    def _sent(self) -> None:
-        self._sending, self._left = None, 0.0
-        item, _ = self._queue.popleft()
-        way, world = self.way, self._world
-        arrives = world.now + way.delay + (world.random.random() * way.jitter if way.jitter else 0.0)
-        self.last = max(self.last, arrives)
-        world.at(self.last - world.now, lambda: self._arrive(item))
-        if self._queue:
-            self.pump()
-
-    def _arrive(self, item: Any) -> None:
-        if self._stuck or self.way.is_holed(self.direction):
-            self._stuck.append(item)
-        else:
-            self._deliver(item)
-
-    def holes_changed(self) -> None:
-        if self.way.is_holed(self.direction):
-            if self._sending is not None:
-                self._sending.cancel()
-                self._sending = None
-                self._left = max(1e-9, self._left - (self._world.now - self._since))
-        else:
-            self._world.at(self._world.random.choice((0.0, 0.01, 0.2, 1.0)), self._unstick)
-
-    def _unstick(self) -> None:
-        """TCP sends it again after a while."""
-        if self.way.is_holed(self.direction):
-            return
-        while self._stuck:
-            self._deliver(self._stuck.popleft())
-        self.pump()
-
-
 class Line:
     """One connection, from the dialer that made it to the listener, if that has taken it."""
 
@@ -231,10 +119,10 @@ class Line:
     # Messages
 
     def send_up(self, header: bytes, frames: Iterable[Any]) -> None:
-        self.up.put(*_copied(header, frames))
+        self.up.put(*copied(header, frames))
 
     def send_down(self, header: bytes, frames: Iterable[Any]) -> None:
-        self.down.put(*_copied(header, frames))
+        self.down.put(*copied(header, frames))
 
     def _arrive_up(self, item: Any) -> None:
         self._heard_up = self.world.now
@@ -363,11 +251,6 @@ class Line:
             self.down.drop_waiting()
             self.down.put(None, 0)
         self.world.at(CHECK_SECONDS, self._check)
-
-
-def _copied(header: bytes, frames: Iterable[Any]) -> tuple[tuple[bytes, list[memoryview]], int]:
-    copies = [memoryview(bytes(frame)) for frame in frames]
-    return (bytes(header), copies), len(header) + sum(map(len, copies)) + OVERHEAD_BYTES
 
 
 class _SocketModel:

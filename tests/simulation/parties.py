@@ -42,7 +42,8 @@ from scaler.wire.structs import RunOptions
 from scaler.worker.slot import Slot
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import Network, TransportModel
-from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel
+from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of
+from tests.simulation.programs import Script
 from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.users import User
 from tests.simulation.world import Party, ViolationError, World
@@ -136,6 +137,7 @@ class Listener(Actor):
         party.record.lose(name)
         if went.departure in (CUT, SILENT):
             party.contacts.check_lost(name, went.role == CLIENT)
+            party.record.agent_lost(name)
 
     @handles(
         *(PeerBack, PeerCame, PeerCut, PeerRefused, TaskMoved, PartRestarted),
@@ -167,6 +169,7 @@ class AgentParty(_Shelled):
         self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)), "")
         self._root = shell.dispatcher.spawn(self.tree)
         self.record.clients[self.link._agent_id] = self.name
+        self.record.orders_of[self.name] = self._orders
         shell._edge = self.edge
         self._loop.on_stop = self._stopped
         shell.turn()
@@ -185,6 +188,9 @@ class AgentParty(_Shelled):
     @property
     def slots(self) -> list[Slot]:
         return [self._actor(f"worker-{index}") for index in range(len(self.config.worker_names))]
+
+    def _orders(self) -> list[Script]:
+        return [script_of(task) for task in self.link._ledger._open.values()] if self.is_alive else []
 
     def tell(self, ref: ActorRef, message: Any) -> None:
         """Something comes from a processor."""

@@ -58,6 +58,13 @@ START_SECONDS = 0.05
 DEFAULT = DefaultSerializer()
 
 
+def script_of(task: RunTask) -> Script:
+    """Return what a task does, without its other arguments."""
+    arguments, _ = read_arguments(task.payload, pickle.loads, lambda _object_id, _is_own: None)
+    script: Script = arguments[0]
+    return script
+
+
 class PageModel(Progress):
     """A progress page without shared memory."""
 

@@ -7,7 +7,7 @@ client, or with the scheduler.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation.programs import Script
@@ -37,6 +37,8 @@ class Record:
     """of the scheduler"""
     check_each: int = 8
     """all invariants are checked after one in so many turns"""
+    orders_of: dict[str, Callable[[], list[Script]]] = field(default_factory=dict)
+    """name of an agent -> what it has been told to run, and has not ended"""
     starts: dict[str, list[Start]] = field(default_factory=dict)
     hits: Counter[str] = field(default_factory=Counter)
     """how often a task was lost with its processor or agent while it may have run"""
@@ -84,6 +86,11 @@ class Record:
                 )
         starts.append(Start(now, processor, agent, client))
         return len(starts)
+
+    def agent_lost(self, name: str) -> None:
+        """The session of an agent has ended, as it had to: that counts against the runs whose orders it has heard."""
+        for script in self.orders_of[name]() if name in self.orders_of else ():
+            self.hit(script)
 
     def hit(self, script: Script) -> None:
         self.hits[script.key] += 1

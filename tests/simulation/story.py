@@ -9,12 +9,11 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 from scaler.actors.acceptor import Limits
-from tests.simulation.network import Way
+from tests.simulation.kinds import kind_of
+from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
 from tests.simulation.programs import NEST, RAISE, VALUE, Script
 from tests.simulation.stand_ins import installed
@@ -24,96 +23,6 @@ from tests.simulation.world import World
 
 LONE_SECONDS = 12.0
 """A task of a second is done after this time, whatever others have submitted before."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of story: which actions there are, and the settings that make them interesting."""
-
-    name: str
-    acts: tuple[str, ...]
-    timeouts: tuple[float, ...] = (8.0,)
-    crash_limits: tuple[int, ...] = (20,)
-    pauses: tuple[float, ...] = (0.0, 0.1, 0.5, 2.0)
-    """between two actions"""
-    rates: tuple[float, ...] = (inf,)
-    """of the ways to the scheduler, in bytes a second"""
-    seconds: tuple[float, ...] = (0.0, 0.001, 0.02, 0.3, 2.0, 6.0)
-    """how long tasks take"""
-    resisting: float = 0.05
-    """how many tasks do not heed an interrupt"""
-    stops: tuple[float, ...] = (0.3, 2.0, 7.0, 15.0)
-    """how long processes are stopped"""
-    sizes: tuple[int, ...] = (20_000, 100_000)
-    """of large results and objects, which do not travel with their tasks"""
-    steps: tuple[int, int] = (8, 25)
-
-
-WORK = ("submit", "submit", "submit_many", "submit_large", "submit_graph", "submit_nested", "map", "objects", "cancel")
-
-KINDS = (
-    Kind("calm", (*WORK, "drop_object", "program_joins", "agent_joins", "agent_leaves", "agent_drains")),
-    Kind(
-        "network",
-        (*WORK, "hole", "hole", "half_hole", "reset", "half_reset", "pause_scheduler", "pause_agent", "pause_program"),
-        timeouts=(60.0, 600.0),
-        crash_limits=(1,),
-        pauses=(0.0, 0.1, 1.0, 8.0),
-    ),
-    Kind(
-        "crashes",
-        (*WORK, "kill_processor", "kill_agent", "kill_agent_silently", "kill_program", "agent_joins", "program_joins"),
-        crash_limits=(1, 3, 20),
-    ),
-    Kind("restarts", (*WORK, "restart_scheduler", "restart_scheduler", "pause_agent", "submit_lazy", "submit_lazy")),
-    Kind(
-        "everything",
-        (
-            *(*WORK, "submit_lazy", "drop_object", "hole", "half_hole", "reset", "half_reset", "kill_processor"),
-            *("kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves", "agent_drains", "kill_program"),
-            *(
-                "strange",
-                "restart_scheduler",
-                "pause_scheduler",
-                "pause_agent",
-                "pause_program",
-                "jump_clock",
-                "program_joins",
-            ),
-        ),
-    ),
-    Kind("paused", (*WORK, "pause_scheduler", "pause_scheduler", "reset"), crash_limits=(1,), stops=(12.0, 30.0)),
-    Kind(
-        "returns",
-        ("submit_many", "submit_many", "program_returns_late", "submit"),
-        pauses=(0.5, 2.0),
-        seconds=(0.3, 6.0, 15.0),
-        resisting=0.6,
-        steps=(6, 12),
-    ),
-    Kind(
-        "silence",
-        ("submit_many", "submit", "submit_large", "submit_lazy", "objects", "long_hole", "long_hole"),
-        timeouts=(60.0, 600.0),
-        crash_limits=(1,),
-        seconds=(0.3, 15.0, 60.0),
-        steps=(4, 8),
-    ),
-    Kind("strange", (*WORK, "strange", "strange", "strange", "foreign", "agent_joins"), pauses=(0.0, 0.1, 0.5)),
-    Kind("fair", ("crowd", "lone", "lone"), pauses=(0.5, 2.0), steps=(2, 5)),
-    Kind(
-        "slow",
-        ("submit", "submit_large", "submit_large", "submit_large", "objects", "submit_lazy", "map", "submit_large"),
-        rates=(100_000.0, 300_000.0),
-        sizes=(20_000, 100_000, 1_200_000),
-        crash_limits=(1,),
-        steps=(3, 10),
-    ),
-)
-
-
-def kind_of(seed: int) -> Kind:
-    return KINDS[seed % len(KINDS)]
 
 
 class Story:

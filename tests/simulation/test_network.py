@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scaler.wire.transport import PeerGoneError
-from tests.simulation.network import OVERHEAD_BYTES, DialerModel, Network, TransportModel, Way
+from tests.simulation.lanes import OVERHEAD_BYTES, Way
+from tests.simulation.network import DialerModel, Network, TransportModel
 from tests.simulation.world import Party, World
 
 

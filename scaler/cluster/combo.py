@@ -65,6 +65,15 @@ class SchedulerClusterCombo:
         logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
         transfer_window_bytes: how much of its large values may be on the way to each peer; more is faster over long
             distances, less lets small messages through sooner.
+        client_tasks: the most open tasks that the scheduler has of one client, which keeps further ones until these
+            have ended.
+        client_bytes: the most bytes of arguments of open tasks that the scheduler has of one client, which keeps
+            further ones.
+        open_tasks: the most open tasks of all clients, which have equal parts of them.
+        open_bytes: the most bytes of arguments of open tasks of all clients, which have equal parts of them.
+        frame_bytes: a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB.
+        kept_bytes: the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its
+            session begins anew, and tasks whose results are among them run again.
 
     Raises:
         ConfigError: if an argument has a bad value.
@@ -108,6 +117,12 @@ class SchedulerClusterCombo:
         engine: str = "processes",
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,
+        client_tasks: int = 250000,
+        client_bytes: int = 134217728,
+        open_tasks: int = 4000000,
+        open_bytes: int = 4294967296,
+        frame_bytes: int = 67108864,
+        kept_bytes: int = 268435456,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.

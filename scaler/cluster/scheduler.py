@@ -50,6 +50,12 @@ class Scheduler(ChildProcess):
         policy: str = "fair",
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,
+        client_tasks: int = 250000,
+        client_bytes: int = 134217728,
+        open_tasks: int = 4000000,
+        open_bytes: int = 4294967296,
+        frame_bytes: int = 67108864,
+        kept_bytes: int = 268435456,
     ) -> None:
         arguments = locals()
         if monitor_address is not None:

@@ -32,7 +32,7 @@ def call_of(function: Any) -> EngineCall:
     [
         ("futures://nothing", "not of the form module:factory"),
         ("futures://:f", "not of the form module:factory"),
-        ("nowhere:f", "No module named 'nowhere'"),
+        ("there_is_no_such_module:f", "No module named 'there_is_no_such_module'"),
         ("os:nothing", "has no attribute 'nothing'"),
         ("builtins:dict", "returned dict, not a concurrent.futures.Executor"),
     ],

@@ -142,13 +142,18 @@ def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
     node.until(lambda: TaskStatus.SUCCESS in node.statuses())
 
 
+def has_successor(killed: int) -> bool:
+    """Return whether another fork server has processors. Those of the killed one may still be there for a moment."""
+    return any(child.pid != killed and child.children() for child in psutil.Process().children())
+
+
 def test_a_node_outlives_any_number_of_kills_of_its_fork_server(node: Node) -> None:
     node.run(node.task(int))
     node.until(lambda: node.results)
     for _ in range(5):
         [fork_server] = psutil.Process().children()
         fork_server.kill()
-        node.until(lambda killed=fork_server.pid: [each for each in node.processes() if not alive(killed)])
+        node.until(lambda killed=fork_server.pid: has_successor(killed))
     node.run(node.task(int))
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.SUCCESS] * 2

@@ -12,7 +12,7 @@ SEEDS ?= 1000
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-PARALLEL ?= -n 2 --dist loadfile
+PARALLEL ?= -n 3 --dist loadfile
 EXAMPLES ?= --hypothesis-profile=few
 FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))

@@ -78,9 +78,12 @@ class EngineWorker(InlineWorker):
         return super()._has_room() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all that run."""
+        """Return whether the next task is deeper than all that run of its client: one of these may wait for it."""
         first = self._backlog.first()
-        return first is not None and all(first.priority > run.task.priority for run in self._running())
+        if first is None:
+            return False
+        elders = [run.task.priority for run in self._running() if run.task.account == first.account]
+        return bool(elders) and first.priority > max(elders)
 
     def _dropped(self, object_ids: set[ObjectId]) -> None:
         self._host.send(DropObjects(object_ids))

@@ -7,14 +7,14 @@ of a call before all of it was checked.
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from scaler import task_context
 from scaler.client import lifetime
+from scaler.client.caller import Caller
 from scaler.client.calls.client_pickling import (
     ClientSettings,
     address_said_outside,
@@ -25,7 +25,7 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
-from scaler.client.with_options import ClientWithOptions
+from scaler.client.shared_cores import shared_core
 from scaler.config import ConfigError
 from scaler.ids import ObjectId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer, size_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Client:
+class Client(Caller):
     """Runs functions on the workers of a scheduler.
 
     The constructor does not wait for the scheduler. All methods may be called from several threads at once. A client
@@ -82,7 +82,7 @@ class Client:
         _check_processes(processes, address)
         here = task_context.current.address
         if here is not None and processes and address in (None, here):
-            self._core = _shared_core(
+            self._core = shared_core(
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
             )
             return
@@ -103,6 +103,10 @@ class Client:
         return _arrive, (address, core.profiling, *core.seconds, pickled(core.serializer))
 
     @property
+    def _caller(self) -> tuple[object, Core, TaskOptions]:
+        return self, self._core, self._core.options
+
+    @property
     def identity(self) -> bytes:
         """The id of this client, 16 bytes."""
         return self._core.link.client_id
@@ -117,33 +121,6 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<Client {self.identity.hex()[:8]} of {self._core.link.address}>"
-
-    def options(
-        self,
-        options: TaskOptions | None = None,
-        /,
-        *,
-        name: str | None = None,
-        priority: int | None = None,
-        profiling: bool | None = None,
-        at_most_once: bool | None = None,
-    ) -> ClientWithOptions:
-        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
-        change. Keywords override `options`.
-
-        Args:
-            options: a set of options.
-            name: of the tasks, in messages and logs.
-            priority: of your waiting tasks, those with a greater priority go first.
-            profiling: whether to measure time and memory of the tasks.
-            at_most_once: whether no task may be started a second time, also if it was lost.
-
-        Raises:
-            TypeError: if an option is of the wrong type.
-            ConfigError: if the priority is out of range; it is a `ValueError`.
-        """
-        said = ClientWithOptions(self, self._core, self._core.options)
-        return said.options(options, name=name, priority=priority, profiling=profiling, at_most_once=at_most_once)
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, profiling: bool | None = None, **kwargs: Any
@@ -172,96 +149,6 @@ class Client:
         name = core.functions.get(fn).take_name(kwargs) if "name" in kwargs else ""
         options = core.options if profiling is None else TaskOptions(profiling=profiling)
         return core.submit(self, fn, args, kwargs, core.terms(options, name))
-
-    def map(
-        self,
-        fn: Callable[..., Any],
-        iterable: Iterable[Sequence[Any]],
-        *,
-        progress: bool = False,
-        timeout: float | None = None,
-        return_exceptions: bool = False,
-    ) -> list[Any]:
-        """Run `fn(*item)` for each item and return the results in the order of the items.
-
-        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read as their tasks find
-        room, so the iterable may be endless.
-
-        Args:
-            fn: the function.
-            iterable: the arguments of each task: tuples or lists.
-            progress: whether to show a progress bar on standard error.
-            timeout: seconds for the whole map.
-            return_exceptions: whether the exception of a task that fails is its result, and the others go on.
-
-        Raises:
-            TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
-            ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
-            SerializeObjectError: if the function or an argument cannot be serialised.
-            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
-            DisconnectedError: if the client is disconnected.
-            TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
-            BaseException: the exception of the first task that failed, unless `return_exceptions`.
-        """
-        core = self._core
-        return core.map(fn, iterable, core.terms(core.options), progress, timeout, return_exceptions)
-
-    starmap = map  # noqa: A003 - the name is a public contract
-    """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
-
-    def map_unordered(
-        self,
-        fn: Callable[..., Any],
-        iterable: Iterable[Sequence[Any]],
-        *,
-        timeout: float | None = None,
-        return_exceptions: bool = False,
-        window: int = 1024,
-    ) -> Iterator[Any]:
-        """Run `fn(*item)` for each item and yield the results in the order in which they come.
-
-        Items are read while results are: at most `window` tasks are open, so the iterable may be endless. Whoever stops
-        reading (`break`, `close`) cancels what is open.
-
-        Args:
-            fn: the function.
-            iterable: the arguments of each task: tuples or lists.
-            timeout: seconds for the whole of it.
-            return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
-            window: the most tasks that are open at once.
-
-        Raises:
-            ConfigError: if `timeout` or `window` is no such number; it is a `ValueError`.
-            BaseException: as `map` does.
-        """
-        core = self._core
-        terms = core.terms(core.options)
-        return core.map_unordered(fn, iterable, terms, timeout, return_exceptions, window)
-
-    def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
-        """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
-
-        A graph is a dictionary. A tuple that begins with a function is a call: its `str` arguments are keys, replaced
-        by their values or results; its other arguments are literals. Any other value is data.
-
-        When a node fails, all nodes that need it fail with the same exception; the others continue.
-
-        Args:
-            graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.
-            keys: the wanted keys. Nodes that they do not need do not run.
-            block: whether to wait for the values. If not, they are futures, and cancelling one cancels the whole graph.
-
-        Raises:
-            KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
-            TypeError: if the graph is malformed, or a function does not take the arguments of its node.
-            graphlib.CycleError: if nodes depend on each other in a circle.
-            SerializeObjectError: if a function or a value cannot be serialised.
-            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
-            DisconnectedError: if the client is disconnected.
-            BaseException: the exception of the first of `keys` that failed, if `block`.
-        """
-        core = self._core
-        return core.get(self, graph, keys, block, core.terms(core.options))
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.
@@ -336,26 +223,6 @@ def _check_processes(processes: bool, address: str | None) -> None:
         raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
 
 
-_sharing = threading.RLock()
-_shared_cores: dict[tuple[int, ClientSettings], Core] = {}
-"""of the clients in tasks and those that were unpickled here: one for each place of tasks and set of settings"""
-
-
-def _shared_core(settings: ClientSettings) -> Core:
-    """Return the core of this process for clients with `settings`."""
-    place = (task_context.current.processor, settings)
-    with _sharing:
-        core = _shared_cores.get(place)
-        if core is None or core.link.is_closed:
-            seconds = (settings.timeout_seconds, settings.heartbeat_interval_seconds)
-            link = lifetime.shared_link(settings.address, seconds)
-            core = Core(link, seconds, settings.read_serializer(), settings.profiling, is_shared=True)
-            for ended in [key for key, known in _shared_cores.items() if known.link.is_closed]:
-                del _shared_cores[ended]
-            _shared_cores[place] = core
-        return core
-
-
 def _connect() -> None:
     """Connect in a process that will run nested tasks, before the first one needs it."""
     Client()
@@ -367,5 +234,5 @@ task_context.connect = _connect
 def _arrive(*settings: Any) -> Client:
     """Return the client of this process in the place of one that was pickled elsewhere."""
     client: Client = object.__new__(Client)
-    client._core = _shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
+    client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     return client

@@ -11,7 +11,7 @@ import pytest
 
 from scaler import Client, ConfigError, task_context
 from scaler.client import client as client_module
-from scaler.client import lifetime
+from scaler.client import lifetime, shared_cores
 from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.errors import DisconnectedError
 from scaler.serialization import DefaultSerializer, Serializer
@@ -47,7 +47,7 @@ class InATask(TaskContext):
 @pytest.fixture(autouse=True)
 def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     links: dict[Any, Any] = {}
-    monkeypatch.setattr(client_module, "_shared_cores", {})
+    monkeypatch.setattr(shared_cores, "_shared_cores", {})
     monkeypatch.setattr(lifetime, "_shared_links", links)
     monkeypatch.setattr(lifetime, "_ended", set())
     yield
@@ -173,4 +173,4 @@ def test_a_core_whose_connection_has_ended_is_forgotten_with_the_next_one() -> N
     first = Client()
     first._core.link.close()
     second = Client(timeout_seconds=7)
-    assert [core.link for core in client_module._shared_cores.values()] == [second._core.link]
+    assert [core.link for core in shared_cores._shared_cores.values()] == [second._core.link]

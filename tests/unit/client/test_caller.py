@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, ConfigError, TaskOptions, task_context
-from scaler.client.with_options import ClientWithOptions
+from scaler.client.caller import ClientWithOptions
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import GraphTask, Task
 from scaler.wire.priority import of_child, with_wish

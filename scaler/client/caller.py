@@ -1,0 +1,176 @@
+"""Caller: the calls that a client and a client with options have in common; ClientWithOptions: a client whose tasks run
+with options, as `Client.options` returns it.
+
+Called by any thread of the user; uses the client's core. A client with options is cheap to make. Must never: take a
+keyword argument of `submit` that the function might take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import methodcaller
+from typing import Any
+
+from scaler.client.calls.options import TaskOptions
+from scaler.client.core import Core
+from scaler.client.future import ScalerFuture
+
+
+class Caller:
+    """Runs functions and graphs with some options."""
+
+    __slots__ = ()
+
+    @property
+    def _caller(self) -> tuple[object, Core, TaskOptions]:
+        """Return the client that open futures keep alive, its core, and the options of the tasks."""
+        raise NotImplementedError
+
+    def options(
+        self,
+        options: TaskOptions | None = None,
+        /,
+        *,
+        name: str | None = None,
+        priority: int | None = None,
+        profiling: bool | None = None,
+        at_most_once: bool | None = None,
+    ) -> ClientWithOptions:
+        """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
+        change. Keywords override `options`, and `options` override what is here.
+
+        Args:
+            options: a set of options.
+            name: of the tasks, in messages and logs.
+            priority: of your waiting tasks, those with a greater priority go first.
+            profiling: whether to measure time and memory of the tasks.
+            at_most_once: whether no task may be started a second time, also if it was lost.
+
+        Raises:
+            TypeError: if an option is of the wrong type.
+            ConfigError: if the priority is out of range; it is a `ValueError`.
+        """
+        more = TaskOptions(name=name, priority=priority, profiling=profiling, at_most_once=at_most_once)
+        if options is not None:
+            more = more.over(options)
+        client, core, known = self._caller
+        return ClientWithOptions(client, core, more.over(known))
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        progress: bool = False,
+        timeout: float | None = None,
+        return_exceptions: bool = False,
+    ) -> list[Any]:
+        """Run `fn(*item)` for each item and return the results in the order of the items.
+
+        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read as their tasks find
+        room, so the iterable may be endless.
+
+        Args:
+            fn: the function.
+            iterable: the arguments of each task: tuples or lists.
+            progress: whether to show a progress bar on standard error.
+            timeout: seconds for the whole map.
+            return_exceptions: whether the exception of a task that fails is its result, and the others go on.
+
+        Raises:
+            TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
+            ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
+            SerializeObjectError: if the function or an argument cannot be serialised.
+            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            DisconnectedError: if the client is disconnected.
+            TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
+            BaseException: the exception of the first task that failed, unless `return_exceptions`.
+        """
+        _, core, options = self._caller
+        return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions)
+
+    starmap = map  # noqa: A003 - the name is a public contract
+    """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
+
+    def map_unordered(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        timeout: float | None = None,
+        return_exceptions: bool = False,
+        window: int = 1024,
+    ) -> Iterator[Any]:
+        """Run `fn(*item)` for each item and yield the results in the order in which they come.
+
+        Items are read while results are: at most `window` tasks are open, so the iterable may be endless. Whoever stops
+        reading (`break`, `close`) cancels what is open.
+
+        Args:
+            fn: the function.
+            iterable: the arguments of each task: tuples or lists.
+            timeout: seconds for the whole of it.
+            return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
+            window: the most tasks that are open at once.
+
+        Raises:
+            ConfigError: if `timeout` or `window` is no such number; it is a `ValueError`.
+            BaseException: as `map` does.
+        """
+        _, core, options = self._caller
+        return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window)
+
+    def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
+        """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
+
+        A graph is a dictionary. A tuple that begins with a function is a call: its `str` arguments are keys, replaced
+        by their values or results; its other arguments are literals. Any other value is data.
+
+        When a node fails, all nodes that need it fail with the same exception; the others continue.
+
+        Args:
+            graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.
+            keys: the wanted keys. Nodes that they do not need do not run.
+            block: whether to wait for the values. If not, they are futures, and cancelling one cancels the whole graph.
+
+        Raises:
+            KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
+            TypeError: if the graph is malformed, or a function does not take the arguments of its node.
+            graphlib.CycleError: if nodes depend on each other in a circle.
+            SerializeObjectError: if a function or a value cannot be serialised.
+            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            DisconnectedError: if the client is disconnected.
+            BaseException: the exception of the first of `keys` that failed, if `block`.
+        """
+        client, core, options = self._caller
+        return core.get(client, graph, keys, block, core.terms(options))
+
+
+class ClientWithOptions(Caller):
+    """Like its client, with options. Safe to use from several threads; can be pickled, like the client.
+
+    Attributes:
+        task_options: the options.
+    """
+
+    __slots__ = ("_client", "_core", "task_options")
+
+    def __init__(self, client: object, core: Core, task_options: TaskOptions) -> None:
+        self._client = client
+        self._core = core
+        self.task_options = task_options
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return methodcaller("options", self.task_options), (self._client,)
+
+    def __repr__(self) -> str:
+        return f"{self._client!r} with {self.task_options!r}"
+
+    @property
+    def _caller(self) -> tuple[object, Core, TaskOptions]:
+        return self._client, self._core, self.task_options
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+        """Like `Client.submit`, but all keyword arguments belong to `fn`."""
+        core = self._core
+        return core.submit(self._client, fn, args, kwargs, core.terms(self.task_options))

@@ -75,7 +75,7 @@ def test_results_that_are_done_come_from_the_next_scheduler_whoever_waits_for_th
 def test_a_map_of_large_results_survives_a_restart_in_its_middle(cluster: Cluster, tmp_path: Path) -> None:
     def restart() -> None:
         wait_until(lambda: len(list(tmp_path.iterdir())) >= 40, "it is in the middle")
-        wait_until(lambda: client._core.link._work._requests, "a result is asked for", pause_seconds=0)
+        wait_until(lambda: client._core.link._work.large.requests, "a result is asked for", pause_seconds=0)
         cluster.kill()
         with scheduler(cluster.address):
             is_over.wait(60)

@@ -25,7 +25,7 @@ from scaler.actors.policy import FIFO, Rules, make_policy
 from scaler.actors.runs import RunRecord
 from scaler.actors.task import TaskActor
 from scaler.actors.worker_proxy import Membership, WorkerProxy
-from scaler.client.link.open_work import OpenWork
+from scaler.client.link.large_results import LargeResults
 from scaler.client.link.unread_results import UnreadResults
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
@@ -114,12 +114,12 @@ def _done_is_not_done() -> AbstractContextManager[None]:
 
 
 def _fetches_are_only_said_again() -> AbstractContextManager[None]:
-    def on_other_scheduler(self: OpenWork) -> None:
-        for object_id in self._requests:
-            self._unread.pop(object_id, None)
-        self._unread.lose(())
+    def on_other_scheduler(self: LargeResults) -> None:
+        for object_id in self.requests:
+            self.unread.pop(object_id, None)
+        self.unread.lose(())
 
-    return _replaced((OpenWork, "on_other_scheduler", on_other_scheduler))
+    return _replaced((LargeResults, "on_other_scheduler", on_other_scheduler))
 
 
 @contextmanager

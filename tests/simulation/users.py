@@ -304,9 +304,9 @@ class User:
         work_ = self.link._work
         tables: dict[str, Any] = {
             "tasks": work_._tasks,
-            "requests": work_._requests,
+            "requests": work_.large.requests,
             "held objects": work_._held,
-            "unread results": work_._unread,
+            "unread results": work_.large.unread,
             "graphs": list(work_._graphs),
         }
         return [f"{self.name} has {len(table)} {name} left" for name, table in tables.items() if table]

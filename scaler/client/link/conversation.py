@@ -155,7 +155,7 @@ class Conversation:
 
     def _start_over(self) -> None:
         LOGGER.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
-        self._work.on_other_scheduler()
+        self._work.large.on_other_scheduler()
         self._begin()
 
     def _beat(self) -> None:
@@ -269,7 +269,7 @@ class Conversation:
 
     def _on_objects(self, batch: Batch[ObjectResponse]) -> None:
         for response in batch:
-            self._work.on_object(response)
+            self._work.large.on_object(response)
 
     def _on_object_requests(self, batch: Batch[ObjectRequest]) -> None:
         for request in batch:

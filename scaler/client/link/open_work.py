@@ -1,4 +1,4 @@
-"""OpenWork: the open tasks, requests and stored objects of a client; no socket, no thread, no clock.
+"""OpenWork: the open tasks and stored objects of a client; no socket, no thread, no clock.
 
 Used by the link's thread only, which takes `out` and sends it. Everything that a lost connection may lose is kept here,
 to be sent again on the next one. Each table drops an entry when its answer arrives. Must never block.
@@ -6,20 +6,19 @@ to be sent again on the next one. Each table drops an entry when its answer arri
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
-from functools import partial
 from itertools import chain
 from typing import Any
 
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, ShutdownReply, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
 from scaler.client.link.kept_functions import KeptFunctions
-from scaler.client.link.once import is_once, mark_what_was_said
+from scaler.client.link.large_results import LargeResults
+from scaler.client.link.once import mark_what_was_said
 from scaler.client.link.open_graphs import OpenGraphs
 from scaler.client.link.said import as_said, made_for_a_task, size_at_scheduler, takes_back
-from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
 from scaler.client.link.window import Window
-from scaler.client.outcome import lost_result, missing_result, unrepeatable_result
+from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
@@ -31,7 +30,7 @@ from scaler.wire.messages.client import (
     TaskCancel,
     TaskResult,
 )
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
 
 
 class OpenWork:
@@ -42,20 +41,23 @@ class OpenWork:
         """the items to be sent next"""
         self._tasks: dict[TaskId, Entry] = {}
         self._graphs = OpenGraphs()
-        self._requests: dict[ObjectId, Receiver] = {}
         self._shutdowns: list[ShutdownReply] = []
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
         """which tasks the scheduler has; the others wait for these to end"""
-        self._unread = UnreadResults()
-        """large results that are at the scheduler, or were lost with another one"""
+        self.large = LargeResults(self)
+        """large results that are at the scheduler, or were lost with another one, and the requests for them"""
         self._tries: dict[bytes, int] = {}
         """how many unreadable answers each open item has seen"""
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
-        return bool(self._tasks or self._graphs or self._requests or self._shutdowns)
+        return bool(self._tasks or self._graphs or self.large.requests or self._shutdowns)
+
+    def has_graph(self, call: object) -> bool:
+        """Return whether a graph is open."""
+        return call in self._graphs
 
     # What the client asks for
 
@@ -109,13 +111,13 @@ class OpenWork:
         """Drop functions that no open task uses."""
         used = {entry[0].function_id for entry in self._tasks.values()}
         used.update(function.object_id for function in self._graphs.functions())
-        self._delete(self._functions.drop_unused(used))
+        self.delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
         """Cancel a task, or its whole graph, unless its result has arrived. The sinks fail with a cancel."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
-            self._unread.pop(ObjectId(task_id), None)
+            self.large.unread.pop(ObjectId(task_id), None)
             self._say_cancel(task_id)
             entry[1].fail(CancelledError)
             self._say_waiting()
@@ -127,45 +129,13 @@ class OpenWork:
 
     def abandon(self, sink: object) -> None:
         """Cancel all tasks of `sink`."""
-        sinks = {sink, *self._unread.drop_asked_by(sink)}
+        sinks = {sink, *self.large.unread.drop_asked_by(sink)}
         task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] in sinks]
         for task_id in task_ids:
             del self._tasks[task_id]
             self._say_cancel(task_id)
         self._say_waiting()
-        for object_id in [object_id for object_id, receiver in self._requests.items() if receiver is sink]:
-            del self._requests[object_id]
-            self._unread.pop(object_id, None)
-            self._delete([object_id])
-
-    def request(self, object_id: ObjectId, receiver: Receiver) -> None:
-        """Ask for a large result. If it was lost with its scheduler, its task is submitted again."""
-        unread = self._unread.get(object_id)
-        if unread is None or self._unread.is_there(object_id):
-            self._requests[object_id] = receiver
-            self.out.append(ObjectRequest(object_id))
-        else:
-            unread.ask(receiver)
-            if unread.state is State.LOST:
-                self._make_again(self._unread.in_state(State.LOST))  # all, so that they run in parallel
-
-    def _make_again(self, lost: Iterable[UnreadResult]) -> None:
-        graphs: dict[GraphId, GraphEntry] = {}
-        for unread in lost:
-            call = unread.call
-            spec = call.spec if isinstance(call, GraphEntry) else call[0]
-            if unread.times_lost >= TRIES_MOST or is_once(spec.options):
-                del self._unread[unread.object_id]
-                unread.fail(unrepeatable_result if is_once(spec.options) else partial(lost_result, unread.times_lost))
-                continue
-            unread.state = State.AGAIN
-            if isinstance(call, GraphEntry):
-                call.sinks[TaskId(unread.object_id)] = unread
-                graphs[call.spec.graph_id] = call
-            else:
-                self.add((call[0], unread, *call[1:]))
-        for graph in graphs.values():
-            self.add_graph(graph)
+        self.large.abandon(sink)
 
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object until `release` or `clear`."""
@@ -175,17 +145,17 @@ class OpenWork:
     def release(self, object_id: ObjectId) -> None:
         """Delete a held object."""
         if self._held.pop(object_id, None) is not None:
-            self._delete([object_id])
+            self.delete([object_id])
 
     def forget_result(self, object_id: ObjectId) -> None:
         """Delete a large result whose future is gone."""
-        if object_id in self._requests:
+        if object_id in self.large.requests:
             return
-        unread = self._unread.pop(object_id, None)
+        unread = self.large.unread.pop(object_id, None)
         if unread is None:
             return
         if unread.is_at_scheduler:
-            self._delete([object_id])
+            self.delete([object_id])
         elif self._tasks.pop(TaskId(object_id), None) is not None:
             self._say_cancel(TaskId(object_id))
             self._say_waiting()
@@ -200,10 +170,11 @@ class OpenWork:
     def clear(self, make_error: MakeError) -> None:
         """Cancel everything and delete all objects."""
         self._say_cancels()
-        self._delete([*self._held, *self._functions, *(each.object_id for each in self._unread.at_scheduler())])
-        self._held, self._functions, self._unread = {}, KeptFunctions(), UnreadResults()
+        self.delete([*self._held, *self._functions, *(each.object_id for each in self.large.unread.at_scheduler())])
+        self._held, self._functions = {}, KeptFunctions()
+        self.large.forget()
         self._fail_tasks(make_error)
-        self._fail_requests(missing_result)
+        self.large.fail(missing_result)
 
     def _say_cancels(self) -> None:
         for task_id in self._tasks:
@@ -215,7 +186,8 @@ class OpenWork:
         self._shutdowns.append(reply)
         self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
-    def _delete(self, object_ids: Iterable[ObjectId]) -> None:
+    def delete(self, object_ids: Iterable[ObjectId]) -> None:
+        """Delete objects at the scheduler."""
         self.out.extend(ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in object_ids)
 
     # What the scheduler answers
@@ -227,7 +199,7 @@ class OpenWork:
             leave(result.task_id)
             call = pop(result.task_id, None) or self._graphs.pop(result.task_id)
             if call is None:
-                self._on_late(result)
+                self.large.on_late(result)
                 continue
             sink = call[1]
             if sink is not touched:
@@ -239,31 +211,12 @@ class OpenWork:
             elif result.status:
                 sink.refuse(result)
             else:
-                self._unread.keep(result.task_id, call)
+                self.large.unread.keep(result.task_id, call)
                 sink.store(result)
         if touched is not None:
             touched.notify()
         if self.window:
             self._say_waiting()
-
-    def _on_late(self, result: TaskResult) -> None:
-        """Handle a result that is not wanted any more."""
-        object_id = ObjectId(result.task_id)
-        if result.size and not self._unread.is_there(object_id):
-            self._delete([object_id])  # else the scheduler would keep it as long as this client lives
-
-    def on_object(self, response: ObjectResponse) -> None:
-        unread = self._unread.get(response.object_id)
-        if not response.found and unread is not None and unread.state is State.DOUBTED:
-            self._lose_unread({response.object_id})
-            return
-        receiver = self._requests.pop(response.object_id, None)
-        if receiver is None:
-            return
-        self._unread.pop(response.object_id, None)
-        if response.found:
-            self._delete([response.object_id])
-        receiver.receive_frames(response.object_id, response.frames if response.found else None)
 
     def on_object_request(self, request: ObjectRequest) -> None:
         """Send the bytes of an object of which only the location was sent."""
@@ -271,7 +224,7 @@ class OpenWork:
             request.object_id, self._tasks.values(), self._graphs
         )
         if instruction is None:
-            self._delete([request.object_id])  # its task has just ended
+            self.delete([request.object_id])  # its task has just ended
         else:
             self.out.append(instruction)
 
@@ -282,7 +235,9 @@ class OpenWork:
         Without a limit, the same answer could come back for ever.
         """
         known = self._tries
-        open_ids: Iterable[bytes] = chain(self._tasks, self._requests, (graph.spec.graph_id for graph in self._graphs))
+        open_ids: Iterable[bytes] = chain(
+            self._tasks, self.large.requests, (graph.spec.graph_id for graph in self._graphs)
+        )
         tries = {open_id: known.get(open_id, 0) + 1 for open_id in open_ids}
         for open_id in [open_id for open_id, times in tries.items() if times >= TRIES_MOST]:
             del tries[open_id]
@@ -294,11 +249,7 @@ class OpenWork:
         if entry is not None:
             self._say_cancel(TaskId(open_id))
             entry[1].fail(make_error)
-        receiver = self._requests.pop(ObjectId(open_id), None)
-        if receiver is not None:
-            self._unread.pop(ObjectId(open_id), None)
-            self._delete([ObjectId(open_id)])
-            receiver.fail(make_error)
+        self.large.give_up_on(ObjectId(open_id), make_error)
         graph = self._graphs.remove_graph(GraphId(open_id))
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
@@ -314,23 +265,6 @@ class OpenWork:
 
     # When a connection is new, and when there is none
 
-    def on_other_scheduler(self) -> None:
-        """Submit again what made the lost large results, if one of them is requested now.
-
-        An open graph is sent again anyway, with all its lost results wanted.
-        """
-        self._unread.doubt()
-        self._lose_unread(self._requests)
-
-    def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
-        """Submit again what made the large results that are lost now, if one of them is requested."""
-        self._unread.lose(on_their_way)
-        lost = self._unread.in_state(State.LOST)
-        asked = [unread for unread in lost if unread.object_id in self._requests]
-        for unread in asked:
-            unread.ask(self._requests.pop(unread.object_id))
-        self._make_again(lost if asked else [each for each in lost if each.call in self._graphs])
-
     def say_again(self, unheard: Iterable[Any] = ()) -> None:
         """Send all open work again, to a scheduler that may know all, a part or none of it.
 
@@ -339,7 +273,7 @@ class OpenWork:
         Args:
             unheard: what was said before and may not have arrived.
         """
-        self._unread.doubt()
+        self.large.unread.doubt()
         waiting = (self._tasks[task_id][0] for task_id in self.window)
         mark_what_was_said(self._tasks, self._graphs, (*self.out, *waiting))
         self.out = [item for item in (*unheard, *self.out) if takes_back(item)]
@@ -357,7 +291,7 @@ class OpenWork:
             self.out.append(task)
         for graph in self._graphs:
             self._say_graph(graph)
-        self.out.extend(map(ObjectRequest, self._requests))
+        self.out.extend(map(ObjectRequest, self.large.requests))
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
@@ -374,7 +308,7 @@ class OpenWork:
         else:
             self.out = []
         self._fail_tasks(make_error)
-        self._fail_requests(make_request_error)
+        self.large.fail(make_request_error)
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
             reply.set_exception(make_request_error())
@@ -382,7 +316,8 @@ class OpenWork:
     def forget_everything(self) -> None:
         """Drop everything that was kept for the next connection: there will be none, and it may be large."""
         self.out = []
-        self._functions, self._held, self._unread = KeptFunctions(), {}, UnreadResults()
+        self._functions, self._held = KeptFunctions(), {}
+        self.large.forget()
 
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}
@@ -392,8 +327,3 @@ class OpenWork:
             entry[1].fail(make_error)
         for graph in graphs:
             graph.fail(make_error)
-
-    def _fail_requests(self, make_error: MakeError) -> None:
-        requests, self._requests = self._requests, {}
-        for receiver in requests.values():
-            receiver.fail(make_error)

@@ -170,7 +170,7 @@ class LinkThread:
 
     def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
         """Ask for a large result. The receiver gets its frames or an error."""
-        self._inbox.put(_Request(partial(self._work.request, object_id, receiver), receiver))
+        self._inbox.put(_Request(partial(self._work.large.request, object_id, receiver), receiver))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler that the process only waits, see `task_context.Voice`."""

@@ -134,9 +134,9 @@ class TestMemory:
         large = client.submit(bytes, 100_000)
         assert large.exception(10) is None
         work = client._core.link._work
-        assert (len(work._functions), len(work._held), len(work._unread)) == (2, 1, 1)
+        assert (len(work._functions), len(work._held), len(work.large.unread)) == (2, 1, 1)
         client.disconnect()
-        assert (work._functions, work._held, work._unread, work.out) == ({}, {}, {}, [])
+        assert (work._functions, work._held, work.large.unread, work.out) == ({}, {}, {}, [])
 
 
 class TestProfiling:

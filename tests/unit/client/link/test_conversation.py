@@ -282,7 +282,7 @@ class TestLostResults:
     ) -> None:
         client = new_client(first.address)
         read, unread = self.done(client, 2)
-        calls = client._core.link._work._unread
+        calls = client._core.link._work.large.unread
         assert len(calls) == 2
         assert len(read.result(10)) == self.LARGE
         assert list(calls) == [unread.task_id]

@@ -218,9 +218,9 @@ class TestAnswers:
         work.add(entry(1, sink))
         work.on_results([result(1, size=80_000)])
         said(work)
-        work.request(ObjectId(task_id(1)), sink)
+        work.large.request(ObjectId(task_id(1)), sink)
         assert work.is_waiting()
-        work.on_object(ObjectResponse(ObjectId(task_id(1)), 1, (b"large",)))
+        work.large.on_object(ObjectResponse(ObjectId(task_id(1)), 1, (b"large",)))
         assert said(work) == [ObjectRequest(ObjectId(task_id(1))), delete(task_id(1))]
         assert sink.ends[1:] == [("received", (b"large",))]
         assert not work.is_waiting()
@@ -229,16 +229,16 @@ class TestAnswers:
 
     def test_a_result_that_is_gone_is_received_as_none(self, work: OpenWork) -> None:
         sink = Sink()
-        work.request(object_id(1), sink)
-        work.on_object(ObjectResponse(object_id(1), 0, ()))
-        work.on_object(ObjectResponse(object_id(1), 0, ()))
+        work.large.request(object_id(1), sink)
+        work.large.on_object(ObjectResponse(object_id(1), 0, ()))
+        work.large.on_object(ObjectResponse(object_id(1), 0, ()))
         assert sink.ends == [("received", None)]
 
     def test_a_result_that_nobody_can_ask_for_is_deleted_unless_somebody_has(self, work: OpenWork) -> None:
         for number in (1, 2):
             work.add(entry(number))
         work.on_results([result(1, size=80_000), result(2, size=80_000)])
-        work.request(ObjectId(task_id(2)), Sink())
+        work.large.request(ObjectId(task_id(2)), Sink())
         said(work)
         for number in (1, 2, 1):
             work.forget_result(ObjectId(task_id(number)))
@@ -285,12 +285,12 @@ class TestEnding:
         a_map, other = Sink(), Sink()
         for number, sink in enumerate((a_map, other, a_map)):
             work.add(entry(number, sink))
-        work.request(object_id(1), a_map)
+        work.large.request(object_id(1), a_map)
         said(work)
         work.abandon(a_map)
         assert said(work) == [TaskCancel(task_id(0)), TaskCancel(task_id(2)), delete(object_id(1))]
         work.on_results([result(number) for number in range(3)])
-        work.on_object(ObjectResponse(object_id(1), 1, (b"x",)))
+        work.large.on_object(ObjectResponse(object_id(1), 1, (b"x",)))
         assert (a_map.ends, other.ends) == ([], [("delivered", b"")])
 
     def test_clear_cancels_and_deletes_everything(self, work: OpenWork) -> None:
@@ -300,7 +300,7 @@ class TestEnding:
         work.add(entry(2))
         work.on_results([result(2, size=80_000)])
         work.add_graph(graph({102: node}))
-        work.request(object_id(2), fetcher)
+        work.large.request(object_id(2), fetcher)
         said(work)
         work.clear(CancelledError)
         assert said(work) == [
@@ -321,7 +321,7 @@ class TestEnding:
     def test_giving_up_fails_all_and_tells_the_scheduler_only_if_asked(self, work: OpenWork, tell: bool) -> None:
         task, fetcher, reply = Sink(), Sink(), Reply()
         work.add(entry(1, task))
-        work.request(object_id(1), fetcher)
+        work.large.request(object_id(1), fetcher)
         work.shut_down(reply)
         work.give_up(TimeoutError, DisconnectedError, tell)
         out = said(work)
@@ -334,7 +334,7 @@ class TestEnding:
     def test_what_cannot_be_answered_readably_fails_after_some_tries(self, work: OpenWork) -> None:
         task, fetcher, node, late = Sink(), Sink(), Sink(), Sink()
         work.add(entry(1, task))
-        work.request(object_id(1), fetcher)
+        work.large.request(object_id(1), fetcher)
         work.add_graph(graph({102: node}))
         for tries in range(TRIES_MOST):
             assert work.is_waiting()
@@ -356,7 +356,7 @@ class TestNewConnection:
         work.add(entry(2, of=1))
         work.add_graph(made)
         work.on_results([result(101)])
-        work.request(object_id(5), Sink())
+        work.large.request(object_id(5), Sink())
         work.shut_down(Reply())
         said(work)
         work.release(object_id(2))
@@ -409,14 +409,14 @@ class Reader(Sink):
     def __init__(self, work: OpenWork, number: int) -> None:
         super().__init__()
         self.work, self.object_id = work, ObjectId(task_id(number))
-        work.request(self.object_id, self)
+        work.large.request(self.object_id, self)
 
     def store(self, result: TaskResult) -> None:
-        self.work.request(ObjectId(result.task_id), self)
+        self.work.large.request(ObjectId(result.task_id), self)
 
 
 def next_scheduler(work: OpenWork) -> list[Any]:
-    work.on_other_scheduler()
+    work.large.on_other_scheduler()
     work.say_again()
     return said(work)
 
@@ -433,7 +433,7 @@ def test_what_must_not_be_started_twice_is_said_again_as_such_and_never_made_aga
     assert [item.options for item in again if isinstance(item, Task)] == [SAID]
     work.add((replace(new, options=ONCE), *rest))
     assert [item.options for item in said(work) if isinstance(item, Task)] == [ONCE]
-    work.request(ObjectId(task_id(1)), reader)
+    work.large.request(ObjectId(task_id(1)), reader)
     assert reader.ends == [("failed", MissingObjects)]
     assert [item for item in said(work) if isinstance(item, Task)] == []
 
@@ -472,7 +472,7 @@ class TestLostResults:
         assert not [item for item in heard if type(item) is ObjectRequest]
         work.on_results([result(1, size=70_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
-        work.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
         assert reader.ends == [("received", (b"large",))]
 
     @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ class TestLostResults:
         other, reader = Reader(work, 2), Reader(work, 1)
         work.on_results([outcome])
         assert (reader.ends, reader.notified, other.ends) == ([end], 1, [])
-        assert ObjectId(task_id(1)) not in work._unread
+        assert ObjectId(task_id(1)) not in work.large.unread
 
     def test_what_a_new_session_does_not_have_is_made_again_with_all_that_is_older(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
@@ -498,26 +498,26 @@ class TestLostResults:
         work.on_results([result(4, size=80_000)])
         newer = Reader(work, 4)
         said(work)
-        work.on_object(ObjectResponse(reader.object_id, 0, ()))
+        work.large.on_object(ObjectResponse(reader.object_id, 0, ()))
         assert [item.task_id for item in said(work) if type(item) is Task] == [task_id(1), task_id(2)]
         assert (reader.ends, newer.ends) == ([], [])
         work.on_results([result(1, size=70_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
         for each in (reader, newer):
-            work.on_object(ObjectResponse(each.object_id, 1, (b"large",)))
+            work.large.on_object(ObjectResponse(each.object_id, 1, (b"large",)))
             assert each.ends == [("received", (b"large",))]
 
     def test_what_a_new_session_still_has_is_not_made_again(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         work.say_again()
         said(work)
-        work.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
         assert reader.ends == [("received", (b"large",))]
         assert said(work) == [delete(task_id(1))]
 
     def test_one_that_the_same_session_does_not_have_is_missing(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
-        work.on_object(ObjectResponse(reader.object_id, 0, ()))
+        work.large.on_object(ObjectResponse(reader.object_id, 0, ()))
         assert reader.ends == [("received", None)]
         assert not [item for item in said(work) if type(item) is Task and item.task_id == task_id(1)]
 
@@ -530,7 +530,7 @@ class TestLostResults:
             if times < TRIES_MOST - 1:
                 work.on_results([result(1, size=80_000)])
         assert reader.ends == [("failed", MissingObjects)]
-        assert ObjectId(task_id(1)) not in work._unread
+        assert ObjectId(task_id(1)) not in work.large.unread
 
     def test_nobody_can_ask_any_more_while_it_is_made_again(self, work: OpenWork) -> None:
         next_scheduler(work)
@@ -546,14 +546,14 @@ class TestLostResults:
         for number in (1, 2):
             work.forget_result(ObjectId(task_id(number)))
         assert said(work) == []
-        assert not work._unread
+        assert not work.large.unread
 
     def test_a_map_that_fails_lets_go_of_what_is_made_again_for_it(self, work: OpenWork) -> None:
         a_map = Reader(work, 1)
         next_scheduler(work)
         work.abandon(a_map)
         assert said(work) == [TaskCancel(task_id(1))]
-        assert list(work._unread) == [ObjectId(task_id(2))]
+        assert list(work.large.unread) == [ObjectId(task_id(2))]
         Reader(work, 2)
         work.give_up(TimeoutError, TimeoutError, tell=False)
         assert a_map.ends == []
@@ -595,9 +595,9 @@ class TestLostResultsOfGraphs:
         assert said(work) == []
         work.on_results([result(101, payload=b"small"), result(102, size=80_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]
-        work.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
+        work.large.on_object(ObjectResponse(reader.object_id, 1, (b"large",)))
         assert (reader.ends, later.ends) == ([("received", (b"large",))], [("delivered", b"small")])
-        assert not work._unread
+        assert not work.large.unread
         assert not work.is_waiting()
 
     def test_an_open_graph_is_said_with_what_nobody_has_read_yet(self, work: OpenWork) -> None:
@@ -640,7 +640,7 @@ class Model:
                     work.on_results([TaskResult(item.task_id, 0, b"", 80_000)])
                 elif type(item) is ObjectRequest:
                     found = item.object_id in self.stored
-                    work.on_object(ObjectResponse(item.object_id, int(found), (b"large",) if found else ()))
+                    work.large.on_object(ObjectResponse(item.object_id, int(found), (b"large",) if found else ()))
 
 
 @examples(100)
@@ -665,7 +665,7 @@ def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(sto
         elif step == "restart" and restarts < TRIES_MOST - 1:
             restarts += 1
             model.stored.clear()
-            work.on_other_scheduler()
+            work.large.on_other_scheduler()
             work.say_again()
         elif step == "cut":
             work.say_again()
@@ -678,7 +678,7 @@ def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(sto
     assert [reader.ends for reader in readers.values() if reader] == [
         [("received", (b"large",))] for reader in readers.values() if reader
     ]
-    assert (model.stored, work._unread, work.is_waiting()) == (set(), {}, False)
+    assert (model.stored, work.large.unread, work.is_waiting()) == (set(), {}, False)
 
 
 ACTIONS: list[Callable[[OpenWork, int], object]] = [

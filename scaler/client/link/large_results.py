@@ -1,0 +1,134 @@
+"""LargeResults: the requests for large results, and the calls that run again when one was lost.
+
+Used by the open work only, which keeps the open calls. Must never: keep a call of its own open, or block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver
+from scaler.client.link.once import is_once
+from scaler.client.link.unread_results import State, UnreadResult, UnreadResults
+from scaler.client.outcome import lost_result, unrepeatable_result
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.peer.course import TRIES_MOST
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import ObjectRequest, ObjectResponse
+
+
+class Calls(Protocol):
+    """The part of the open work that large results need."""
+
+    out: list[Any]
+
+    def add(self, entry: Entry) -> None: ...
+
+    def add_graph(self, graph: GraphEntry) -> None: ...
+
+    def delete(self, object_ids: Iterable[ObjectId]) -> None: ...
+
+    def has_graph(self, call: object) -> bool: ...
+
+
+class LargeResults:
+    """The large results of a client that were not fetched yet, and the requests for them."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self.requests: dict[ObjectId, Receiver] = {}
+        self.unread = UnreadResults()
+
+    def request(self, object_id: ObjectId, receiver: Receiver) -> None:
+        """Ask for a large result. If it was lost with its scheduler, its task is submitted again."""
+        unread = self.unread.get(object_id)
+        if unread is None or self.unread.is_there(object_id):
+            self.requests[object_id] = receiver
+            self._calls.out.append(ObjectRequest(object_id))
+        else:
+            unread.ask(receiver)
+            if unread.state is State.LOST:
+                self._make_again(self.unread.in_state(State.LOST))  # all, so that they run in parallel
+
+    def _make_again(self, lost: Iterable[UnreadResult]) -> None:
+        graphs: dict[GraphId, GraphEntry] = {}
+        for unread in lost:
+            call = unread.call
+            spec = call.spec if isinstance(call, GraphEntry) else call[0]
+            if unread.times_lost >= TRIES_MOST or is_once(spec.options):
+                del self.unread[unread.object_id]
+                unread.fail(unrepeatable_result if is_once(spec.options) else partial(lost_result, unread.times_lost))
+                continue
+            unread.state = State.AGAIN
+            if isinstance(call, GraphEntry):
+                call.sinks[TaskId(unread.object_id)] = unread
+                graphs[call.spec.graph_id] = call
+            else:
+                self._calls.add((call[0], unread, *call[1:]))
+        for graph in graphs.values():
+            self._calls.add_graph(graph)
+
+    def abandon(self, receiver: object) -> None:
+        """Drop the requests of `receiver`."""
+        for object_id in [object_id for object_id, known in self.requests.items() if known is receiver]:
+            del self.requests[object_id]
+            self.unread.pop(object_id, None)
+            self._calls.delete([object_id])
+
+    def give_up_on(self, object_id: ObjectId, make_error: MakeError) -> None:
+        """Fail one request, if there is such a one."""
+        receiver = self.requests.pop(object_id, None)
+        if receiver is not None:
+            self.unread.pop(object_id, None)
+            self._calls.delete([object_id])
+            receiver.fail(make_error)
+
+    def fail(self, make_error: MakeError) -> None:
+        """Fail all requests."""
+        requests, self.requests = self.requests, {}
+        for receiver in requests.values():
+            receiver.fail(make_error)
+
+    def forget(self) -> None:
+        """Forget all results. Requests stay."""
+        self.unread = UnreadResults()
+
+    # What the scheduler answers
+
+    def on_late(self, result: TaskResult) -> None:
+        """Handle a result that is not wanted any more."""
+        object_id = ObjectId(result.task_id)
+        if result.size and not self.unread.is_there(object_id):
+            self._calls.delete([object_id])  # else the scheduler would keep it as long as this client lives
+
+    def on_object(self, response: ObjectResponse) -> None:
+        unread = self.unread.get(response.object_id)
+        if not response.found and unread is not None and unread.state is State.DOUBTED:
+            self._lose_unread({response.object_id})
+            return
+        receiver = self.requests.pop(response.object_id, None)
+        if receiver is None:
+            return
+        self.unread.pop(response.object_id, None)
+        if response.found:
+            self._calls.delete([response.object_id])
+        receiver.receive_frames(response.object_id, response.frames if response.found else None)
+
+    def on_other_scheduler(self) -> None:
+        """Submit again what made the lost large results, if one of them is requested now.
+
+        An open graph is sent again anyway, with all its lost results wanted.
+        """
+        self.unread.doubt()
+        self._lose_unread(self.requests)
+
+    def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
+        """Submit again what made the large results that are lost now, if one of them is requested."""
+        self.unread.lose(on_their_way)
+        lost = self.unread.in_state(State.LOST)
+        asked = [unread for unread in lost if unread.object_id in self.requests]
+        for unread in asked:
+            unread.ask(self.requests.pop(unread.object_id))
+        self._make_again(lost if asked else [each for each in lost if self._calls.has_graph(each.call)])

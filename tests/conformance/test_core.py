@@ -24,7 +24,7 @@ from scaler.wire.priority import of_child
 from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.executor_bench import ADDRESS, AGENT_TOKEN, ExecutorBench
 from tests.support.fake_scheduler_for_agents import failure_of, value_of
-from tests.support.processes import descendants, open_descriptors, wait_until
+from tests.support.processes import held, wait_for_nothing_new
 
 pytestmark = pytest.mark.processes
 
@@ -526,10 +526,7 @@ def test_it_runs_no_task_and_goes_on_while_one_computes(bench: ExecutorBench, ga
 def test_the_end_leaves_no_thread_no_process_and_no_descriptor(
     new_bench: Callable[..., ExecutorBench], gate: Any
 ) -> None:
-    def left() -> tuple[int, int, int]:
-        return threading.active_count(), len(descendants()), open_descriptors()
-
-    before = left()
+    before = held()
     bench = new_bench(2)
     done = [bench.task(abs, -1, worker=index) for index in range(2)]
     bench.run(*done)
@@ -544,5 +541,5 @@ def test_the_end_leaves_no_thread_no_process_and_no_descriptor(
     bench.until(lambda: sorted(gate.noted()) == ["runs", "waits"])
     bench.end()
     gate.open()
-    wait_until(lambda: left() == before, f"threads, processes and descriptors are {before} again", 10)
+    wait_for_nothing_new(before, 10)
     assert sorted(gate.noted()) == ["runs", "waits"]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,29 @@ def without_streams(*command: str, closed: str = "<&- >&- 2>&-", **options: Any)
 def open_descriptors() -> int:
     """Return how many descriptors this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def held() -> Counter[str]:
+    """Return what this process has: its threads, the processes below it, and its descriptors by what they lead to."""
+    threads = (f"thread {each.name} {each.native_id}" for each in threading.enumerate())
+    links = []
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(FileNotFoundError):  # the one of this very look
+            links.append(f"descriptor of {str(descriptor.readlink()).removesuffix(' (deleted)')}")
+    return Counter([*threads, *(f"process {pid}" for pid in descendants()), *links])
+
+
+def wait_for_nothing_new(before: Counter[str], seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait until this process has nothing that it did not have `before` (see `held`); that may have become less.
+
+    Raises:
+        AssertionError: if something is left after `seconds`; the text shows what.
+    """
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: held() <= before, "nothing new", seconds)
+    left = held() - before
+    lines = names([int(each.split()[1]) for each in left if each.startswith("process ")])
+    assert not left, f"left behind: {sorted(left.elements())} {lines}"
 
 
 def names(processes: Sequence[int]) -> list[str]:

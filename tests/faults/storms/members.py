@@ -42,6 +42,7 @@ class Member:
         self.start()
 
     def start(self) -> None:
+        self._was_told_enough = False
         self.life = uuid.uuid4().hex[:12]
         self._log_begins = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
@@ -97,6 +98,15 @@ class Member:
         with contextlib.suppress(psutil.Error):
             return psutil.Process(self.pid).num_fds()
         return 0
+
+    def say_enough(self) -> None:
+        """Tell a client that it need not go on with its work for the sake of more faults."""
+        stdin: IO[bytes] | None = self.process.stdin
+        if stdin is not None and not stdin.closed and not self._was_told_enough:
+            self._was_told_enough = True
+            with contextlib.suppress(BrokenPipeError):
+                stdin.write(b"enough\n")
+                stdin.flush()
 
     def calm(self) -> None:
         """Tell a client that the faults are over."""

@@ -37,7 +37,7 @@ SPARE_DESCRIPTORS = 40
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work a storm is."""
+    """How much work a storm is, and how many faults there must be: the work goes on until there were so many."""
 
     tasks: int
     seed: int
@@ -45,6 +45,7 @@ class Sizes:
     seconds: float | None = None
     patience_seconds: float = 60.0
     force_proxies: bool = False
+    least_faults: int = 0
 
 
 def network_of(scenario: Scenario, force_proxies: bool) -> Network:
@@ -143,6 +144,7 @@ class Storm:
                 for kind in kinds
             },
             seconds=sizes.seconds,
+            goes_on=sizes.least_faults > 0,
             mean_seconds=scenario.mean_seconds,
             size=scenario.size,
             window=sizes.window,
@@ -165,12 +167,16 @@ class Storm:
         self._later(0.0, self._sample)
         survivors = [self._members[name] for name in self._clients()]
         while any(each.is_running for each in survivors):
-            if not self._is_calm and time.monotonic() - self._began > self._scenario.most_seconds:
-                self._is_calm = True
-            if self._is_calm and not self._place.afflicted:
-                for each in survivors:
+            self._is_calm |= self._has_enough() and time.monotonic() - self._began > self._scenario.most_seconds
+            for each in survivors:
+                if self._is_calm and not self._place.afflicted:
                     each.calm()
+                elif self._has_enough():
+                    each.say_enough()
             self._turn()
+
+    def _has_enough(self) -> bool:
+        return len(self._faults) >= self._sizes.least_faults
 
     def _turn(self) -> None:
         now = time.monotonic()

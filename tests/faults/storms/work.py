@@ -2,8 +2,9 @@
 
 It is run as a program of its own, so that it can be stopped, killed and cut off like any other. Its one argument is a
 JSON object (`Orders`). Each task notes its begin and its end, and the program each call and each result, as lines of
-files that are only ever appended to. A line on its standard input says that the faults are over: from then on, a task
-is hung when nothing has arrived for `patience_seconds`.
+files that are only ever appended to. A line on its standard input says that there were enough faults: one that goes on
+with its work until then ends when that is done. The end of that input says that the faults are over: from then on, a
+task is hung when nothing has arrived for `patience_seconds`.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ def hog(runs: str, ident: str, size: int) -> int:
 
 @dataclass
 class Orders:
-    """What the program does; `seconds` and `tasks` end each kind of work, whatever is first."""
+    """What the program does; `seconds` and `tasks` end each kind of work, whatever is first.
+
+    If it `goes_on`, not before there were enough faults.
+    """
 
     name: str
     address: str
@@ -120,6 +124,7 @@ class Orders:
     kinds: list[str]
     tasks: dict[str, int]
     seconds: float | None
+    goes_on: bool
     mean_seconds: float
     size: int
     window: int
@@ -226,19 +231,22 @@ class Program:
         self._open: Counter[str] = Counter()
         self._names: dict[str, str] = {}
         self._last = time.monotonic()
+        self._enough = threading.Event()
+        if not orders.goes_on:
+            self._enough.set()
+        self._calm = threading.Event()
         self._to_read: queue.SimpleQueue[tuple[Call, str]] = queue.SimpleQueue()
 
     def run(self) -> int:
         threading.Thread(target=self._read, daemon=True).start()
-        calm = threading.Event()
-        threading.Thread(target=lambda: (sys.stdin.readline(), self._news(), calm.set()), daemon=True).start()
+        threading.Thread(target=self._hear, daemon=True).start()
         threads = [threading.Thread(target=self._make, args=(kind,), daemon=True) for kind in self._orders.kinds]
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads) or self._names:
             with self._changed:
                 self._changed.wait(0.1)
-                if calm.is_set() and time.monotonic() - self._last > self._orders.patience_seconds:
+                if self._calm.is_set() and time.monotonic() - self._last > self._orders.patience_seconds:
                     break
         for name in sorted(self._names):
             note(self._orders.notes, "H", name, time.monotonic())
@@ -248,6 +256,13 @@ class Program:
         goodbye.start()
         goodbye.join(self._orders.patience_seconds)
         return 4 if goodbye.is_alive() else 0
+
+    def _hear(self) -> None:
+        sys.stdin.readline()
+        self._enough.set()
+        sys.stdin.read()
+        self._news()
+        self._calm.set()
 
     def _make(self, kind: str) -> None:
         try:
@@ -260,8 +275,9 @@ class Program:
         make = getattr(Calls(self._client, self._orders, kind), kind)
         started = time.monotonic()
         number = made = 0
-        while made < self._orders.tasks[kind]:
-            if self._orders.seconds is not None and time.monotonic() - started > self._orders.seconds:
+        while not self._enough.is_set() or made < self._orders.tasks[kind]:
+            seconds = time.monotonic() - started
+            if self._orders.seconds is not None and seconds > self._orders.seconds and self._enough.is_set():
                 return
             with self._changed:
                 self._changed.wait_for(lambda: self._open[kind] < self._orders.window)

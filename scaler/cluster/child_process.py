@@ -12,12 +12,12 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 import weakref
 from typing import Any
 
+from scaler.process.interpreter import command, modules_line
 from scaler.settings import Settings
 
 START_SECONDS = 30.0
@@ -25,15 +25,6 @@ START_SECONDS = 30.0
 
 STOP_SECONDS = 5.0
 """How long a child may take to end before it is killed."""
-
-_BOOT = """\
-import sys
-sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the working directory is not ours
-import json
-sys.path[:] = json.loads(sys.stdin.buffer.raw.readline())
-from scaler.cluster.child import main
-main()
-"""
 
 
 class StartError(RuntimeError):
@@ -74,7 +65,7 @@ class Running:
         try:
             # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
             process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
-                [sys.executable, "-c", _BOOT, self.title, str(report)],
+                command("scaler.cluster.child", self.title, str(report)),
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 pass_fds=(report,),
@@ -82,7 +73,7 @@ class Running:
             )
         finally:
             os.close(report)
-        _write(process, f"{json.dumps(sys.path)}\n".encode())
+        _write(process, modules_line())
         return process
 
     def configure(self, settings: str) -> None:

@@ -5,7 +5,6 @@ EngineWorker 0 .. n-1 <--> EngineHost <--channel--> engine host (a process) <-->
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
@@ -36,7 +35,6 @@ class ForeignEngine:
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers, and the proxy of their host."""
         settings = HostSettings(
-            path=list(sys.path),
             maker=self.maker,
             engine=self._engine,
             n_workers=len(node.names),

@@ -29,6 +29,7 @@ from scaler.config import ConfigError
 from scaler.engines.call import EngineCall, ended
 from scaler.engines.engine import Engine, EngineLostError
 from scaler.ids import ObjectId, TaskId, split_ids
+from scaler.process.interpreter import part_of_node
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.failure import describe_failure
 from scaler.wire.codec import decode, encode
@@ -46,8 +47,6 @@ EXIT_BAD_ENGINE = 2
 class HostSettings(NamedTuple):
     """What the agent tells a host at its start."""
 
-    path: list[str]
-    """where it finds modules"""
     maker: str
     """`module:function`: makes the engine, called with its text, the number of workers, and what reports its news"""
     engine: str
@@ -188,30 +187,15 @@ def _reason(error: Exception) -> str:
     return f"the engine cannot be made: {type(error).__name__}: {error}"
 
 
-def main(descriptor: int, settings: dict[str, Any]) -> None:
+def main() -> None:
     """Run the host until its agent ends, then end it with all processes that it has started."""
+    descriptor, settings = part_of_node()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's business
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    code = Host(Channel(socket.socket(fileno=descriptor)), HostSettings(**settings)).serve()
+    code = Host(Channel(socket.socket(fileno=descriptor)), HostSettings(**json.loads(settings))).serve()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
     if code:
         os._exit(code)
     os.killpg(0, signal.SIGKILL)  # the group is its own: what the engine has started here ends too
-
-
-PROGRAM = """\
-import sys
-sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the working directory is not ours
-import json
-settings = json.load(sys.stdin)
-sys.path[:] = settings["path"]
-from scaler.engines import host
-host.main(int(sys.argv[1]), settings)
-"""
-
-
-def settings_text(settings: HostSettings) -> str:
-    """Return what `PROGRAM` reads from its standard input."""
-    return json.dumps(settings._asdict())

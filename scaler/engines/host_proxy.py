@@ -13,24 +13,24 @@ Must never: block on the host, or look into a task.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import ExecutorProcessGone
 from scaler.engines.call import ended
-from scaler.engines.host import PROGRAM, HostSettings, settings_text
+from scaler.engines.host import HostSettings
 from scaler.engines.messages import DropObjects, DropRun, HandRun
 from scaler.errors import ProtocolError
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.inline.thread import TaskEnded
 from scaler.message import message
 from scaler.process import strays
+from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
 from scaler.wire.codec import decode, encode
@@ -42,6 +42,7 @@ from scaler.wire.messages.worker import RunCancel, RunResult
 
 logger = logging.getLogger(__name__)
 
+PROGRAM = "scaler.engines.host"
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
 """Before a host that has died is started again: doubled each time, until one becomes ready."""
 GOODBYE_SECONDS = 3.0
@@ -94,19 +95,9 @@ class EngineHost(Actor):
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
-        process = self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno())],
-            stdin=subprocess.PIPE,
-            pass_fds=[theirs.fileno()],
-            env={name: value for name, value in os.environ.items() if name != strays.MARK},
-            start_new_session=True,
-        )
-        strays.own.add(process.pid)
-        theirs.close()
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:
-            process.stdin.write(settings_text(self._settings).encode())
+        settings = json.dumps(self._settings._asdict())
+        with theirs:
+            self._process = start_part(PROGRAM, settings, theirs.fileno(), {}, is_session=True)
         self._channel = Channel(ours)
         self._shell.watch(self._channel.descriptor, self._read)
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from scaler.process import strays
+from scaler.process.interpreter import part_of_node
 from scaler.process.logs import set_up_logging
 from scaler.processor import processor
 from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
@@ -221,8 +222,9 @@ def _find_modules_here() -> None:
             sys.path.append(str(Path.cwd()))
 
 
-def main(descriptor: int, settings: str) -> None:
+def main() -> None:
     """Run the fork server on its connection to the agent."""
+    descriptor, settings = part_of_node()
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)

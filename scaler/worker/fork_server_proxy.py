@@ -11,22 +11,19 @@ Must never: fork, or block on a processor or on a fork server that is stopped.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
-import sys
 from collections import deque
-from collections.abc import Iterator
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.ids import NO_ID
 from scaler.message import message
 from scaler.process import strays
+from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.fork_server import CONTINUE, END, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
 from scaler.settings import ClusterConfig
-from scaler.shared_memory import new_memory, write_at
 from scaler.worker.deaths import OutOfMemoryKills, how_it_ended
 from scaler.worker.math_threads import thread_limits
 from scaler.worker.messages import (
@@ -39,11 +36,7 @@ from scaler.worker.messages import (
     SuspendProcess,
 )
 
-PROGRAM = (
-    "import sys; sys.path[:] = [folder for folder in sys.path if folder]; "
-    "import json; sys.path[:] = json.loads(sys.stdin.buffer.readline()); from scaler.processor import fork_server; "
-    "fork_server.main(int(sys.argv[1]), sys.stdin.buffer.readline().decode())"
-)
+PROGRAM = "scaler.processor.fork_server"
 GOODBYE_SECONDS = 5.0
 """How long the fork server may take to kill all processors."""
 
@@ -118,17 +111,9 @@ class ForkServerProxy(Actor):
         self._reports = b""
         self._kills = OutOfMemoryKills()
         self._socket, theirs = socket.socketpair()
-        # The same interpreter with the same flags, and the modules that this process would find.
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
-        with _memory(f"{json.dumps(sys.path)}\n{config.to_json()}\n".encode()) as settings:
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, *flags, "-c", PROGRAM, str(theirs.fileno())],
-                stdin=settings,
-                pass_fds=[theirs.fileno()],
-                env=_environment(len(config.worker_names)),
-            )
-        strays.own.add(self._process.pid)
-        theirs.close()
+        limits = thread_limits(os.environ, len(config.worker_names))
+        with theirs:
+            self._process = start_part(PROGRAM, config.to_json(), theirs.fileno(), limits)
         self._requests = _Requests(shell, self._socket)
 
     def on_start(self) -> None:
@@ -208,23 +193,3 @@ class ForkServerProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self.on_stop()
-
-
-@contextlib.contextmanager
-def _memory(data: bytes) -> Iterator[int]:
-    """Yield the descriptor of anonymous memory with `data`, to be read from its start.
-
-    All users of a host can read command lines, and a pipe would block the agent if the fork server did not read it.
-    """
-    descriptor = new_memory(len(data))
-    try:
-        write_at(descriptor, data, 0)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _environment(n_workers: int) -> dict[str, str]:
-    """Return the environment of worker processes."""
-    ours = {name: value for name, value in os.environ.items() if name != strays.MARK}
-    return ours | thread_limits(ours, n_workers)

@@ -31,7 +31,7 @@ def newest_host() -> psutil.Process:
     found = [
         process
         for process in psutil.Process().children(recursive=True)
-        if "from scaler.engines import host" in " ".join(process.cmdline())
+        if "from scaler.engines.host import main" in " ".join(process.cmdline())
     ]
     return max(found, key=psutil.Process.create_time)
 

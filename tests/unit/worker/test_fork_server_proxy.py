@@ -15,11 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scaler.process import strays
+from scaler.process import interpreter, strays
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel
-from scaler.worker import fork_server_proxy
 from scaler.worker.messages import AddProcessor, InterruptProcessor, KillProcessor
 from tests.support.node import Node
 from tests.support.processes import alive
@@ -168,9 +167,8 @@ class LimitedNode:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         if os.getuid() == 0:
-            change_user = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY}); fork_server.main("
-            program = fork_server_proxy.PROGRAM.replace("fork_server.main(", change_user)
-            monkeypatch.setattr(fork_server_proxy, "PROGRAM", program)
+            change_user = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY})\nmain()"
+            monkeypatch.setattr(interpreter, "BOOT", interpreter.BOOT.replace("main()", change_user))
         self.node = Node(2)
         self.node.run(self.node.task(int), self.node.task(int, worker=1))
         self.node.until(lambda: len(self.node.results) == 2)

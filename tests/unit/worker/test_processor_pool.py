@@ -62,9 +62,7 @@ def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garba
 
 
 def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        fork_server_proxy, "PROGRAM", fork_server_proxy.PROGRAM.replace("fork_server.main", "import_fails_here.main")
-    )
+    monkeypatch.setattr(fork_server_proxy, "PROGRAM", "import_fails_here")
     node = Node()
     try:
         node.until(lambda: node.shell.exit_code)

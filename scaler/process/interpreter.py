@@ -1,0 +1,81 @@
+"""Interpreter: starts fresh interpreters that run a module of this package: the parts of a node, and local clusters.
+
+They have the flags of this one, and find the modules that it would find, but for those of the working directory, which
+come after that. Settings arrive on standard input: all users of a host can read command lines.
+
+Must never: block on what it has started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+from scaler.process import strays
+from scaler.shared_memory import new_memory, write_at
+
+BOOT = """\
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the working directory is not ours
+import json
+sys.path[:] = json.loads(sys.stdin.buffer.raw.readline())
+from {module} import main
+main()
+"""
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs `main` of a module once it has read `modules_line` from its standard input."""
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+    return [sys.executable, *flags, "-c", BOOT.format(module=module), *arguments]
+
+
+def modules_line() -> bytes:
+    """Return where the new interpreter finds its modules."""
+    return f"{json.dumps(sys.path)}\n".encode()
+
+
+def start_part(
+    module: str, settings: str, connection: int, variables: Mapping[str, str], *, is_session: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a part of a node. Its `main` gets what is its own by `part_of_node`.
+
+    Args:
+        connection: the descriptor of its end of a socket.
+        variables: of its environment, beside those of this process.
+        is_session: whether it gets a session and a process group of its own.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name != strays.MARK}
+    with _memory(modules_line() + settings.encode()) as standard_input:
+        process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
+            command(module, str(connection)),
+            stdin=standard_input,
+            pass_fds=[connection],
+            env={**inherited, **variables},
+            start_new_session=is_session,
+        )
+    strays.own.add(process.pid)
+    return process
+
+
+def part_of_node() -> tuple[int, str]:
+    """In the main program of a part: return the descriptor of its connection, and its settings."""
+    return int(sys.argv[1]), sys.stdin.buffer.read().decode()
+
+
+@contextlib.contextmanager
+def _memory(data: bytes) -> Iterator[int]:
+    """Yield the descriptor of anonymous memory with `data`, to be read from its start.
+
+    A pipe would block this process if the other one did not read it.
+    """
+    descriptor = new_memory(len(data))
+    try:
+        write_at(descriptor, data, 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,66 @@
+"""Parts of a node: what they find, and what others may see of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler.process import strays
+from scaler.process.interpreter import command, modules_line, start_part
+
+PART = """\
+import json, os, socket, sys
+from scaler.process.interpreter import part_of_node
+
+def main():
+    descriptor, settings = part_of_node()
+    found = {"settings": settings, "path": sys.path, "variables": dict(os.environ)}
+    found["session"] = os.getsid(0) == os.getpid()
+    with socket.socket(fileno=descriptor) as connection:
+        connection.sendall(json.dumps(found).encode())
+"""
+
+
+@pytest.mark.parametrize("is_session", [False, True])
+def test_a_part_gets_its_settings_and_our_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_session: bool
+) -> None:
+    (tmp_path / "part_of_test.py").write_text(PART)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv(strays.MARK, "17")
+    secret = "s" * 300_000
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = start_part("part_of_test", secret, theirs.fileno(), {"SOME_VARIABLE": "1"}, is_session=is_session)
+        assert process.pid in strays.own
+        theirs.close()
+        with ours.makefile("rb") as reader:
+            found = json.loads(reader.read())
+    strays.own.discard(process.pid)
+    assert process.wait(10) == 0
+    assert found["settings"] == secret
+    assert found["path"] == sys.path
+    assert found["session"] is is_session
+    assert found["variables"]["SOME_VARIABLE"] == "1"
+    assert strays.MARK not in found["variables"]
+    assert secret not in str(process.args)
+
+
+def test_flags_of_this_interpreter_are_those_of_the_new_one() -> None:
+    program = "from scaler.process.interpreter import command; print(command('x'))"
+    printed = subprocess.run([sys.executable, "-O", "-X", "dev", "-c", program], capture_output=True, check=True).stdout
+    assert b"'-O'" in printed
+    assert b"'-X', 'dev'" in printed
+
+
+def test_modules_of_the_working_directory_are_not_those_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('a module of the working directory was imported')")
+    done = subprocess.run(
+        [*command("scaler.version"), "x"], input=modules_line(), cwd=tmp_path, capture_output=True, check=False
+    )
+    assert b"cannot import name 'main'" in done.stderr

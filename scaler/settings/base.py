@@ -21,12 +21,22 @@ _LOGGING = "logging_"
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
-TRANSFER_WINDOW = (
-    "how much of its large values may be on the way to each peer; more is faster over long distances, less lets small "
-    "messages through sooner"
-)
 IO_THREADS = "network threads; one handles a few GB/s"
 EVENT_LOOP = "builtin or uvloop"
+
+# Entries that several tables share
+HEARTBEAT = entry("the time between two heartbeats", "-hi", "--heartbeat-interval", unit="s", least=0.01)
+DEATH_TIMEOUT = entry(
+    "a cluster ends after this time without a scheduler", "-ds", "--death-timeout-seconds", unit="s", least=0.1
+)
+TRANSFER_WINDOW = entry(
+    "how much of its large values may be on the way to each peer; more is faster over long distances, less lets small "
+    "messages through sooner",
+    "--transfer-window-bytes",
+    unit="bytes",
+    least=262144,
+    most=2**40,
+)
 
 
 def _check_file(path: str) -> None:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scaler.config import ConfigError, check_address, entry
-from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, TRANSFER_WINDOW, LoggingConfig, Settings
+from scaler.settings.base import (
+    ADDRESS,
+    DEATH_TIMEOUT,
+    EVENT_LOOP,
+    EVENT_LOOPS,
+    HEARTBEAT,
+    IO_THREADS,
+    TRANSFER_WINDOW,
+    LoggingConfig,
+    Settings,
+)
 from scaler.settings.initializer import check_initializer, initializer_text
 from scaler.texts import NAME_CHARACTERS, printable
 
@@ -44,10 +54,7 @@ class ClusterConfig(Settings):
         ),
     )
     io_threads: int = field(default=1, metadata=entry(IO_THREADS, "-it", "--io-threads", least=1))
-    heartbeat_interval_seconds: float = field(
-        default=2,
-        metadata=entry("the time between two heartbeats", "-hi", "--heartbeat-interval", unit="s", least=0.01),
-    )
+    heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
     task_timeout_seconds: float = field(
         default=0,
         metadata=entry(
@@ -57,16 +64,7 @@ class ClusterConfig(Settings):
             unit="s",
         ),
     )
-    death_timeout_seconds: float = field(
-        default=300,
-        metadata=entry(
-            "a cluster ends after this time without a scheduler",
-            "-ds",
-            "--death-timeout-seconds",
-            unit="s",
-            least=0.1,
-        ),
-    )
+    death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
     drain_seconds: float = field(
         default=0,
         metadata=entry(
@@ -95,16 +93,7 @@ class ClusterConfig(Settings):
             most=2**63,
         ),
     )
-    transfer_window_bytes: int = field(
-        default=1048576,
-        metadata=entry(
-            TRANSFER_WINDOW,
-            "--transfer-window-bytes",
-            unit="bytes",
-            least=262144,
-            most=2**40,
-        ),
-    )
+    transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
     hard_processor_suspend: bool = field(
         default=False,
         metadata=entry(

@@ -151,16 +151,7 @@ class SchedulerConfig(Settings):
             "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
         ),
     )
-    transfer_window_bytes: int = field(
-        default=1048576,
-        metadata=entry(
-            TRANSFER_WINDOW,
-            "--transfer-window-bytes",
-            unit="bytes",
-            least=262144,
-            most=2**40,
-        ),
-    )
+    transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
     protected: bool = field(
         default=True, metadata=entry("whether to refuse clients that ask for a shutdown", "-p", "--protected")
     )

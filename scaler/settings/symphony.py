@@ -8,7 +8,16 @@ import socket
 from dataclasses import dataclass, field
 
 from scaler.config import ConfigError, check_address, entry
-from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, LoggingConfig, Settings
+from scaler.settings.base import (
+    ADDRESS,
+    DEATH_TIMEOUT,
+    EVENT_LOOP,
+    EVENT_LOOPS,
+    HEARTBEAT,
+    IO_THREADS,
+    LoggingConfig,
+    Settings,
+)
 from scaler.settings.cluster import ClusterConfig
 
 
@@ -46,20 +55,8 @@ class SymphonyConfig(Settings):
             default="made of the name of the host and the process id",
         ),
     )
-    heartbeat_interval_seconds: float = field(
-        default=2,
-        metadata=entry("the time between two heartbeats", "-hi", "--heartbeat-interval", unit="s", least=0.01),
-    )
-    death_timeout_seconds: float = field(
-        default=300,
-        metadata=entry(
-            "a cluster ends after this time without a scheduler",
-            "-ds",
-            "--death-timeout-seconds",
-            unit="s",
-            least=0.1,
-        ),
-    )
+    heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
+    death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
     event_loop: str = field(
         default="builtin",
         metadata=entry(EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),

@@ -1,8 +1,8 @@
 """SymphonyEngine: sends calls to a Symphony service, one task of a session each, and takes the answers.
 
 Called by the engine host; answers come in threads of `soamapi`, also before `send_task_input` returns and in any
-order. A session that fails loses its tasks, which go back to the scheduler. The next one is opened with growing pauses;
-until then calls wait.
+order. A session that fails loses its tasks, which go back to the scheduler. The next one is opened after a pause, which
+grows until a session has answered; meanwhile calls wait.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
 
@@ -31,7 +31,7 @@ from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.structs import RunOptions
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""Between two tries to open a session: doubled each time."""
+"""After a session has failed, or could not be opened: doubled each time, until there is an answer."""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"
@@ -41,13 +41,16 @@ USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony takes where it checks no
 class _Session:
     """One session: the calls that were sent, and the answers that came before their number was known."""
 
-    def __init__(self, on_failed: Callable[[_Session, str], None], new_message: type[Any]) -> None:
+    def __init__(
+        self, on_failed: Callable[[_Session, str], None], on_answered: Callable[[], None], new_message: type[Any]
+    ) -> None:
         self._on_failed = on_failed
+        self._on_answered = on_answered
         self._new_message = new_message
         self._lock = threading.Lock()
         self._sent: dict[str, tuple[Future[RunResult], RunTask, Serializer]] = {}
         self._early: dict[str, Any] = {}
-        self._failed_because = ""
+        self.failed_because = ""
         self.handle: Any = None
 
     def send(self, attributes: Any, future: Future[RunResult], task: RunTask, serializer: Serializer) -> None:
@@ -55,7 +58,7 @@ class _Session:
         number = str(self.handle.send_task_input(attributes).get_id())
         with self._lock:
             output = self._early.pop(number, None)
-            reason = self._failed_because
+            reason = self.failed_because
             if output is None and not reason:
                 self._sent[number] = (future, task, serializer)
                 return
@@ -66,6 +69,7 @@ class _Session:
 
     def answered(self, output: Any) -> None:
         """Take the answer of a task."""
+        self._on_answered()
         number = str(output.get_id())
         with self._lock:
             sent = self._sent.pop(number, None)
@@ -77,9 +81,9 @@ class _Session:
     def failed(self, reason: str) -> None:
         """All that was sent is lost."""
         with self._lock:
-            if self._failed_because:
+            if self.failed_because:
                 return
-            self._failed_because = reason
+            self.failed_because = reason
             lost, self._sent = self._sent, {}
             self._early.clear()
         self._on_failed(self, reason)
@@ -116,6 +120,8 @@ class SymphonyEngine:
         self._report = report
         self._new_message = message_class(soamapi)
         self._closed = threading.Event()
+        self._pause_seconds = 0.0
+        """before the next session is opened"""
         self._session: _Session | None = None
         self._connection: Any = None
         soamapi.initialize()
@@ -151,22 +157,27 @@ class SymphonyEngine:
 
     def _open_session(self) -> _Session:
         """Return the session; wait with growing pauses until there is one."""
-        pause_seconds = PAUSE_SECONDS
         while (session := self._session) is None:
+            if self._closed.wait(self._pause_seconds):
+                raise EngineLostError("the engine was closed")
             try:
                 self._open()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - foreign code
+                self._pause_longer()
                 sentence = f"the Symphony service {self._service!r} cannot be reached: {error}"
-                self._report(f"{sentence}; next try in {pause_seconds:g} s")
-                if self._closed.wait(pause_seconds):
-                    raise EngineLostError("the engine was closed") from error
-                pause_seconds = min(2 * pause_seconds, PAUSE_MOST_SECONDS)
+                self._report(f"{sentence}; next try in {self._pause_seconds:g} s")
         return session
+
+    def _pause_longer(self) -> None:
+        self._pause_seconds = min(max(2 * self._pause_seconds, PAUSE_SECONDS), PAUSE_MOST_SECONDS)
+
+    def _answered(self) -> None:
+        self._pause_seconds = 0.0
 
     def _open(self) -> None:
         soamapi = self._soamapi
         self._connection = soamapi.connect(self._service, self._security)
-        session = _Session(self._on_failed, self._new_message)
+        session = _Session(self._on_failed, self._answered, self._new_message)
         attributes = soamapi.SessionCreationAttributes()
         attributes.set_session_type(SESSION_TYPE)
         attributes.set_session_name(SESSION_NAME)
@@ -174,11 +185,17 @@ class SymphonyEngine:
         attributes.set_session_callback(_callback(soamapi, session))
         session.handle = self._connection.create_session(attributes)
         self._session = session
+        if session.failed_because:  # before it was the session
+            self._session = None
 
     def _on_failed(self, session: _Session, reason: str) -> None:
         if self._session is session:
             self._session = None
-        self._report(f"the session of the Symphony service {self._service!r} is lost: {reason}; its tasks run again")
+        self._pause_longer()
+        self._report(
+            f"the session of the Symphony service {self._service!r} is lost: {reason}; its tasks run again, the next "
+            f"session is opened in {self._pause_seconds:g} s"
+        )
 
 
 def _callback(soamapi: Any, session: _Session) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +12,7 @@ from scaler.config import ConfigError
 from scaler.engines.engine import EngineLostError
 from scaler.symphony.engine import SymphonyEngine, symphony_engine
 from scaler.wire.messages.common import TaskStatus
+from tests.support.processes import wait_until
 from tests.unit.engines.test_engine import call_of
 
 
@@ -21,6 +22,7 @@ class Grid(SimpleNamespace):
     def __init__(self) -> None:
         super().__init__()
         self.refusals: list[Exception] = []
+        self.is_deaf = False
         self.sessions: list[Any] = []
         self.SessionFlags = SimpleNamespace(PARTIAL_ASYNC=4)
         self.Message = self.SessionCallback = object
@@ -31,10 +33,11 @@ class Grid(SimpleNamespace):
     def connect(self, *_arguments: Any) -> Any:
         if self.refusals:
             raise self.refusals.pop(0)
-        return SimpleNamespace(create_session=self._create)
+        return SimpleNamespace(create_session=self.create)
 
-    def _create(self, attributes: Attributes) -> Any:
+    def create(self, attributes: Attributes) -> Any:
         self.sessions.append(Session(attributes.session_callback))
+        self.sessions[-1].error = OSError("broken pipe") if self.is_deaf else None
         return self.sessions[-1]
 
 
@@ -107,16 +110,60 @@ def test_a_session_that_fails_loses_its_tasks_and_the_next_task_opens_another(
     grid.refusals = [OSError("not yet")]
     assert not engine.submit(call_of(dict)).done()
     assert len(grid.sessions) == 2
-    assert said == [
-        "the session of the Symphony service 'Service' is lost: aborted; its tasks run again",
-        "the Symphony service 'Service' cannot be reached: not yet; next try in 0.1 s",
-    ]
+    lost, refused = said
+    assert lost.startswith("the session of the Symphony service 'Service' is lost: aborted; its tasks run again")
+    assert lost.endswith("the next session is opened in 0.1 s")
+    assert refused == "the Symphony service 'Service' cannot be reached: not yet; next try in 0.2 s"
 
 
 def test_a_task_that_cannot_be_sent_is_lost_with_its_session(engine: SymphonyEngine, grid: Grid) -> None:
     grid.sessions[0].error = OSError("broken pipe")
     with pytest.raises(EngineLostError, match="broken pipe"):
         engine.submit(call_of(dict)).result(1)
+
+
+def test_a_session_that_fails_while_it_is_opened_gets_no_task(
+    engine: SymphonyEngine, grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid.sessions[0].callback.on_exception("aborted")
+    create = grid.create
+
+    def fail_once(attributes: Attributes) -> Any:
+        session = create(attributes)
+        monkeypatch.undo()
+        session.callback.on_exception("aborted at once")
+        return session
+
+    monkeypatch.setattr(grid, "create", fail_once)
+    assert not engine.submit(call_of(dict)).done()
+    assert [session.sent for session in grid.sessions] == [0, 0, 1]
+
+
+def test_pauses_grow_until_a_session_answers(engine: SymphonyEngine, grid: Grid, said: list[str]) -> None:
+    grid.is_deaf = True
+    for session in grid.sessions:
+        session.error = OSError("broken pipe")
+    for _ in range(3):
+        with pytest.raises(EngineLostError, match="broken pipe"):
+            engine.submit(call_of(dict)).result(1)
+    assert [sentence.rpartition(" in ")[2] for sentence in said] == ["0.1 s", "0.2 s", "0.4 s"]
+    grid.is_deaf = False
+    answered = engine.submit(call_of(dict))
+    grid.sessions[-1].callback.on_response(failed(1, ValueError("bad")))
+    assert answered.result(1).status == TaskStatus.FAILED
+    grid.sessions[-1].callback.on_exception("aborted")
+    assert said[-1].endswith("in 0.1 s")
+
+
+def test_a_call_that_waits_for_a_session_ends_with_the_engine(engine: SymphonyEngine, grid: Grid) -> None:
+    grid.sessions[0].callback.on_exception("aborted")
+    grid.refusals = [OSError("not yet")] * 100
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(engine.submit, call_of(dict))
+        wait_until(lambda: len(grid.refusals) < 100, "it has tried")
+        engine.close()
+        with pytest.raises(EngineLostError, match="closed"):
+            waiting.result(5)
 
 
 def test_an_answer_to_a_cancelled_task_changes_nothing(engine: SymphonyEngine, grid: Grid) -> None:

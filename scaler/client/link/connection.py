@@ -143,11 +143,19 @@ class Connection:
             raise
 
     def flush(self) -> bool:
-        """Send of the session what may leave now. Return whether anything left."""
+        """Send of the session what may leave now. Return whether anything left.
+
+        Raises:
+            ProtocolError: if something cannot be written. Then the session cannot go on.
+        """
         pipe = self.session.pipe
         if self._socket is None or not pipe.is_ready:
             return False
-        messages = pipe.take()
+        try:
+            messages = pipe.take()
+        except Exception as error:
+            self.session.spoil()
+            raise ProtocolError(f"{type(error).__name__}: {error}") from error
         self._send(messages)
         return bool(messages)
 

@@ -190,7 +190,7 @@ class Conversation:
             session.pipe.put_all(work.out)
             work.out = []
             self._is_rest_said = False
-        self._connection.flush()
+        self._flush()
 
     def send_at_once(self) -> bool:
         """Send a request while nothing else is open. Return whether there is an answer already."""
@@ -210,8 +210,15 @@ class Conversation:
         if self._wait and not self._is_rest_said and self.is_welcome and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
-            self._connection.flush()
+            self._flush()
             self._is_rest_said = True
+
+    def _flush(self) -> None:
+        try:
+            self._connection.flush()
+        except ProtocolError as error:
+            self._happened(states.UNREADABLE, f"what it has to say cannot be written: {error}")
+            self._work.on_unreadable(partial(self._unwritable, str(error)))  # any open call may be the one
 
     # Receiving
 
@@ -295,6 +302,12 @@ class Conversation:
         return ProtocolError(
             f"{TRIES_MOST} times while this was open, what came from {address} could not be read, the last time "
             f"because of this: {text}; check that a scheduler of the same version listens there, and what is in between"
+        )
+
+    def _unwritable(self, text: str) -> BaseException:
+        return ProtocolError(
+            f"{TRIES_MOST} times while this was open, what the client had to say could not be written, the last time "
+            f"because of this: {text}; check the memory of this machine, and that no argument changes while it is sent"
         )
 
     def _timed_out(self) -> BaseException:

@@ -4,9 +4,10 @@ import concurrent.futures
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,8 @@ from scaler.errors import DisconnectedError, ProcessorDiedError, ProtocolError
 from scaler.ids import TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.task_context import TaskContext
+from scaler.wire import pipe
+from scaler.wire.codec import encode_message
 from scaler.wire.messages.client import (
     ClientHeartbeat,
     ClientHello,
@@ -35,6 +38,7 @@ from scaler.wire.messages.common import (
     ObjectRequest,
     TaskStatus,
 )
+from scaler.wire.messages.directions import Direction
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.processes import wait_until
 
@@ -76,6 +80,25 @@ class TestHello:
             assert client.submit(abs, -1).result(10) == 1
             scheduler.say(HelloReply(0, "too late", scheduler.scheduler_id, 1, "0"))
             assert client.submit(abs, -2).result(10) == 2
+
+
+class TestWhatCannotBeWritten:
+    def test_it_fails_after_five_tries_and_the_client_goes_on(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def encode_but_one(direction: Direction, items: Sequence[Any], *arguments: Any) -> Any:
+            if any(type(item) is Task and item.name == "too much" for item in items):
+                raise MemoryError("no room")
+            return encode_message(direction, items, *arguments)
+
+        monkeypatch.setattr(pipe, "encode_message", encode_but_one)
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address)
+            assert client.submit(abs, -1).result(10) == 1
+            with pytest.raises(ProtocolError, match=r"could not be written, .* MemoryError: no room"):
+                client.options(name="too much").submit(abs, -2).result(30)
+            assert client.submit(abs, -3).result(10) == 3
+            assert len(scheduler.of(ClientHello)) == TRIES_MOST + 1
 
 
 class TestReconnect:

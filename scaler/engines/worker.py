@@ -10,8 +10,6 @@ Must never: hand the engine more than that, because an engine knows no prioritie
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from scaler.actors.kit import ActorRef, handles
 from scaler.engines.messages import DropObjects, DropRun, HandRun
 from scaler.ids import ObjectId
@@ -69,10 +67,13 @@ class EngineWorker(InlineWorker):
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         """The client in a task says that it only waits, or the scheduler that something is on its way to it."""
         for news in batch:
-            for runner, run in self._runs.items():
-                if run.task.attempt == news.processor:
-                    changed: Callable[..., TaskGoesOn | TaskWaits] = TaskGoesOn if news.has_news else TaskWaits
-                    self.actor_ref.send(changed(runner, run.number))
+            for runner, run in list(self._runs.items()):
+                if run.task.attempt != news.processor:
+                    continue
+                if news.has_news:
+                    self._task_goes_on(TaskGoesOn(runner, run.number))
+                else:
+                    self._task_waits(TaskWaits(runner, run.number))
 
     def _has_room(self) -> bool:
         return super()._has_room() or (self._is_deeper_first and self._is_next_deeper())

@@ -61,6 +61,7 @@ struct ClientHello {
   resumes @8 :Data;                    # byte column: 1 = the client goes on with its session, if it still exists; 2 = it had one and begins anew; 0 = it is new
   heard @9 :Data;                      # UInt64 column: if it goes on: the highest number of the scheduler that has come
   account @10 :Data;                   # UInt32 column: if resumes is not 0: the number of its account, which its tasks at agents still name
+  dial @11 :Data;                      # UInt32 column: which of the client's connections this is, counted from 1; 0 = it does not count them
 }
 
 struct Task {

@@ -104,6 +104,7 @@ class Acceptor(Actor):
         events: Events,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
+        paused_since: Callable[[float], float],
     ) -> None:
         self._scheduler_id = scheduler_id
         self._package_version = package_version
@@ -119,6 +120,7 @@ class Acceptor(Actor):
         self._waiting: list[AgentArrived] = []
         """those that come when the clients of another Python have gone"""
         self._read_options = read_options
+        self._paused_since = paused_since
 
     # Hellos
 
@@ -140,6 +142,7 @@ class Acceptor(Actor):
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
         peer = Peer(key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, self._lines, _python_of(hello))
+        peer.dial = hello.dial
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
         else:
@@ -156,8 +159,15 @@ class Acceptor(Actor):
         return peer if peer is not None and not peer.session.is_stopped() else None
 
     def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
-        """The peer of a session is back. The session goes on where it was, or begins anew."""
+        """The peer of a session is back. The session goes on where it was, or begins anew.
+
+        A hello that was overtaken is nothing new: its peer has left that connection for one that is known already.
+        """
         hello = arrived.hello
+        if 0 < hello.dial < peer.dial:
+            self._directory.spend(arrived.connection)
+            return
+        peer.dial = hello.dial
         if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:
             peer.garbled = 0
         if peer.garbled >= TRIES_MOST:
@@ -215,6 +225,7 @@ class Acceptor(Actor):
             return
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         peer = Peer(key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, self._lines, _python_of(hello), token)
+        peer.dial = hello.dial
         session = self.spawn(
             AgentSession(
                 identity,
@@ -241,6 +252,7 @@ class Acceptor(Actor):
             self._events,
             lambda: len(self._directory.agents_by_token),
             self._read_options,
+            self._paused_since,
         )
 
     def _reply(self, peer: Peer, *, is_resumed: bool) -> None:

@@ -66,6 +66,10 @@ class Directory:
             return
         peer.connection = NO_CONNECTION
         del self.connected[connection]
+        self.spend(connection)
+
+    def spend(self, connection: Connection) -> None:
+        """Note that a connection may not become a peer's any more."""
         self._spent[connection] = None
         if len(self._spent) > SPENT_REMEMBERED:
             self._spent.popitem(last=False)

@@ -102,6 +102,7 @@ class Peer:
         "agent_token",
         "alone",
         "connection",
+        "dial",
         "garbled",
         "heard_at",
         "incoming",
@@ -139,6 +140,8 @@ class Peer:
         self.connection = NO_CONNECTION
         self.visit = 0
         """the number of its present or last connection, from 1"""
+        self.dial = 0
+        """the number of that connection as the peer itself counts, from 1; 0: it does not"""
         self.is_due = False
         """the outbox knows that there is something to do for it"""
         self.is_awaited = False

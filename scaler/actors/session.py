@@ -45,7 +45,8 @@ class Services:
     """The parts of the scheduler that sessions use."""
 
     __slots__ = (
-        "acceptor", "adoption", "balancer", "count_agents", "events", "object_store", "outbox", "read_options",
+        "acceptor", "adoption", "balancer", "count_agents", "events", "object_store", "outbox", "paused_since",
+        "read_options",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +59,7 @@ class Services:
         events: Events,
         count_agents: Callable[[], int],
         read_options: Callable[[bytes], Options],
+        paused_since: Callable[[float], float],
     ) -> None:
         self.acceptor = acceptor
         self.balancer = balancer
@@ -67,6 +69,7 @@ class Services:
         self.events = events
         self.count_agents = count_agents
         self.read_options = read_options
+        self.paused_since = paused_since
 
 
 class Session(Actor):
@@ -134,8 +137,11 @@ class Session(Actor):
     def _connection_lost(self, lost: ConnectionLost) -> None:
         if lost.visit != self._peer.visit:
             return  # it is back already
-        silent_seconds = self.now() - max(self._last_heard, self._peer.heard_at)
-        if silent_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds):
+        heard_at = max(self._last_heard, self._peer.heard_at)
+        silent_seconds = self.now() - heard_at
+        # What was read just after a stop of the scheduler itself may have come at any time of it.
+        unseen_seconds = self._services.paused_since(heard_at - LATE_MAIL_SECONDS)
+        if silent_seconds + unseen_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds):
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
         else:
             seconds, departure = self._come_back_seconds, CUT

@@ -37,6 +37,10 @@ from scaler.wire.traffic import Traffic
 OBJECT_STORE, BALANCER, ADOPTION, ACCEPTOR = "object store", "balancer", "adoption", "acceptor"
 
 
+def _was_never_paused(_since: float) -> float:
+    return 0.0
+
+
 class SchedulerTree:
     """The running tree, and what outlives the actors in it.
 
@@ -44,6 +48,7 @@ class SchedulerTree:
         shut_down: called when an authorised client asks for the end of the scheduler.
         read_options: returns what the bytes of a task's options ask for.
         new_line: makes the pipe of a session.
+        paused_since: returns for how many seconds the scheduler itself was stopped since a time of its clock.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class SchedulerTree:
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
         new_line: NewLine,
+        paused_since: Callable[[float], float] = _was_never_paused,
     ) -> None:
         self.outbox = Outbox()
         self.sent = Traffic()
@@ -80,6 +86,7 @@ class SchedulerTree:
                 events=self.events,
                 shut_down=shut_down,
                 read_options=read_options,
+                paused_since=paused_since,
             )
 
         self.supervisor = self._supervisor(limits, acceptor)

@@ -35,6 +35,10 @@ logger = logging.getLogger(__name__)
 SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
+LOOK_SECONDS = 2.5
+"""How often the scheduler looks at its clock, so that it knows when it was stopped itself: half of the silence after
+which a connection that ends was not closed (`actors/session.py`)."""
+
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth since the last time that makes it try."""
 
@@ -88,7 +92,8 @@ class SchedulerProcess:
                 ) from None
             raise
         self.address = self._listener.address
-        self._shell = Shell(config.event_loop, WakefulClock())
+        self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
+        self._shell = Shell(config.event_loop, self._clock)
         self._suspects: dict[Connection, int] = {}
         """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
@@ -112,6 +117,7 @@ class SchedulerProcess:
             self._stop_soon,
             RunOptions.decode,
             Pipe,
+            self._clock.paused_since,
         )
         edge = SchedulerEdge(self._listener, tree)
         shell.watch(self._listener.descriptor)
@@ -125,6 +131,7 @@ class SchedulerProcess:
         if others:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
         self._give_memory_back_later()
+        self._look_regularly()
         if on_started is not None:
             on_started(self.address)
         try:
@@ -181,6 +188,10 @@ class SchedulerProcess:
         if self._spare_memory.give_back():
             logger.debug("scheduler: gave memory back to the system")
         self._give_memory_back_later()
+
+    def _look_regularly(self) -> None:
+        self._shell.turn()
+        self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
 
     def _connections_lost(self, edge: SchedulerEdge) -> None:
         lost = self._listener.lost()

@@ -44,12 +44,16 @@ class Session:
         self.pipe = self._new_pipe()
         """of the present session; what is said before the first one begins never leaves"""
         self._may_go_on = False
+        self._dials = 0
+        """how many hellos there were"""
 
     def _new_pipe(self) -> Pipe:
         return Pipe(*self._directions, window_bytes=self._window_bytes, counts=self._counts, on_heard=self._on_heard)
 
     def hello(self, item: Any) -> Message:
-        """Return the message of a hello: with `resumes` and `heard`, and out of the count of any session."""
+        """Return the message of a hello: with `dial`, `resumes` and `heard`, and out of the count of any session."""
+        self._dials += 1
+        item = replace(item, dial=self._dials)
         if self._may_go_on:
             item = replace(item, resumes=GOES_ON, heard=self.pipe.heard)
         return encode_message(self._directions[1], [item], counts=self._counts)

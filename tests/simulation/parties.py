@@ -34,16 +34,16 @@ from scaler.ids import SchedulerId, random_id
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
-from scaler.scheduler.scheduler import SchedulerProcess
+from scaler.scheduler.scheduler import LOOK_SECONDS, SchedulerProcess
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
+from scaler.wire.messages.worker import RunTask
 from scaler.wire.pipe import Pipe
 from scaler.wire.structs import RunOptions
 from scaler.worker.slot import Slot
 from tests.simulation.loop import LoopModel
 from tests.simulation.network import Network, TransportModel
 from tests.simulation.processors import ModelledProcesses, PoolModel, ProcessorModel, script_of
-from tests.simulation.programs import Script
 from tests.simulation.record import SCHEDULER, Record
 from tests.simulation.users import User
 from tests.simulation.world import Party, ViolationError, World
@@ -82,13 +82,22 @@ class SchedulerParty(_Shelled):
 
     def _start(self) -> None:
         limits = self.limits
-        self.shell = shell = Shell("builtin", WakefulClock(self.world.monotonic))
+        clock = WakefulClock(self.world.monotonic, LOOK_SECONDS)
+        self.shell = shell = Shell("builtin", clock)
         silence = max(limits.client_timeout_seconds, limits.worker_timeout_seconds)
         self.listener = listener = TransportModel(self.network, self).listen(silence)
         self.tree = SchedulerTree(
-            shell.dispatcher, SchedulerId(random_id()), "1.2.3", limits, shell.stop, RunOptions.decode, Pipe
+            shell.dispatcher,
+            SchedulerId(random_id()),
+            "1.2.3",
+            limits,
+            shell.stop,
+            RunOptions.decode,
+            Pipe,
+            clock.paused_since,
         )
         self.edge = SchedulerEdge(listener, self.tree)
+        self._note_numbers()
         self.checker = Checker(self)
         self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))
         shell._edge = self.edge
@@ -96,7 +105,19 @@ class SchedulerParty(_Shelled):
         process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
         process._listener, process._shell, process._suspects = listener, shell, {}
         shell.watch(listener.monitor_descriptor, lambda: process._connections_lost(self.edge))
-        shell.turn()
+        process._look_regularly()
+
+    def _note_numbers(self) -> None:
+        """Note when each run got its number."""
+        directory, numbered, world = self.tree.directory, self.record.numbered, self.world
+        next_attempt = directory.next_attempt
+
+        def note() -> int:
+            attempt = next_attempt()
+            numbered[attempt] = world.now
+            return attempt
+
+        directory.next_attempt = note
 
     def after(self) -> None:
         """Check all invariants after each turn: of long runs only after some."""
@@ -189,8 +210,27 @@ class AgentParty(_Shelled):
     def slots(self) -> list[Slot]:
         return [self._actor(f"worker-{index}") for index in range(len(self.config.worker_names))]
 
-    def _orders(self) -> list[Script]:
-        return [script_of(task) for task in self.link._ledger._open.values()] if self.is_alive else []
+    def _orders(self) -> list[str]:
+        """Return the tasks that run or wait here, or have ended without the scheduler's knowledge."""
+        if not self.is_alive:
+            return []
+        ledger, keys = self.link._ledger, self.record.keys
+        ended = [keys[result.task_id] for result in ledger.results() if result.task_id in keys]
+        return [*(script_of(task).key for task in ledger._open.values()), *ended]
+
+    def _hit_what_may_run(self) -> None:
+        """The agent is lost: that counts against what runs, and for each worker against what the scheduler takes for
+        that: the oldest order, the one that goes first, and what has ended without its knowledge.
+        """
+        running = {processor._script.key for processor in self.processors if processor._script is not None}
+        hit = set(self._orders()[len(self.link._ledger._open) :])
+        by_worker: dict[int, list[RunTask]] = {}
+        for task in self.link._ledger._open.values():
+            by_worker.setdefault(task.worker, []).append(task)
+        for tasks in by_worker.values():
+            hit |= {script_of(task).key for task in (tasks[0], max(tasks, key=lambda task: task.priority))}
+        for key in hit - running:
+            self.record.hit(key)
 
     def tell(self, ref: ActorRef, message: Any) -> None:
         """Something comes from a processor."""
@@ -233,10 +273,14 @@ class AgentParty(_Shelled):
             raise ViolationError(f"{self.name} ends, and was not told to: exit code {self.shell.exit_code}")
         self.shell.dispatcher.end(self._root)
         self.edge.close()
-        self.end()
+        self._end()
 
     def end(self, is_silent: bool = False) -> None:
         """The process and its processors are gone; silently, if the machine is."""
+        self._hit_what_may_run()
+        self._end(is_silent)
+
+    def _end(self, is_silent: bool = False) -> None:
         self.record.lose(self.name)
         self.die()
         self.network.process_ended(self, is_silent)

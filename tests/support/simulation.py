@@ -188,6 +188,8 @@ class Simulation:
         self._lives = 0
         self.failures = 0
         """failures of actors of former schedulers"""
+        self.paused_seconds = 0.0
+        """for how long the scheduler was stopped just now"""
         self.tree = self._new_tree()
         self.router = SimulatedRouter(self.clock)
         self.edge = SchedulerEdge(cast("Any", self.router), self.tree)
@@ -202,9 +204,8 @@ class Simulation:
         self._lives += 1
         scheduler_id = SchedulerId(b"scheduler" if self._lives == 1 else b"%d. scheduler" % self._lives)
         scheduler_id = SchedulerId(scheduler_id.ljust(16, b"-"))
-        return SchedulerTree(
-            self.dispatcher, scheduler_id, PACKAGE_VERSION, self.limits, self._shut_down, RunOptions.decode, Pipe
-        )
+        options = (self.limits, self._shut_down, RunOptions.decode, Pipe, lambda _since: self.paused_seconds)
+        return SchedulerTree(self.dispatcher, scheduler_id, PACKAGE_VERSION, *options)
 
     def restart(self) -> None:
         """Kill the scheduler, and start another one. Its peers find out when they connect again."""

@@ -61,6 +61,8 @@ class ClientHello:
     """if it goes on: the highest number of the scheduler's messages that has come"""
     account: U32 = 0
     """if it is back: the number of its account, which its tasks that still run name for their children"""
+    dial: U32 = 0
+    """which of its connections this is, from 1: a hello may be overtaken by the next one; 0: it does not count them"""
 
 
 @message

@@ -59,6 +59,8 @@ class WorkerHello:
     """how many agents its last scheduler had, itself among them; 0: it had no scheduler, or does not know"""
     capabilities: Names = ""
     """the resources of the node, such as `gpu=2,licence=1` (`capabilities.py`)"""
+    dial: U32 = 0
+    """as in the hello of a client"""
 
 
 @message

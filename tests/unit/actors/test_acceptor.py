@@ -40,6 +40,25 @@ def test_a_known_peer_gets_its_session_back_and_the_old_connection_is_nobodys(si
     assert not set(old) & set(simulation.tree.directory.connected)
 
 
+@pytest.mark.parametrize("role", ["client", "agent"])
+def test_a_hello_that_was_overtaken_changes_nothing(simulation: Simulation, role: str) -> None:
+    """A peer that is not answered says hello on a second connection and on a third: the second arrives last."""
+    peer = getattr(simulation, role)()
+    peer.goes_on = True
+    overtaken = peer.session.hello(peer.hello())
+    peer.connect()
+    simulation.run()
+    replies, present = len(peer.said(HelloReply)), peer.connection
+    second = simulation.open_connection(peer)
+    simulation.router.deliver(second, *overtaken)
+    simulation.run()
+    assert set(simulation.tree.directory.connected) == {present}
+    assert len(peer.said(HelloReply)) == replies
+    simulation.close_connection(second)
+    simulation.advance(10.0)
+    assert set(simulation.tree.directory.connected) == {present}
+
+
 @pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
 def test_another_protocol_is_refused_with_a_sentence_that_names_both_sides(
     simulation: Simulation, role: str, name: str

@@ -80,3 +80,17 @@ def test_what_was_said_while_the_scheduler_was_stopped_counts_though_it_is_late(
     peer._beat()
     simulation.advance(1.0)
     assert simulation.sessions(KINDS[kind]) == sessions
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
+    simulation: Simulation, kind: str
+) -> None:
+    """What was said last may be as old as the stop, and whoever is silent for so long may have been cut off."""
+    peer = peer_of(simulation, kind)
+    simulation.paused_seconds = 15.0
+    peer.die()
+    simulation.advance(590.0)
+    assert len(simulation.sessions(KINDS[kind])) == 1
+    simulation.advance(15.0)
+    assert simulation.sessions(KINDS[kind]) == []

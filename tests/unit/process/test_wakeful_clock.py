@@ -59,3 +59,26 @@ def test_a_sleep_without_an_end_counts(real: Time) -> None:
     clock.sleep_until(None)
     real.now += 3600.0
     assert clock.look() == real.now
+
+
+def test_a_clock_that_is_looked_at_regularly_knows_a_pause_in_a_long_sleep(real: Time) -> None:
+    clock = WakefulClock(real, looks_seconds=2.5)
+    clock.sleep_until(700.0)
+    real.now += 2.6
+    assert clock.look() == 102.6
+    clock.sleep_until(700.0)
+    real.now += 15.0
+    assert clock.look() == 102.6
+
+
+def test_it_says_for_how_long_it_stood_still(real: Time) -> None:
+    clock = WakefulClock(real)
+    real.now += 0.5
+    clock.look()
+    real.now += 30.0
+    clock.look()
+    real.now += 0.5
+    clock.look()
+    real.now += 4.0
+    clock.look()
+    assert [clock.paused_since(since) for since in (100.0, 100.5, 100.75, 101.5)] == [34.0, 34.0, 4.0, 0.0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from scaler.ids import TaskId
@@ -35,7 +36,7 @@ def begun() -> Session:
 
 def test_the_first_hello_begins_anew() -> None:
     session = new_session()
-    assert hello_of(session) == HELLO
+    assert hello_of(session) == replace(HELLO, dial=1)
     assert not session.may_go_on(resumed=1)
 
 
@@ -52,10 +53,18 @@ def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
 def test_after_doubts_the_next_connection_begins_anew() -> None:
     session = begun()
     session.spoil()
-    assert hello_of(session) == HELLO
+    assert hello_of(session) == replace(HELLO, dial=1)
     assert not session.may_go_on(resumed=1)
     session.begin()
     assert hello_of(session).resumes == 1
+
+
+def test_each_hello_says_which_connection_it_is() -> None:
+    session = new_session()
+    dials = [hello_of(session).dial]
+    session.begin()
+    dials += [hello_of(session).dial, hello_of(session).dial]
+    assert dials == [1, 2, 3]
 
 
 def test_a_new_beginning_returns_what_may_not_have_arrived() -> None:

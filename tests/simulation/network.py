@@ -104,6 +104,9 @@ class Line:
         listener = self.network.listener
         if not self.is_open_here or not self.dialer.party.is_alive:
             return
+        if listener is not None and listener.party.is_paused and self.dialer.party.runs and self.up.way.is_whole:
+            listener.party.on_go_on.append(self._connect)  # the kernel takes it; the handshake waits
+            return
         if listener is None or not listener.party.runs or not self.dialer.party.runs or not self.up.way.is_whole:
             self.world.at(self._retry_seconds, self._connect)
             self._retry_seconds = min(2 * self._retry_seconds, RETRY_MOST_SECONDS)

@@ -264,11 +264,11 @@ class ProcessorModel(Party):
         arguments, _ = read_arguments(
             task.payload, pickle.loads, lambda object_id, _is_own: from_frames(DEFAULT, objects[object_id])
         )
-        self._begin(arguments[0], arguments[1:])
+        self._begin(task, arguments[0], arguments[1:])
 
-    def _begin(self, script: Script, values: list[Any]) -> None:
+    def _begin(self, task: RunTask, script: Script, values: list[Any]) -> None:
         self._script, self._values = script, values
-        runs = self.agent.record.start(script, self.name, self.agent.name)
+        runs = self.agent.record.start(script, task.task_id, task.attempt, self.name, self.agent.name)
         if runs <= script.deaths:
             self._timer = self.soon(partial(self.end, "crashed by its task"), script.seconds)
         elif script.kind == NEST:
@@ -380,7 +380,7 @@ class ProcessorModel(Party):
 
     def die(self, is_silent: bool = False) -> None:
         if self._script is not None and self.is_alive:
-            self.agent.record.hit(self._script)
+            self.agent.record.hit(self._script.key)
         super().die()
         self.agent.processors.remove(self)
         self.agent.network.process_ended(self, is_silent)

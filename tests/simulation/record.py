@@ -14,8 +14,6 @@ from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 
 SCHEDULER = "scheduler"
-ORDER_SECONDS = 60.0
-"""An order may be so old when its run begins: it waited in a queue, or at a process that was stopped."""
 
 
 @dataclass
@@ -23,6 +21,7 @@ class Start:
     """One run of a task."""
 
     at: float
+    attempt: int
     processor: str
     agent: str
     client: str
@@ -37,8 +36,12 @@ class Record:
     """of the scheduler"""
     check_each: int = 8
     """all invariants are checked after one in so many turns"""
-    orders_of: dict[str, Callable[[], list[Script]]] = field(default_factory=dict)
-    """name of an agent -> what it has been told to run, and has not ended"""
+    orders_of: dict[str, Callable[[], list[str]]] = field(default_factory=dict)
+    """name of an agent -> the tasks that it has been told to run, as far as the scheduler knows"""
+    keys: dict[bytes, str] = field(default_factory=dict)
+    """id of a task that has begun -> its key"""
+    numbered: dict[int, float] = field(default_factory=dict)
+    """number of a run -> when a scheduler has given it"""
     starts: dict[str, list[Start]] = field(default_factory=dict)
     hits: Counter[str] = field(default_factory=Counter)
     """how often a task was lost with its processor or agent while it may have run"""
@@ -58,42 +61,41 @@ class Record:
         self.world.log(f"lost: {name}")
         self.losses.append((self.world.now, name))
 
-    def _needs_another(self, last: Start) -> bool:
-        """Return whether a process was lost since this run began, or a session not long before: it may have begun since
-        its order was on the way.
-        """
-        since = last.at - ORDER_SECONDS
-        if any(at >= since and name in (last.client, last.agent, SCHEDULER) for at, name in self.losses):
-            return True
-        return any(at >= last.at and name == last.processor for at, name in self.losses)
+    def _needs_another(self, one: Start, other: Start) -> bool:
+        """Return whether anything was lost between the orders of two runs: what the older one needed."""
+        older, newer = sorted((one, other), key=lambda start: self.numbered[start.attempt])
+        needed = (older.processor, older.agent, older.client, SCHEDULER)
+        since, until = (self.numbered[start.attempt] for start in (older, newer))
+        return any(name in needed and since <= at <= until for at, name in self.losses)
 
-    def start(self, script: Script, processor: str, agent: str) -> int:
+    def start(self, script: Script, task_id: bytes, attempt: int, processor: str, agent: str) -> int:
         """A run begins. Return how many runs of this task there were.
 
         Raises:
-            ViolationError: if there was one before, and nothing has been lost since.
+            ViolationError: if there was one before, and nothing was lost between their orders.
         """
+        self.keys[task_id] = script.key
         starts = self.starts.setdefault(script.key, [])
-        now, client = self.world.now, self.owners.get(script.key, "")
+        start = Start(self.world.now, attempt, processor, agent, self.owners.get(script.key, ""))
         self.world.log(f"task {script.key} starts on {processor}" + (f", run {len(starts) + 1}" if starts else ""))
         if starts:
             last = starts[-1]
             self.again += 1
-            if not self._needs_another(last):
+            if not self._needs_another(last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
-                    f"{now - last.at:.3f} s before, and nothing was lost since"
+                    f"{start.at - last.at:.3f} s before, and nothing was lost since"
                 )
-        starts.append(Start(now, processor, agent, client))
+        starts.append(start)
         return len(starts)
 
     def agent_lost(self, name: str) -> None:
         """The session of an agent has ended, as it had to: that counts against the runs whose orders it has heard."""
-        for script in self.orders_of[name]() if name in self.orders_of else ():
-            self.hit(script)
+        for key in self.orders_of[name]() if name in self.orders_of else ():
+            self.hit(key)
 
-    def hit(self, script: Script) -> None:
-        self.hits[script.key] += 1
+    def hit(self, key: str) -> None:
+        self.hits[key] += 1
 
     def excuse(self, key: str, needed: Iterable[str], error: BaseException) -> None:
         """A task has failed because it was lost too often, or one that it needs.

@@ -113,13 +113,18 @@ class System:
             for left in program.user.left():
                 world.complain(left)
             program.act(lambda user: user.leave())
-        for agent in self.living_agents():
-            agent.end_clients()
+        self._end_clients()
         has_dead = any(not party.is_alive for party in (*self.agents, *self.programs, *self.strangers))
         timeout = max(self.limits.client_timeout_seconds, self.limits.worker_timeout_seconds) if has_dead else 0.0
-        world.run(timeout + self.limits.object_retention_seconds + 15.0)
+        world.run(timeout + 5.0)
+        self._end_clients()  # a task of a dead client may have begun elsewhere meanwhile
+        world.run(self.limits.object_retention_seconds + 10.0)
         if not world.violations:
             self._check_empty()
+
+    def _end_clients(self) -> None:
+        for agent in self.living_agents():
+            agent.end_clients()
 
     def _has_all(self, program: ProgramParty) -> bool:
         user = program.user

@@ -118,3 +118,16 @@ def test_what_comes_for_a_process_that_is_stopped_waits() -> None:
     bench.peer.go_on()
     bench.world.run(0.1)
     assert bench.dialer.receive() == (b"one", [])
+
+
+def test_a_process_that_is_stopped_takes_connections_when_it_goes_on() -> None:
+    bench = Bench()
+    bench.arrived()
+    bench.listener.party.pause()
+    dialer = TransportModel(bench.network, bench.peer).dial()
+    dialer.send(b"hello again", [])
+    bench.world.run(10.0)
+    assert dialer.line.listener is None
+    bench.listener.party.go_on()
+    bench.world.run(0.2)
+    assert bench.arrived() == [b"hello again"]

@@ -24,6 +24,7 @@ struct ClientToScheduler {
       graphTaskCancel @9 :GraphTaskCancel;
       clientResting @10 :ClientResting;
       chunk @11 :Common.Chunk;
+      infoRequest @12 :InfoRequest;
     }
   }
 }
@@ -44,6 +45,8 @@ struct SchedulerToClient {
       clientShutdownResponse @5 :ClientShutdownResponse;
       objectRequest @6 :Common.ObjectRequest;
       chunk @7 :Common.Chunk;
+      infoResponse @8 :InfoResponse;
+      workerInfo @9 :WorkerInfo;
     }
   }
 }
@@ -153,4 +156,35 @@ struct ClientShutdownResponse {
   count @0 :UInt32;        # number of items
   accepted @1 :Data;       # byte column: 1 = it shuts down, 0 = it refuses
   reason @2 :List(Text);   # why it refuses, as a sentence
+}
+
+struct InfoRequest {
+  # Who is there? Said again with the same number it takes the place of the one before.
+  count @0 :UInt32;      # number of items
+  number @1 :Data;       # UInt32 column: made up by the client
+  detailed @2 :Data;     # byte column: 1 = each worker is described too
+  workers @3 :Data;      # UInt32 column: answer again whenever workers come, until so many are connected; 0 = answer once
+}
+
+struct InfoResponse {
+  # The answer to an InfoRequest. A detailed one comes after the descriptions of the workers.
+  count @0 :UInt32;        # number of items
+  number @1 :Data;         # UInt32 column: of the request
+  workers @2 :Data;        # UInt32 column: how many workers are connected
+  clusters @3 :Data;       # UInt32 column: how many agents these belong to
+  clients @4 :Data;        # UInt32 column: how many clients are connected, those inside tasks too
+  waitingTasks @5 :Data;   # UInt32 column: how many tasks wait at the scheduler for a worker
+}
+
+struct WorkerInfo {
+  # One connected worker.
+  count @0 :UInt32;               # number of items
+  number @1 :Data;                # UInt32 column: of the request
+  name @2 :List(Text);            # its name
+  cluster @3 :Data;               # UInt32 column: the position of its agent in this answer; workers of one agent have the same
+  tasks @4 :Data;                 # UInt32 column: how many tasks it has: running, waiting for others, queued
+  blockedTasks @5 :Data;          # UInt32 column: how many of these wait for tasks of their own
+  pythonVersion @6 :List(Text);   # of its agent's hello
+  packageVersion @7 :List(Text);  # of its agent's hello
+  capabilities @8 :List(Text);    # of its agent's hello
 }

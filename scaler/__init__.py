@@ -11,6 +11,7 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.cluster.child_process import StartError
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster, start_thread_cluster
@@ -55,6 +56,7 @@ __all__ = [
     "ScalerFuture",
     "Scheduler",
     "SchedulerClusterCombo",
+    "SchedulerInfo",
     "SerializeObjectError",
     "Serializer",
     "StartError",
@@ -62,5 +64,6 @@ __all__ = [
     "TaskNotFoundError",
     "TaskOptions",
     "WorkerDiedError",
+    "WorkerInfo",
     "__version__",
 ]

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.directory import Directory
-from scaler.actors.events import AGENT, CLIENT, Events, PeerIdentity, PeerRefused
+from scaler.actors.events import AGENT, CLIENT, Events, PeerRefused
+from scaler.actors.hellos import identity_of, python_of, wrong_python
 from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
@@ -31,6 +32,7 @@ from scaler.actors.messages.peers import (
     SessionEnded,
     ShutdownAsked,
     StopAgent,
+    WorkersCame,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.nested_session import NestedSession
@@ -40,7 +42,6 @@ from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, Connection, SchedulerId
 from scaler.peer.course import TRIES_MOST
-from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
@@ -101,6 +102,7 @@ class Acceptor(Actor):
         balancer: ActorRef,
         object_store: ActorRef,
         adoption: ActorRef,
+        census: ActorRef,
         events: Events,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
@@ -115,6 +117,7 @@ class Acceptor(Actor):
         self._balancer = balancer
         self._object_store = object_store
         self._adoption = adoption
+        self._census = census
         self._events = events
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
@@ -141,7 +144,9 @@ class Acceptor(Actor):
             reason = "the agent that runs your task is not connected"
             self._outbox.put_to_stranger(connection, SCHEDULER_TO_CLIENT, HelloRequest(reason))
             return
-        peer = Peer(key, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, self._lines, _python_of(hello))
+        identity = identity_of(hello)
+        kinds = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+        peer = Peer(key, *kinds, self._lines, python_of(hello), identity=identity)
         peer.dial = hello.dial
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
@@ -193,7 +198,7 @@ class Acceptor(Actor):
         logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
         return self.spawn(
             kind(
-                _identity(hello),
+                identity_of(hello),
                 peer,
                 self._services(),
                 limits.client_timeout_seconds,
@@ -213,7 +218,7 @@ class Acceptor(Actor):
             return
         if self._refused(connection, SCHEDULER_TO_AGENT, hello, key):
             return
-        identity = _identity(hello)
+        identity = identity_of(hello)
         if len(identity.worker_names) > MOST_WORKERS:
             self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
             return
@@ -224,7 +229,8 @@ class Acceptor(Actor):
         if self._must_wait(arrived):
             return
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
-        peer = Peer(key, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, self._lines, _python_of(hello), token)
+        kinds = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
+        peer = Peer(key, *kinds, self._lines, python_of(hello), token, identity)
         peer.dial = hello.dial
         session = self.spawn(
             AgentSession(
@@ -248,6 +254,7 @@ class Acceptor(Actor):
             self._balancer,
             self._object_store,
             self._adoption,
+            self._census,
             self._outbox,
             self._events,
             lambda: len(self._directory.agents_by_token),
@@ -263,6 +270,8 @@ class Acceptor(Actor):
         versions = (PROTOCOL_VERSION, self._package_version)
         goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
         peer.met_at = self.now()
+        if not is_client:
+            self._census.send(WorkersCame())
         window = self._window() if is_client else (0, 0)
         account = self._directory.accounts.of(peer.key[1]) if is_client else 0
         said = (1, "", self._scheduler_id, *versions, *goes_on, milliseconds, *window, account)
@@ -299,20 +308,20 @@ class Acceptor(Actor):
 
         The workers that are there decide. While there are none, clients of any Python wait for some.
         """
-        own = _python_of(hello)
+        own = python_of(hello)
         known = self._directory.peers.get(key)
         pythons = self._directory.pythons_of("cluster", without=known)
-        pythons.update(_python_of(arrived.hello) for arrived in self._waiting)
-        return _sentence(key[0], own, next(iter(pythons))) if own and pythons and own not in pythons else ""
+        pythons.update(python_of(arrived.hello) for arrived in self._waiting)
+        return wrong_python(key[0], own, next(iter(pythons))) if own and pythons and own not in pythons else ""
 
     def _must_wait(self, arrived: AgentArrived) -> bool:
         """The first workers come: clients of another Python, which have waited in vain, are sent away before."""
-        python = _python_of(arrived.hello)
+        python = python_of(arrived.hello)
         if not python or not self._directory.pythons_of("client") - {python}:
             return False
         for peer in self._directory.peers.values():
             if peer.outgoing is SCHEDULER_TO_CLIENT and peer.python not in ("", python):
-                peer.session.send(SendAway(_sentence("client", peer.python, python)))
+                peer.session.send(SendAway(wrong_python("client", peer.python, python)))
         self._waiting.append(arrived)
         return True
 
@@ -322,7 +331,7 @@ class Acceptor(Actor):
         logger.warning("refused: %s", reason)
         if self._events.listener is not None:
             role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
-            self._events.listener.send(PeerRefused(role, _identity(hello), reason))
+            self._events.listener.send(PeerRefused(role, identity_of(hello), reason))
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
         self._outbox.put_to_stranger(connection, outgoing, reply)
 
@@ -331,6 +340,7 @@ class Acceptor(Actor):
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
         self._directory.remove(ended.peer)
+        self._census.send(ended)
         waiting, self._waiting = self._waiting, []
         for arrived in waiting:
             self._agent_arrived(arrived)
@@ -366,24 +376,3 @@ class Acceptor(Actor):
             if peer.outgoing is SCHEDULER_TO_AGENT:
                 peer.session.send(StopAgent("a client shut the scheduler down"))
         self._shut_down()
-
-
-def _identity(hello: ClientHello | WorkerHello) -> PeerIdentity:
-    if isinstance(hello, ClientHello):
-        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
-    names = tuple(hello.worker_names.split(","))
-    versions = hello.package_version, hello.python_version
-    return PeerIdentity(hello.agent_id, *versions, names, from_text(hello.capabilities))
-
-
-def _sentence(kind: str, own: str, of_workers: str) -> str:
-    return (
-        f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
-        f"travel between them; run both with the same minor version of Python"
-    )
-
-
-def _python_of(hello: ClientHello | WorkerHello) -> str:
-    """Return the minor version of Python of a peer, such as 3.11; empty for one that does not pickle."""
-    minor = ".".join(hello.python_version.split(".")[:2])
-    return minor if hello.cloudpickle_version and "." in minor else ""

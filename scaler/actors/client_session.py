@@ -16,7 +16,7 @@ from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
-from scaler.actors.messages.peers import SayStatistics, SendAway, ShutdownAsked
+from scaler.actors.messages.peers import InfoAsked, SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelTask, GraphEnded, GraphNodeDone, TaskDone
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
@@ -32,6 +32,7 @@ from scaler.wire.messages.client import (
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    InfoRequest,
     Task,
     TaskCancel,
     TaskResult,
@@ -223,6 +224,10 @@ class ClientSession(Session):
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
         """Ignored: it only matters for a client inside a task."""
+
+    @handles(Batch[InfoRequest])
+    def _ask_who_is_there(self, batch: Batch[InfoRequest]) -> None:
+        self._services.census.send(InfoAsked(self._peer, batch))
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:

@@ -35,6 +35,8 @@ class Directory:
         """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
         self.accounts = Accounts()
         """of the clients that are not inside a task"""
+        self.workers = self.agents = 0
+        """how many of them are connected"""
         self._by_session: dict[ActorRef, Peer] = {}
         self._outbox = outbox
         self._spent: OrderedDict[Connection, None] = OrderedDict()
@@ -58,6 +60,7 @@ class Directory:
     def _connect(self, peer: Peer, connection: Connection) -> None:
         peer.connect(connection)
         self.connected[connection] = peer
+        self._count(peer, 1)
 
     def disconnect(self, peer: Peer) -> None:
         """Take the connection of a peer away, if it has one. What is put for it waits for the next one."""
@@ -66,6 +69,7 @@ class Directory:
             return
         peer.connection = NO_CONNECTION
         del self.connected[connection]
+        self._count(peer, -1)
         self.spend(connection)
 
     def spend(self, connection: Connection) -> None:
@@ -73,6 +77,11 @@ class Directory:
         self._spent[connection] = None
         if len(self._spent) > SPENT_REMEMBERED:
             self._spent.popitem(last=False)
+
+    def _count(self, peer: Peer, change: int) -> None:
+        if peer.identity is not None and peer.identity.worker_names:
+            self.agents += change
+            self.workers += change * len(peer.identity.worker_names)
 
     def remove(self, peer: Peer) -> None:
         """Forget a peer whose session has ended; its last words still leave. May be called again."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from scaler.actors.events import PeerIdentity
 from scaler.actors.kit import ActorRef
 from scaler.errors import ProtocolError
 from scaler.ids import NO_CONNECTION, Connection
@@ -94,6 +95,7 @@ class Peer:
     Args:
         python: the Python of a peer whose functions and results are pickled, such as 3.11; else empty.
         agent_token: what the clients inside an agent's tasks show; empty for a peer that has none.
+        identity: what it says of itself in its hello.
     """
 
     __slots__ = (
@@ -105,6 +107,7 @@ class Peer:
         "dial",
         "garbled",
         "heard_at",
+        "identity",
         "incoming",
         "is_awaited",
         "is_due",
@@ -131,12 +134,14 @@ class Peer:
         lines: Lines,
         python: str = "",
         agent_token: bytes = b"",
+        identity: PeerIdentity | None = None,
     ) -> None:
         self.key = key
         self.incoming = incoming
         self.outgoing = outgoing
         self.python = python
         self.agent_token = agent_token
+        self.identity = identity
         self.connection = NO_CONNECTION
         self.visit = 0
         """the number of its present or last connection, from 1"""

@@ -45,8 +45,8 @@ class Services:
     """The parts of the scheduler that sessions use."""
 
     __slots__ = (
-        "acceptor", "adoption", "balancer", "count_agents", "events", "object_store", "outbox", "paused_since",
-        "read_options",
+        "acceptor", "adoption", "balancer", "census", "count_agents", "events", "object_store", "outbox",
+        "paused_since", "read_options",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,7 @@ class Services:
         balancer: ActorRef,
         object_store: ActorRef,
         adoption: ActorRef,
+        census: ActorRef,
         outbox: Outbox,
         events: Events,
         count_agents: Callable[[], int],
@@ -65,6 +66,7 @@ class Services:
         self.balancer = balancer
         self.object_store = object_store
         self.adoption = adoption
+        self.census = census
         self.outbox = outbox
         self.events = events
         self.count_agents = count_agents

@@ -4,6 +4,7 @@
     |-- object store     restarted with its table
     |-- balancer         restarted empty; asks everybody again
     |-- adoption         restarted with its table
+    |-- census           restarted empty
     `-- acceptor         restarted with the directory of peers
         |-- client session   not restarted: its client says hello again
         |   `-- task             not restarted: reported as failed
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from scaler.actors.acceptor import Acceptor, Limits
 from scaler.actors.adoption import Adoption, AdoptionTable
 from scaler.actors.balancer import Balancer
+from scaler.actors.census import Census
 from scaler.actors.directory import Directory
 from scaler.actors.events import Events, PartRestarted
 from scaler.actors.home import Options
@@ -34,7 +36,7 @@ from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
 from scaler.wire.traffic import Traffic
 
-OBJECT_STORE, BALANCER, ADOPTION, ACCEPTOR = "object store", "balancer", "adoption", "acceptor"
+OBJECT_STORE, BALANCER, ADOPTION, CENSUS, ACCEPTOR = "object store", "balancer", "adoption", "census", "acceptor"
 
 
 def _was_never_paused(_since: float) -> float:
@@ -83,6 +85,7 @@ class SchedulerTree:
                 balancer=peers[BALANCER],
                 object_store=peers[OBJECT_STORE],
                 adoption=peers[ADOPTION],
+                census=peers[CENSUS],
                 events=self.events,
                 shut_down=shut_down,
                 read_options=read_options,
@@ -102,6 +105,7 @@ class SchedulerTree:
                     lambda peers: Balancer(peers[ACCEPTOR], make_policy(limits.rules)),
                 ),
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, limits.client_timeout_seconds)),
+                ChildSpec(CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER])),
                 ChildSpec(ACCEPTOR, Acceptor, acceptor),
             ),
             strategy=Strategy.ONE_FOR_ONE,

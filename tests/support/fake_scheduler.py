@@ -43,6 +43,8 @@ from scaler.wire.messages.client import (
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    InfoRequest,
+    InfoResponse,
     Task,
     TaskCancel,
     TaskResult,
@@ -93,6 +95,7 @@ class FakeScheduler:
         self.answers_heartbeats = True
         self.answers_tasks = True
         self.answers_requests = True
+        self.answers_inquiries = True
         self.refuses_hellos_because = ""
         self.refuses_shutdown_because = ""
         for name, value in switches.items():
@@ -241,6 +244,9 @@ class FakeScheduler:
         accepted = not self.refuses_hellos_because
         return HelloReply(int(accepted), self.refuses_hellos_because, self.scheduler_id, PROTOCOL_VERSION, "0")
 
+    def _on_inquiry(self, request: InfoRequest) -> InfoResponse | None:
+        return InfoResponse(request.number, 2, 1, 1, 0) if self.answers_inquiries else None
+
     def _on_heartbeat(self, heartbeat: ClientHeartbeat) -> ClientHeartbeatEcho | None:
         return ClientHeartbeatEcho(heartbeat.sent_ns) if self.answers_heartbeats else None
 
@@ -303,6 +309,7 @@ class FakeScheduler:
         GraphNode: _on_node,
         GraphTaskCancel: _on_graph_cancel,
         ClientDisconnect: _on_goodbye,
+        InfoRequest: _on_inquiry,
     }
 
     def _result_of(self, task: Task) -> TaskResult:

@@ -55,9 +55,11 @@ from scaler.wire.messages.client import (
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    InfoResponse,
     Task,
     TaskCancel,
     TaskResult,
+    WorkerInfo,
 )
 from scaler.wire.messages.common import (
     IS_BACK,
@@ -664,6 +666,9 @@ class SimulatedPeer:
         raise NotImplementedError
 
 
+_NEWS = (HelloReply, HelloRequest, ClientHeartbeatEcho, ClientShutdownResponse, InfoResponse, WorkerInfo)
+
+
 class SimulatedClient(SimulatedPeer):
     """A client that submits again what is open whenever it says hello again, as the protocol asks of it."""
 
@@ -833,7 +838,7 @@ class SimulatedClient(SimulatedPeer):
         elif kind is ObjectResponse:
             self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found else None
         else:
-            assert kind in (HelloReply, HelloRequest, ClientHeartbeatEcho, ClientShutdownResponse), item
+            assert kind in _NEWS, item
             super().on_item(item)
 
     def heartbeat(self, sent_ns: int) -> ClientHeartbeat:

@@ -10,7 +10,7 @@ from scaler.actors.peer import Peer
 from scaler.ids import Connection
 from scaler.message import message
 from scaler.process.report import Report
-from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.client import ClientHello, InfoRequest
 from scaler.wire.messages.worker import RunTask, WorkerHello
 
 
@@ -107,6 +107,24 @@ class ShutdownAsked:
     """client session -> acceptor: my client wants everything to end."""
 
     peer: Peer
+
+
+@message
+class InfoAsked:
+    """client session -> census: my client asks who is there."""
+
+    peer: Peer
+    requests: Sequence[InfoRequest]
+
+
+@message
+class WorkersCame:
+    """acceptor -> census: an agent is here, or is back."""
+
+
+@message
+class AnswerInfo:
+    """census -> itself: all have been counted, answer those who asked in this turn."""
 
 
 @message

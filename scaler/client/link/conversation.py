@@ -35,7 +35,9 @@ from scaler.wire.messages.client import (
     ClientResting,
     ClientShutdownResponse,
     GoodbyeKind,
+    InfoResponse,
     TaskResult,
+    WorkerInfo,
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import IS_BACK, HelloReply, HelloRequest, ObjectRequest, ObjectResponse
@@ -86,6 +88,8 @@ class Conversation:
             Batch[ObjectRequest]: self._on_object_requests,
             Batch[ClientShutdownResponse]: self._on_shutdown_responses,
             Batch[ClientHeartbeatEcho]: _ignore,
+            Batch[WorkerInfo]: self._on_worker_infos,
+            Batch[InfoResponse]: self._on_info_responses,
         }
         self._actions: dict[Action, Callable[[], None]] = {
             states.OPEN: self._open,
@@ -285,6 +289,14 @@ class Conversation:
     def _on_shutdown_responses(self, batch: Batch[ClientShutdownResponse]) -> None:
         for response in batch:
             self._work.on_shutdown_response(response)
+
+    def _on_worker_infos(self, batch: Batch[WorkerInfo]) -> None:
+        for info in batch:
+            self._work.inquiries.on_worker(info)
+
+    def _on_info_responses(self, batch: Batch[InfoResponse]) -> None:
+        for response in batch:
+            self._work.inquiries.on_response(response)
 
     # The clock
 

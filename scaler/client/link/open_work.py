@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
+from scaler.client.link.inquiries import Inquiries, Inquiry
 from scaler.client.link.kept_functions import KeptFunctions
 from scaler.client.link.large_results import LargeResults
 from scaler.client.link.once import mark_what_was_said
@@ -42,6 +43,7 @@ class OpenWork:
         self._tasks: dict[TaskId, Entry] = {}
         self._graphs = OpenGraphs()
         self._shutdowns: list[ShutdownReply] = []
+        self.inquiries = Inquiries()
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
@@ -53,7 +55,7 @@ class OpenWork:
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
-        return bool(self._tasks or self._graphs or self.large.requests or self._shutdowns)
+        return bool(self._tasks or self._graphs or self.large.requests or self._shutdowns or self.inquiries)
 
     def has_graph(self, call: object) -> bool:
         """Return whether a graph is open."""
@@ -186,6 +188,14 @@ class OpenWork:
         self._shutdowns.append(reply)
         self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
+    def inquire(self, inquiry: Inquiry) -> None:
+        """Ask who is there."""
+        self.out.append(self.inquiries.ask(inquiry))
+
+    def withdraw(self, inquiry: Inquiry) -> None:
+        """Do not ask any more."""
+        self.out.extend(self.inquiries.withdraw(inquiry))
+
     def delete(self, object_ids: Iterable[ObjectId]) -> None:
         """Delete objects at the scheduler."""
         self.out.extend(ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in object_ids)
@@ -292,6 +302,7 @@ class OpenWork:
         for graph in self._graphs:
             self._say_graph(graph)
         self.out.extend(map(ObjectRequest, self.large.requests))
+        self.out.extend(self.inquiries.all_again())
         if self._shutdowns:
             self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
@@ -309,6 +320,7 @@ class OpenWork:
             self.out = []
         self._fail_tasks(make_error)
         self.large.fail(make_request_error)
+        self.inquiries.fail(make_request_error)
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
             reply.set_exception(make_request_error())

@@ -30,6 +30,7 @@ from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.inbox import Inbox
+from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.open_work import OpenWork
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -177,6 +178,14 @@ class LinkThread:
         if self.is_nested:
             self._inbox.put(partial(self._conversation.set_wait, wait, is_over))
 
+    def inquire(self, inquiry: Inquiry) -> None:
+        """Ask who is there. The inquiry gets answers or an error."""
+        self.check_open()
+        self._inbox.put(_Request(partial(self._work.inquire, inquiry), inquiry))
+
+    def withdraw(self, inquiry: Inquiry) -> None:
+        self._inbox.put(partial(self._work.withdraw, inquiry))
+
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
@@ -305,7 +314,7 @@ class _Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Receiver | GraphEntry | _Reply) -> None:
+    def __init__(self, command: Command, receiver: Receiver | GraphEntry | Inquiry | _Reply) -> None:
         self.command = command
         self.receiver = receiver
 

@@ -183,3 +183,46 @@ class ClientShutdownResponse:
 
     accepted: U8
     reason: Reason
+
+
+@message
+class InfoRequest:
+    """Who is there? One with the number of an earlier request takes its place."""
+
+    number: U32
+    detailed: U8 = 0
+    """whether each worker is described too"""
+    workers: U32 = 0
+    """answer again whenever workers come, until so many are connected; 0: answer once"""
+
+
+@message
+class InfoResponse:
+    """The answer to an `InfoRequest`. A detailed one comes after the `WorkerInfo` of all workers."""
+
+    number: U32
+    workers: U32
+    """how many are connected"""
+    clusters: U32
+    """how many agents these belong to"""
+    clients: U32
+    """how many are connected, those inside tasks too"""
+    waiting_tasks: U32
+    """how many wait at the scheduler for a worker"""
+
+
+@message
+class WorkerInfo:
+    """One connected worker."""
+
+    number: U32
+    name: Text
+    cluster: U32
+    """the position of its agent in this answer"""
+    tasks: U32
+    """how many it has: running, waiting for others, queued"""
+    blocked_tasks: U32
+    """how many of these wait for tasks of their own"""
+    python_version: Text
+    package_version: Text
+    capabilities: Text

@@ -23,9 +23,12 @@ from scaler.wire.messages.client import (
     GraphNode,
     GraphTask,
     GraphTaskCancel,
+    InfoRequest,
+    InfoResponse,
     Task,
     TaskCancel,
     TaskResult,
+    WorkerInfo,
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -100,6 +103,7 @@ CLIENT_TO_SCHEDULER = Direction(
         GraphTaskCancel,
         ClientResting,
         Chunk,
+        InfoRequest,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -115,6 +119,8 @@ SCHEDULER_TO_CLIENT = Direction(
         ClientShutdownResponse,
         ObjectRequest,
         Chunk,
+        InfoResponse,
+        WorkerInfo,
     ),
 )
 AGENT_TO_SCHEDULER = Direction(

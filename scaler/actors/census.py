@@ -1,0 +1,112 @@
+"""Census: answers clients that ask who is there, and tells those that wait for workers when some have come.
+
+Written to by client sessions (requests) and the acceptor (workers came, sessions ended); sends to sessions and the
+balancer, which answer in the urgent lane, and, through the outbox, to clients. It counts only when it is asked, once
+for all requests of a turn. Must never: be on the way of a task.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.directory import Directory
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages.peers import AnswerInfo, InfoAsked, SayStatistics, SessionEnded, WorkersCame
+from scaler.actors.outbox import Outbox
+from scaler.actors.peer import Peer
+from scaler.process.report import Report
+from scaler.wire.capabilities import to_text
+from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+
+WAITING_MOST = 64
+"""How many requests of one client may wait for workers. Further ones are answered once."""
+
+_ANSWER = AnswerInfo()
+
+
+class Census(Actor):
+    """The one census of the scheduler.
+
+    Args:
+        directory: of all peers.
+        balancer: knows how many tasks wait.
+    """
+
+    def __init__(self, directory: Directory, outbox: Outbox, balancer: ActorRef) -> None:
+        self._directory = directory
+        self._outbox = outbox
+        self._balancer = balancer
+        self._asked: list[tuple[Peer, InfoRequest]] = []
+        """in this turn"""
+        self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
+        """for workers"""
+        self._total = Report()
+        self._by_agent: list[tuple[Peer, Report]] = []
+
+    @handles(InfoAsked)
+    def _ask(self, asked: InfoAsked) -> None:
+        for request in asked.requests:
+            waiting = self._waiting.setdefault(asked.peer, {})
+            waiting.pop(request.number, None)
+            if request.workers > self._directory.workers and len(waiting) < WAITING_MOST:
+                waiting[request.number] = request
+            if not waiting:
+                del self._waiting[asked.peer]
+            self._answer_soon(asked.peer, request)
+
+    @handles(WorkersCame)
+    def _workers_came(self, _came: WorkersCame) -> None:
+        for peer, waiting in list(self._waiting.items()):
+            for request in list(waiting.values()):
+                self._answer_soon(peer, request)
+                if request.workers <= self._directory.workers:
+                    del waiting[request.number]
+            if not waiting:
+                del self._waiting[peer]
+
+    @handles(SessionEnded)
+    def _session_ended(self, ended: SessionEnded) -> None:
+        self._waiting.pop(ended.peer, None)
+
+    def _answer_soon(self, peer: Peer, request: InfoRequest) -> None:
+        if not self._asked:
+            self._count()
+        if request.detailed and not self._by_agent:
+            self._count_workers()
+        self._asked.append((peer, request))
+
+    def _count(self) -> None:
+        """Urgent mail goes before all other, so all have answered when the mail to itself comes."""
+        self._total = Report()
+        self._balancer.notify(SayStatistics(self._total))
+        self.actor_ref.send(_ANSWER)
+
+    def _count_workers(self) -> None:
+        agents = [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
+        self._by_agent = [(peer, Report()) for peer in agents]
+        for peer, report in self._by_agent:
+            peer.session.notify(SayStatistics(report))
+
+    @handles(AnswerInfo)
+    def _answer_all(self, _answer: AnswerInfo) -> None:
+        directory, asked, by_agent = self._directory, self._asked, self._by_agent
+        self._asked, self._by_agent = [], []
+        counts = (directory.workers, directory.agents, len(directory.connected) - directory.agents)
+        waiting_tasks = self._total.total("balancer", "ready_tasks")
+        for peer, request in asked:
+            if request.detailed:
+                for cluster, (agent, report) in enumerate(by_agent):
+                    self._describe(peer, request.number, cluster, agent, report)
+            self._outbox.put(peer, InfoResponse(request.number, *counts, waiting_tasks))
+
+    def _describe(self, peer: Peer, number: int, cluster: int, agent: Peer, report: Report) -> None:
+        identity = agent.identity
+        if identity is None:
+            return
+        of_agent = (identity.python_version, identity.package_version, to_text(dict(identity.capabilities)))
+        for name, counts in report.of("worker"):
+            tasks = (counts["tasks"], counts["blocked_tasks"])
+            self._outbox.put(peer, WorkerInfo(number, name, cluster, *tasks, *of_agent))
+
+    @handles(SayStatistics)
+    def _say_statistics(self, say: SayStatistics) -> None:
+        say.report.add("census", "", {"waiting": sum(map(len, self._waiting.values()))})

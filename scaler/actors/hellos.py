@@ -1,0 +1,34 @@
+"""Hellos: what the hello of a peer says, for the acceptor.
+
+Must never: keep state.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.events import PeerIdentity
+from scaler.wire.capabilities import from_text
+from scaler.wire.messages.client import ClientHello
+from scaler.wire.messages.worker import WorkerHello
+
+
+def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
+    """Return what a peer says of itself."""
+    if isinstance(hello, ClientHello):
+        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
+    names = tuple(hello.worker_names.split(","))
+    versions = hello.package_version, hello.python_version
+    return PeerIdentity(hello.agent_id, *versions, names, from_text(hello.capabilities))
+
+
+def wrong_python(kind: str, own: str, of_workers: str) -> str:
+    """Return why a peer of another Python than the workers is refused."""
+    return (
+        f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
+        f"travel between them; run both with the same minor version of Python"
+    )
+
+
+def python_of(hello: ClientHello | WorkerHello) -> str:
+    """Return the minor version of Python of a peer, such as 3.11; empty for one that does not pickle."""
+    minor = ".".join(hello.python_version.split(".")[:2])
+    return minor if hello.cloudpickle_version and "." in minor else ""

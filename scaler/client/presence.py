@@ -1,0 +1,172 @@
+"""Who is there: what a client can learn of its scheduler and its workers, and how to wait for workers.
+
+Called by the client, in any thread of the user; asks through the link. Must never: ask from time to time. The scheduler
+says when workers have come.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scaler import task_context
+from scaler.client.calls.entry import MakeError
+from scaler.client.link.inquiries import Inquiry
+from scaler.config import ConfigError, check_number
+from scaler.task_context import Voice
+from scaler.wire.capabilities import from_text
+from scaler.wire.messages.client import InfoResponse
+from scaler.wire.messages.client import WorkerInfo as WorkerSaid
+
+_MOST = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class SchedulerInfo:
+    """What `Client.info` returns.
+
+    Attributes:
+        address: where the scheduler listens.
+        workers: how many workers are connected.
+        clusters: how many agents they belong to.
+        clients: how many clients are connected, those inside tasks too.
+        waiting_tasks: how many tasks of all clients wait at the scheduler for a worker.
+    """
+
+    address: str
+    workers: int
+    clusters: int
+    clients: int
+    waiting_tasks: int
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """One of those that `Client.workers` returns.
+
+    Attributes:
+        name: its name.
+        cluster: the workers of one `scaler_cluster` have the same number in one answer.
+        tasks: how many tasks it has: one that runs, those that wait for others, those in its queue.
+        blocked_tasks: how many of these wait for tasks of their own.
+        python_version: of its processes, such as "3.12.1".
+        version: of scaler.
+        capabilities: resources of its node that tasks may ask for, and how much of each.
+    """
+
+    name: str
+    cluster: int
+    tasks: int
+    blocked_tasks: int
+    python_version: str
+    version: str
+    capabilities: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+class PresenceLink(Voice, Protocol):
+    """The part of the link that is needed here."""
+
+    def inquire(self, inquiry: Inquiry) -> None: ...
+
+    def withdraw(self, inquiry: Inquiry) -> None: ...
+
+
+class _Answer:
+    """The latest answer to one request.
+
+    Args:
+        detailed: whether the workers are described too.
+        workers: how many to wait for.
+    """
+
+    def __init__(self, detailed: bool = False, workers: int = 0) -> None:
+        self.detailed = detailed
+        self.workers = workers
+        self.response: InfoResponse | None = None
+        self.described: list[WorkerSaid] = []
+        self._make_error: MakeError | None = None
+        self._is_over = threading.Event()
+
+    def hear(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
+        self.response, self.described = response, workers
+        if response.workers >= self.workers:
+            self._is_over.set()
+        return self._is_over.is_set()
+
+    def fail(self, make_error: MakeError) -> None:
+        self._make_error = make_error
+        self._is_over.set()
+
+    def wait(self, link: PresenceLink, timeout: float | None = None) -> InfoResponse | None:
+        """Ask, and return the last answer; None if it has not come in time.
+
+        Raises:
+            BaseException: if there will be none.
+        """
+        link.inquire(self)
+        try:
+            with task_context.current.wait(link, self._is_over.is_set, timeout):
+                is_over = self._is_over.wait(timeout)
+        finally:
+            if not self._is_over.is_set():
+                link.withdraw(self)
+        if self._make_error is not None:
+            raise self._make_error()
+        return self.response if is_over else None
+
+
+def info(link: PresenceLink) -> SchedulerInfo:
+    """Return how many are there."""
+    response = _Answer().wait(link)
+    assert response is not None
+    return _shown(link, response)
+
+
+def _shown(link: PresenceLink, response: InfoResponse) -> SchedulerInfo:
+    counts = (response.workers, response.clusters, response.clients, response.waiting_tasks)
+    return SchedulerInfo(link.address, *counts)
+
+
+def workers(link: PresenceLink) -> list[WorkerInfo]:
+    """Return the connected workers, those of one cluster beside each other."""
+    answer = _Answer(detailed=True)
+    answer.wait(link)
+    return [
+        WorkerInfo(
+            each.name,
+            each.cluster,
+            each.tasks,
+            each.blocked_tasks,
+            each.python_version,
+            each.package_version,
+            dict(from_text(each.capabilities)),
+        )
+        for each in answer.described
+    ]
+
+
+def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
+    """Wait until so many workers are connected.
+
+    Raises:
+        TimeoutError: if it took longer.
+    """
+    check_number("n_workers", n_workers, 1, _MOST)
+    if not isinstance(n_workers, int):
+        raise ConfigError(f"n_workers must be a whole number, not {n_workers!r}")
+    if timeout is not None:
+        check_number("timeout", timeout, 0)
+    answer = _Answer(workers=n_workers)
+    response = answer.wait(link, timeout)
+    if response is not None:
+        return _shown(link, response)
+    seconds = f"{timeout:g} s"
+    if answer.response is None:
+        raise TimeoutError(f"no scheduler answered at {link.address} for {seconds}; check that one runs there")
+    there = answer.response.workers
+    raise TimeoutError(
+        f"{there} of {n_workers} workers are connected to the scheduler at {link.address} after {seconds}; start more "
+        f"with: scaler_cluster {link.address} -n {n_workers - there}"
+    )

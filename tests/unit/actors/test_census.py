@@ -1,0 +1,112 @@
+"""Who is there: counted when a client asks, and told again while it waits for workers."""
+
+from __future__ import annotations
+
+from scaler.actors.census import WAITING_MOST
+from scaler.actors.tree import CENSUS
+from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.worker import RunTask
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
+
+
+def slow(_run: RunTask) -> Outcome:
+    return Outcome(seconds=2.0)
+
+
+def ask(simulation: Simulation, client: SimulatedClient, *requests: InfoRequest) -> None:
+    client.say(*requests)
+    simulation.run()
+
+
+def names(agent: SimulatedAgent, count: int) -> list[str]:
+    return [f"{agent.agent_id[-1]}-{index}" for index in range(count)]
+
+
+def waiting(simulation: Simulation) -> int:
+    return sum(map(len, simulation.actor(CENSUS)._waiting.values()))
+
+
+def test_a_request_is_answered_with_counts(simulation: Simulation) -> None:
+    client, _other = simulation.client(), simulation.client()
+    simulation.agent(2)
+    simulation.agent(1)
+    ask(simulation, client, InfoRequest(7))
+    assert client.said(InfoResponse) == [InfoResponse(7, workers=3, clusters=2, clients=2, waiting_tasks=0)]
+    assert client.said(WorkerInfo) == []
+
+
+def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> None:
+    simulation = Simulation()
+    client = simulation.client()
+    client.submit(3)
+    simulation.run()
+    ask(simulation, client, InfoRequest(1))
+    assert client.said(InfoResponse)[-1].waiting_tasks == 3
+    agent = simulation.agent(2, slow)
+    simulation.run()
+    ask(simulation, client, InfoRequest(2, detailed=1))
+    described = client.said(WorkerInfo)
+    assert [info.name for info in described] == names(agent, 2)
+    assert sum(info.tasks for info in described) + client.said(InfoResponse)[-1].waiting_tasks == 3
+    assert {(info.number, info.cluster, info.python_version, info.package_version) for info in described} == {
+        (2, 0, agent.python_version, "9.9.9")
+    }
+
+
+def test_workers_of_each_cluster_stand_together(simulation: Simulation) -> None:
+    client = simulation.client()
+    first, second = simulation.agent(2), simulation.agent(1)
+    ask(simulation, client, InfoRequest(1, detailed=1))
+    said = [(info.name, info.cluster) for info in client.said(WorkerInfo)]
+    assert said == [*((name, 0) for name in names(first, 2)), *((name, 1) for name in names(second, 1))]
+
+
+def test_who_waits_for_workers_hears_of_each_agent_until_there_are_enough(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, workers=3))
+    for _ in range(3):
+        simulation.agent(2)
+        simulation.run()
+    assert [info.workers for info in client.said(InfoResponse)] == [0, 2, 4]
+    assert waiting(simulation) == 0
+
+
+def test_a_cluster_that_is_gone_counts_no_more(simulation: Simulation) -> None:
+    client = simulation.client()
+    agent = simulation.agent(2)
+    agent.die()
+    simulation.run()
+    ask(simulation, client, InfoRequest(1))
+    (info,) = client.said(InfoResponse)
+    assert (info.workers, info.clusters) == (0, 0)
+    simulation.advance(70.0)
+    ask(simulation, client, InfoRequest(2, detailed=1))
+    assert client.said(InfoResponse)[-1].workers == 0
+    assert client.said(WorkerInfo) == []
+
+
+def test_a_request_with_the_same_number_takes_back_the_wait(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, workers=1), InfoRequest(1))
+    assert waiting(simulation) == 0
+    simulation.agent()
+    simulation.run()
+    assert len(client.said(InfoResponse)) == 2
+
+
+def test_waits_end_with_their_client(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, workers=1))
+    assert waiting(simulation) == 1
+    client.leave()
+    simulation.run()
+    assert waiting(simulation) == 0
+
+
+def test_a_client_may_wait_for_so_many_things_only(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, *(InfoRequest(number, workers=9) for number in range(WAITING_MOST + 5)))
+    assert waiting(simulation) == WAITING_MOST
+    assert len(client.said(InfoResponse)) == WAITING_MOST + 5
+    client.leave()
+    simulation.run()

@@ -91,7 +91,10 @@ class Conversation:
             Batch[WorkerInfo]: self._on_worker_infos,
             Batch[InfoResponse]: self._on_info_responses,
         }
-        self._actions: dict[Action, Callable[[], None]] = {
+        self._actions = self._made_actions()
+
+    def _made_actions(self) -> dict[Action, Callable[[], None]]:
+        return {
             states.OPEN: self._open,
             states.HELLO: self._say_hello,
             states.RESUME: self._go_on,

@@ -12,7 +12,7 @@ SEEDS ?= 1000
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-PARALLEL ?= -n 3 --dist loadfile
+PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= --hypothesis-profile=few
 FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))

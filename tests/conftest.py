@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scaler.settings import PROCESSES
+from tests.support.lengths import Lengths
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
 # the timeout of pytest still bounds each test. `make fast` takes few; to look for new ones:
@@ -28,11 +29,31 @@ for _row in (row for kind in PROCESSES for row in kind.rows()):
     os.environ.pop(_row.variable, None)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Cheapest first: a mistake in a unit shows before the tests with real processes are run."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--note-lengths", action="store_true", help="write how long each file takes; see support/lengths.py"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--note-lengths") and not _is_one_of_several(config):
+        config.pluginmanager.register(Lengths())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One at a time: cheapest first, so that a mistake in a unit shows before the tests with real processes are run.
+
+    Several at a time: longest first, so that they end together.
+    """
     order = ["unit", "property", "architecture", "simulation", "conformance", "integration", "faults"]
 
     def cost(item: pytest.Item) -> int:
         return next((order.index(part) for part in item.path.parts if part in order), len(order))
 
     items.sort(key=cost)
+    if _is_one_of_several(config):
+        Lengths().order(items)
+
+
+def _is_one_of_several(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")

@@ -59,7 +59,8 @@ def test_nothing_is_left_in_the_scheduler_of_clients_that_left() -> None:
     assert "'sessions': 1," in statistics  # the cluster
 
 
-def test_memory_of_scheduler_and_agent_does_not_grow_with_the_number_of_tasks_and_clients() -> None:
+@pytest.mark.parametrize("rounds", [2, pytest.param(8, marks=pytest.mark.more)])
+def test_memory_of_scheduler_and_agent_does_not_grow_with_the_number_of_tasks_and_clients(rounds: int) -> None:
     with (
         scheduler(None, "-ot", "0") as (address, running),
         command("cluster", address, "-n", "2", "-gc", "0.5", "-tm", "0") as cluster,
@@ -76,7 +77,7 @@ def test_memory_of_scheduler_and_agent_does_not_grow_with_the_number_of_tasks_an
             return [process.memory_info().rss for process in processes]
 
         before = run(1)
-        after = run(4)
+        after = run(rounds)
         assert [(b, a) for b, a in zip(before, after, strict=True) if a > b + 10 * MB] == []
 
 

@@ -205,8 +205,11 @@ def count_and_find(data: bytes) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("travel", "sharing"),
-    [(huge_argument, "1"), (huge_argument, "0"), (huge_result, "1")],
-    ids=["argument-shared", "argument-sent", "result"],
+    [
+        pytest.param(huge_argument, "1", id="argument-shared"),
+        pytest.param(huge_argument, "0", id="argument-sent", marks=pytest.mark.more),
+        pytest.param(huge_result, "1", id="result"),
+    ],
 )
 def test_values_of_more_than_half_a_gigabyte_travel(
     travel: Callable[[Client], bool], sharing: str, monkeypatch: pytest.MonkeyPatch

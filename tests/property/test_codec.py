@@ -44,7 +44,7 @@ def is_refused_or_valid(direction: Direction, header: bytes, frames: list[Any]) 
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@examples(25)
+@examples(10)
 @given(data=st.data())
 def test_items_of_each_class_arrive_as_they_were_sent(direction: Direction, batch: type[Batch[Any]], data: Any) -> None:
     items = data.draw(batches_of(batch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def draw_rows(direction: Direction, batch: type[Batch[Any]], data: st.DataObject
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@examples(15)
+@examples(10)
 @given(data=st.data())
 def test_a_stencil_writes_and_reads_what_the_library_does(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject
@@ -109,7 +110,7 @@ def test_one_value_may_have_any_length(direction: Direction, batch: type[Batch[A
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@examples(15)
+@examples(10)
 @given(data=st.data())
 def test_what_a_stencil_reads_of_damaged_bytes_the_library_reads_too(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject
@@ -118,11 +119,13 @@ def test_what_a_stencil_reads_of_damaged_bytes_the_library_reads_too(
     rows = draw_rows(direction, batch, data)
     for items in rows:
         reader.stencils.write(items)
-    header = bytearray(codec._encode(reader, rows[0])[0])
+    sound, _ = codec._encode(reader, rows[0])
+    chance = random.Random(data.draw(st.integers(0, 2**32 - 1)))  # a draw for each byte takes most of the time
+    header = bytearray(sound)
     for place in range(len(header)):
-        header[place] ^= data.draw(st.integers(1, 255)) if place % 8 == 0 else 0x80
+        header[place] ^= chance.randint(1, 255) if place % 8 == 0 else 0x80
         batches = reader.stencils.read(bytes(header))
         if batches is not None:
             assert batches == long_way(reader, bytes(header))
-        if data.draw(st.booleans()):
-            header = bytearray(codec._encode(reader, rows[0])[0])
+        if chance.random() < 0.5:
+            header = bytearray(sound)

@@ -1,0 +1,44 @@
+"""How long the files of tests take: the long ones start first when several run at a time, or the last would run alone.
+
+`make test ARGS=--note-lengths` writes the table anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+TABLE = Path(__file__).with_name("lengths.txt")
+LEAST_SECONDS = 1.0
+"""Shorter files are not in the table."""
+
+
+class Lengths:
+    """The table, and what one run adds up."""
+
+    def __init__(self) -> None:
+        rows = (line.split() for line in TABLE.read_text().splitlines())
+        self._known = {path: float(seconds) for seconds, path in rows}
+        self._measured: defaultdict[str, float] = defaultdict(float)
+
+    def order(self, items: list[pytest.Item]) -> None:
+        """Sort by files: those of unknown length first, then the longest, and those that are not worth a row last."""
+        new = {path for path in {_path(item.nodeid) for item in items} - self._known.keys() if _has_processes(path)}
+        items.sort(key=lambda item: (_path(item.nodeid) not in new, -self._known.get(_path(item.nodeid), 0.0)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._measured[_path(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        rows = sorted(((seconds, path) for path, seconds in self._measured.items()), reverse=True)
+        TABLE.write_text("".join(f"{seconds:6.1f} {path}\n" for seconds, path in rows if seconds >= LEAST_SECONDS))
+
+
+def _path(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _has_processes(path: str) -> bool:
+    return path.startswith(("tests/faults/", "tests/integration/"))

@@ -28,11 +28,9 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.client.shared_cores import shared_core
 from scaler.config import ConfigError
-from scaler.ids import ObjectId
-from scaler.serialization import DEFAULT_SERIALIZER, Serializer, size_of
+from scaler.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -168,15 +166,9 @@ class Client(Caller):
         """
         core = self._core
         core.link.check_open()
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"the name of an object must be a str, not {name!r}")
-        frames = core.serialised(obj)
-        object_id = ObjectId(core.new_id())
-        name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
-        core.stored_ids.add(object_id)
-        reference = ObjectReference(name, object_id, size_of(frames), core.stored_ids)
-        weakref.finalize(reference, core.release, object_id).atexit = False
-        core.link.hold(ObjectInstruction(InstructionKind.CREATE, object_id, name, frames))
+        reference, instruction = core.store(obj, name)
+        weakref.finalize(reference, core.release, instruction.object_id).atexit = False
+        core.link.hold(instruction)
         return reference
 
     def info(self) -> SchedulerInfo:

@@ -11,23 +11,19 @@ from functools import partial
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.arguments import ArgumentPacker
-from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.functions import Functions, Terms
+from scaler.client.calls.functions import Terms
 from scaler.client.calls.graph import pack_graph
-from scaler.client.calls.options import TaskOptions
-from scaler.client.calls.snapshot import freeze_for
+from scaler.client.calls.maker import CallMaker
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun, MapStream
 from scaler.config import check_number
-from scaler.ids import IdSource, ObjectId, TaskId
-from scaler.serialization import Frames, Serializer, to_frames
-from scaler.wire.priority import with_wish
+from scaler.ids import ObjectId, TaskId
+from scaler.serialization import Serializer
 
 
-class Core:
+class Core(CallMaker):
     """One connection with one serializer. Safe to use from several threads.
 
     Args:
@@ -39,26 +35,10 @@ class Core:
     def __init__(
         self, link: LinkThread, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool
     ) -> None:
+        super().__init__(link.address, serializer, profiling, link.is_nested)
         self.link = link
         self.seconds = seconds
-        self.serializer = serializer
-        self.profiling = profiling
-        self.options = TaskOptions(profiling=profiling)
-        """of tasks without options of their own"""
         self.is_shared = is_shared
-        self.stored_ids: set[ObjectId] = set()
-        self.new_id = IdSource()
-        self._freeze = freeze_for(link.address)
-        self._packer = ArgumentPacker(serializer, link.address, self._freeze)
-        self.functions = Functions(serializer, link.address, self._packer)
-
-    def terms(self, options: TaskOptions, name: str = "") -> Terms:
-        """Return the terms of tasks with `options` that are submitted now. `name` overrides that of the options."""
-        here = task_context.current
-        priority = here.child_priority
-        if options.priority is not None:
-            priority = with_wish(priority, options.priority)
-        return priority, name or options.name or "", options.run_options, here.account if self.link.is_nested else 0
 
     def submit(
         self, owner: object, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
@@ -111,7 +91,7 @@ class Core:
     ) -> dict[str, Any]:
         """Run the part of a graph that the keys need. Return their values, or futures that keep `owner` alive."""
         self.link.check_open()
-        entry, tasks = pack_graph(graph, keys, self.functions, self._packer, terms)
+        entry, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
         futures: dict[str, ScalerFuture] = {}
         for key, task_id in tasks.items():
             future = futures[key] = ScalerFuture(
@@ -132,11 +112,6 @@ class Core:
             for future in futures.values():
                 future.cancel()
             raise
-
-    def serialised(self, obj: Any) -> Frames:
-        """Return an object as it is now, serialised for tasks."""
-        with in_a_task_for(self.link.address):
-            return self._freeze(to_frames(self.serializer, obj))
 
     def release(self, object_id: ObjectId) -> None:
         """Release a stored object whose reference is gone."""

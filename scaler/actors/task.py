@@ -9,14 +9,19 @@ Must never: decide which state comes next (`task_states` does), or accept news o
 from __future__ import annotations
 
 from scaler.actors.events import BROKE, SUBMITTED, TaskMoved
+from scaler.actors.explanations import explain_other
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
+    FIRST_TRY,
     BalancerRestarted,
     CancelRun,
     CancelTask,
+    ExplainRun,
+    ExplainTask,
+    ExplainWaiting,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -96,6 +101,9 @@ class TaskActor(Actor):
 
     _adopted = -1
     """the attempt that was adopted last"""
+
+    _tries = FIRST_TRY
+    """which try this is, and why the earlier ones ended"""
 
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         if near is not None:
@@ -270,6 +278,8 @@ class TaskActor(Actor):
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
         if state is READY:
             self._offer = None
+            if result is not None:
+                self._tries = self._tries.after(event, _sentence_of(result))
             self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
         elif state is RETURNING:
             self._enter_returning()
@@ -286,6 +296,16 @@ class TaskActor(Actor):
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
+    @handles(ExplainTask)
+    def _explain(self, question: ExplainTask) -> None:
+        """Hand the question on to whoever has this task, if it has been given to somebody."""
+        if self._worker is not None:
+            self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
+        elif self._state is READY:
+            self._home.balancer.send(ExplainWaiting(question, self._spec, self._tries))
+        else:
+            explain_other(question, self._state, self._tries)
+
     def _tell_if_followed(self, event: Event, worker: ActorRef | None = None) -> None:
         followed = self._home.events.followed
         if followed is not None and self._spec.task_id in followed:
@@ -295,7 +315,7 @@ class TaskActor(Actor):
         status = None if result is None else result.status
         reason = ""
         if result is not None and status not in (TaskStatus.SUCCESS, TaskStatus.FAILED):  # those have no sentence
-            reason = result.payload[:REASON_BYTES_MOST].decode("utf-8", "replace")
+            reason = _sentence_of(result)
         self._tell_moved(event, shown_state(self._state, status), worker, reason)
 
     def _tell_moved(self, event: Event, state: str, worker: ActorRef | None, reason: str) -> None:
@@ -374,3 +394,7 @@ class TaskActor(Actor):
     def state(self) -> State:
         """The state, for tests and the monitor."""
         return self._state
+
+
+def _sentence_of(result: RunResult) -> str:
+    return result.payload[:REASON_BYTES_MOST].decode("utf-8", "replace")

@@ -78,7 +78,7 @@ def value(name: str, kind: str, rule: Rule, index: int) -> Any:
     if kind == "id":
         return sample_id(index + 1)
     if kind == "text":
-        return TEXTS[name] if index == 0 else ""
+        return TEXTS.get(name, f"the {name}") if index == 0 else ""
     if kind == "frames":
         return FRAMES[index % 3]
     return (BYTES[name] if kind == "bytes" else NUMBERS[kind])[index % 3]

@@ -8,11 +8,11 @@ Must never: decide which state comes next (`task_states` does), or accept news o
 
 from __future__ import annotations
 
+from scaler.actors.adoptable import AdoptableTask
 from scaler.actors.events import BROKE, SUBMITTED, TaskMoved
 from scaler.actors.explanations import explain_other
 from scaler.actors.home import Home
-from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     FIRST_TRY,
@@ -33,7 +33,6 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.task_states import (
-    ADOPTED,
     ASKED,
     ASSIGNED,
     BALANCER_RESTARTED,
@@ -45,7 +44,6 @@ from scaler.actors.task_states import (
     EVENT_OF_STATUS,
     FAILED,
     FINISHED,
-    FOUND,
     GIVEN_UP,
     LEAVING,
     LOST,
@@ -84,7 +82,7 @@ _STARTED = {
 """Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
 
 
-class TaskActor(Actor):
+class TaskActor(AdoptableTask):
     """One task."""
 
     _near: ActorRef | None = None
@@ -92,15 +90,6 @@ class TaskActor(Actor):
 
     _goes_first = False
     """whether it goes before new tasks, because it continues a running graph"""
-
-    _offer: RunFound | None = None
-    """the run that it has asked a worker proxy for, before the answer"""
-
-    _suspect = -1
-    """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
-
-    _adopted = -1
-    """the attempt that was adopted last"""
 
     _tries = FIRST_TRY
     """which try this is, and why the earlier ones ended"""
@@ -182,52 +171,6 @@ class TaskActor(Actor):
             self._suspect = lost.attempt
             event = LOST_TOO_OFTEN if self._count_crash() else LOST
         self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()), worker)
-
-    # At most once
-
-    def _is_at_most_once(self) -> bool:
-        options = self._spec.options
-        return bool(options) and self._home.read_options(options).at_most_once
-
-    def _may_have_been_started(self) -> bool:
-        """Return whether another scheduler may have started it, and it must not be started again."""
-        options = self._spec.options
-        return bool(options) and self._home.read_options(options).was_said
-
-    def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
-        text = f"{sentence}; it may have been started, and it is not run again because of its option at_most_once"
-        return RunResult(self._spec.task_id, 0, self._attempt, status, text.encode(), 0, ())
-
-    # A run that an agent has already
-
-    @handles(RunFound)
-    def _found(self, found: RunFound) -> None:
-        task_id = self._spec.task_id
-        if found.attempt == self._suspect:  # its agent lives
-            self._suspect = -1
-            self._crashes -= 1
-        if self._state is READY or (self._state is RETURNING and self._offer is None):
-            self._offer = found
-            self._move(FOUND)
-        else:
-            found.worker.send(CancelRun(task_id, found.attempt))
-
-    @handles(RunAdopted)
-    def _run_adopted(self, adopted: RunAdopted) -> None:
-        if self._state is not RETURNING:
-            adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
-            return
-        self._offer = None
-        self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
-        self._move(ADOPTED, None, adopted.worker)
-
-    @handles(NotHeld)
-    def _not_held(self, _not_held: NotHeld) -> None:
-        if self._state is RETURNING and self._may_have_been_started():
-            sentence = "its scheduler has ended, and no worker that has come back has it"
-            self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
-        else:
-            self._move(NOT_HELD)
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
@@ -333,19 +276,6 @@ class TaskActor(Actor):
     def _say_ready(self, again: bool, is_new: bool) -> None:
         home, spec, attempt = self._home, self._spec, self._attempt
         home.balancer.send(TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new))
-
-    def _enter_returning(self) -> None:
-        """Ask for the run that was offered, or whether there is one."""
-        home, spec, offer = self._home, self._spec, self._offer
-        if offer is not None:
-            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account))
-        elif home.adoption is not None:
-            home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
-
-    def _drop_offer(self) -> None:
-        if self._offer is not None:
-            self._offer.worker.send(CancelRun(self._spec.task_id, self._offer.attempt))
-            self._offer = None
 
     def _leave_queue(self, event: Event) -> None:
         if event is NOT_WAITING or event is BALANCER_RESTARTED:

@@ -12,6 +12,7 @@ from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.tasks import CancelRun
+from scaler.actors.repeats import given_up
 from scaler.actors.task_states import ADOPTED, FOUND, GIVEN_UP, NOT_HELD, READY, RETURNING, Event, State
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
@@ -53,8 +54,7 @@ class AdoptableTask(Actor):
         return bool(options) and self._home.read_options(options).was_said
 
     def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
-        text = f"{sentence}; it may have been started, and it is not run again because of its option at_most_once"
-        return RunResult(self._spec.task_id, 0, self._attempt, status, text.encode(), 0, ())
+        return given_up(self._spec.task_id, self._attempt, sentence, status)
 
     # A run that an agent has already
 

@@ -13,10 +13,21 @@ from typing import Protocol
 
 from scaler.actors.messages.tasks import NOT_KNOWN, ExplainRun, ExplainTask, Tries
 from scaler.actors.policy.interface import Room
-from scaler.actors.task_states import CANCELING, LEAVING, READY, RETURNING, RUNNING, State, shown_state
+from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.reasons import CANCEL, CHILDREN, LAST_SCHEDULER, NO_ROOM, NO_WORKER, TURN, UNKNOWN, WORKER, Reason
+from scaler.wire.reasons import (
+    CANCEL,
+    CHILDREN,
+    LAST_SCHEDULER,
+    NO_ROOM,
+    NO_WORKER,
+    RETRY,
+    TURN,
+    UNKNOWN,
+    WORKER,
+    Reason,
+)
 
 DEPENDENCIES_MOST = 1000
 """So many dependencies of a node are looked at."""
@@ -64,6 +75,7 @@ _OWN: dict[State, tuple[Reason, str]] = {
         "its client had another scheduler before, and a worker may have it already: it goes on in some seconds",
     ),
     LEAVING: (LAST_SCHEDULER, "a worker of the last scheduler has it already, and its run is being taken over"),
+    DELAYED: (RETRY, "it has raised, and runs again after a pause (its options retries and retry_delay)"),
     CANCELING: (CANCEL, "it was cancelled, and its worker is stopping it"),
 }
 _CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to end")

@@ -8,6 +8,8 @@ Must never: decide which state comes next (`task_states` does), or accept news o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scaler.actors.adoptable import AdoptableTask
 from scaler.actors.events import BROKE, SUBMITTED, TaskMoved
 from scaler.actors.explanations import explain_other
@@ -22,6 +24,7 @@ from scaler.actors.messages.tasks import (
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
+    RetryDue,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -32,6 +35,7 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
+from scaler.actors.repeats import STARTED, delay_seconds, retry_reason
 from scaler.actors.task_states import (
     ASKED,
     ASSIGNED,
@@ -41,6 +45,8 @@ from scaler.actors.task_states import (
     CANCELING,
     CRASHED,
     CRASHED_TOO_OFTEN,
+    DELAYED,
+    DUE,
     EVENT_OF_STATUS,
     FAILED,
     FINISHED,
@@ -50,14 +56,15 @@ from scaler.actors.task_states import (
     LOST_TOO_OFTEN,
     NOT_HELD,
     NOT_WAITING,
+    RAISED,
     READY,
     RECALLED,
     REFUSED,
+    RETRIED,
     RETURNING,
     RUNNING,
     STOPPED,
     SUCCEEDED,
-    UNKNOWN,
     WITHDRAWING,
     WITHDRAWN,
     Event,
@@ -73,13 +80,7 @@ from scaler.wire.messages.worker import RunResult
 REASON_BYTES_MOST = 400
 """The most bytes of a worker's text in an event; a peer may send anything."""
 
-_STARTED = {
-    CRASHED: TaskStatus.PROCESSOR_DIED,
-    LOST: TaskStatus.WORKER_DIED,
-    STOPPED: TaskStatus.WORKER_DIED,
-    UNKNOWN: TaskStatus.NOT_FOUND,
-}
-"""Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
+_WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 
 
 class TaskActor(AdoptableTask):
@@ -90,6 +91,9 @@ class TaskActor(AdoptableTask):
 
     _goes_first = False
     """whether it goes before new tasks, because it continues a running graph"""
+
+    _retries = 0
+    """how often it was run again because it had raised"""
 
     _tries = FIRST_TRY
     """which try this is, and why the earlier ones ended"""
@@ -150,11 +154,25 @@ class TaskActor(AdoptableTask):
         """Return the event, and what the client is told, of a run that has not succeeded."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return STOPPED, result  # the last scheduler had them: the task never began
-        if event in _STARTED and self._is_at_most_once():
-            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), _STARTED[event])
+        if event in STARTED and self._is_at_most_once():
+            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), STARTED[event])
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
+        elif event is RAISED and self._spec.options:
+            options = self._home.read_options(self._spec.options)
+            reason = retry_reason(options, result, self._retries)
+            if reason:
+                return RETRIED, replace(result, payload=reason.encode())
         return event, result
+
+    def _wait_for_retry(self) -> None:
+        options = self._home.read_options(self._spec.options)
+        self.schedule(delay_seconds(options, self._retries), RetryDue())
+        self._retries += 1
+
+    @handles(RetryDue)
+    def _retry_due(self, _due: RetryDue) -> None:
+        self._move(DUE)
 
     @handles(RunLost)
     def _lost(self, lost: RunLost) -> None:
@@ -219,11 +237,13 @@ class TaskActor(AdoptableTask):
         self._enter(state, event, result)
 
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
+        if result is not None and state in (READY, DELAYED):
+            self._tries = self._tries.after(event, _sentence_of(result))
         if state is READY:
             self._offer = None
-            if result is not None:
-                self._tries = self._tries.after(event, _sentence_of(result))
             self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
+        elif state is DELAYED:
+            self._wait_for_retry()
         elif state is RETURNING:
             self._enter_returning()
         elif state is LEAVING:
@@ -257,7 +277,7 @@ class TaskActor(AdoptableTask):
     def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
         status = None if result is None else result.status
         reason = ""
-        if result is not None and status not in (TaskStatus.SUCCESS, TaskStatus.FAILED):  # those have no sentence
+        if result is not None and (status not in _WITHOUT_SENTENCE or event is RETRIED):
             reason = _sentence_of(result)
         self._tell_moved(event, shown_state(self._state, status), worker, reason)
 

@@ -189,7 +189,7 @@ def parts() -> Json:
         {"kind": OBJECT, "name": "", "data": sample_id(7)},
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
-    options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)))
+    options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
     of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {

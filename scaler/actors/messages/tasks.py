@@ -103,6 +103,11 @@ class CancelTask:
 
 
 @message
+class RetryDue:
+    """task -> itself, by timer: I may run again."""
+
+
+@message
 class TaskDone:
     """task -> client session or graph: this is my end. `worker`: who has sent the result."""
 

@@ -23,6 +23,7 @@ from scaler.actors.events import (
     TaskMoved,
 )
 from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.peer import Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.agent.agent import _tree
 from scaler.agent.edge import Edge
@@ -30,7 +31,7 @@ from scaler.agent.executor import LINK, Node
 from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
-from scaler.ids import SchedulerId, random_id
+from scaler.ids import Connection, SchedulerId, random_id
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
@@ -97,7 +98,7 @@ class SchedulerParty(_Shelled):
             clock.paused_since,
         )
         self.edge = SchedulerEdge(listener, self.tree)
-        self._note_numbers()
+        self._listen_in()
         self.checker = Checker(self)
         self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))
         shell._edge = self.edge
@@ -107,17 +108,23 @@ class SchedulerParty(_Shelled):
         shell.watch(listener.monitor_descriptor, lambda: process._connections_lost(self.edge))
         process._look_regularly()
 
-    def _note_numbers(self) -> None:
-        """Note when each run got its number."""
+    def _listen_in(self) -> None:
+        """Note when each run got its number, and what is lost with a session that begins anew."""
         directory, numbered, world = self.tree.directory, self.record.numbered, self.world
-        next_attempt = directory.next_attempt
+        next_attempt, reconnect = directory.next_attempt, directory.reconnect
 
         def note() -> int:
             attempt = next_attempt()
             numbered[attempt] = world.now
             return attempt
 
+        def note_loss(peer: Peer, connection: Connection) -> None:
+            if peer.is_spoilt:  # what ended meanwhile was not kept for it
+                self.record.lose(self.contacts.name_of(peer.key[1]))
+            reconnect(peer, connection)
+
         directory.next_attempt = note
+        directory.reconnect = note_loss  # type: ignore[method-assign]
 
     def after(self) -> None:
         """Check all invariants after each turn: of long runs only after some."""

@@ -35,7 +35,8 @@ HEARTBEAT_TIMEOUT_MS = 20_000
 HANDSHAKE_MS = 10_000
 """A connection that has not finished its handshake after this time is closed."""
 RECONNECT_MS = 50
-RECONNECT_MOST_MS = 2_000
+RECONNECT_MOST_MS = 250
+"""A scheduler that was restarted waits for its peers no longer than this. To try costs one packet."""
 CONNECT_MS = 2_000
 """An attempt to connect that nobody answers is made again after this time; the system would wait longer and longer."""
 

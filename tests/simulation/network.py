@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHECK_SECONDS = 5.0
 """How often ZeroMQ asks whether the other end is there."""
-RETRY_SECONDS, RETRY_MOST_SECONDS = 0.05, 2.0
+RETRY_SECONDS, RETRY_MOST_SECONDS = sockets.RECONNECT_MS / 1000, sockets.RECONNECT_MOST_MS / 1000
 
 
 class Network:

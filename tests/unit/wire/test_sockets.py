@@ -8,10 +8,11 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
@@ -233,6 +234,30 @@ def test_dealer_without_a_router_waits_and_then_reaches_it(context: Any, address
     assert received(router)[1] == b"early"
     dealer.close()
     router.close()
+
+
+class Retries:
+    """Tells of attempts to connect, in place of the loss of connections."""
+
+    descriptor = 0
+
+    def __init__(self, socket: Any) -> None:
+        self.monitor = socket.get_monitor_socket(zmq.EVENT_CONNECT_RETRIED)
+
+    def close(self) -> None:
+        self.monitor.close()
+
+
+def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
+    context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pauses between attempts to connect grow, but not for long."""
+    monkeypatch.setattr(sockets, "_CutMonitor", Retries)
+    dealer = DealerSocket(context, f"ipc://{tmp_path}/s")
+    monitor = cast("Any", dealer._monitor).monitor
+    pauses = [parse_monitor_message(monitor.recv_multipart())["value"] for _ in range(5)]
+    dealer.close()
+    assert max(pauses) <= sockets.RECONNECT_MOST_MS + sockets.RECONNECT_MS <= 300
 
 
 def test_each_dealer_is_another_connection(pair: Pair, context: Any) -> None:

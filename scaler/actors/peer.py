@@ -33,6 +33,7 @@ class Line(Protocol):
     put: Callable[[Any], None]
     said: int
     heard: int
+    acknowledged: int
 
     @property
     def has_unsaid(self) -> bool: ...
@@ -121,6 +122,7 @@ class Peer:
         "python",
         "session",
         "visit",
+        "window_closed",
     )
 
     session: ActorRef
@@ -169,6 +171,8 @@ class Peer:
         self.put = self.pipe.put
         self.left = 0
         """the highest number of a message that was given to a socket"""
+        self.window_closed = (-1, 0.0)
+        """what it had acknowledged when its window was last found closed, and since when"""
         self.is_spoilt = False
         """its session cannot go on: some of it was dropped, or could not be read"""
 

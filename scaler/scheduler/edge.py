@@ -41,6 +41,10 @@ MESSAGES_PER_RECEIVE = 64
 ITEMS_PER_RECEIVE = 8192
 """About the most items in these messages: the actors have as much to do as in one turn of theirs."""
 
+DEAF_SECONDS = 10.0
+"""A peer with a closed window that acknowledges nothing for so long is treated as one that is away: each of its
+heartbeats should acknowledge what has come."""
+
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
@@ -200,6 +204,21 @@ class SchedulerEdge:
             self._broken[connection] = peer
         else:
             peer.left = pipe.said
+            if pipe.has_unsaid:
+                self._check_unheard(peer)
+
+    def _check_unheard(self, peer: Peer) -> None:
+        """The window of a peer is closed. If it has acknowledged nothing for a while, however lively it seems, what
+        waits for it is bounded as for one that is away.
+        """
+        pipe, now = peer.pipe, self._clock()
+        acknowledged, since = peer.window_closed
+        if acknowledged != pipe.acknowledged:
+            peer.window_closed = (pipe.acknowledged, now)
+        elif now - since > DEAF_SECONDS and pipe.size_bytes() > self._kept_bytes:
+            reason = f"more than {self._kept_bytes} bytes wait, and nothing was acknowledged for {DEAF_SECONDS:g} s"
+            logger.warning("the session of %s begins anew: %s", peer.connection.hex(), reason)
+            self._begin_anew(peer, reason)
 
     def _send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         self.sent.add_message(header, frames)
@@ -232,13 +251,15 @@ class SchedulerEdge:
 
     def _give_up(self, peer: Peer, error: Exception) -> None:
         """What is for this peer cannot be written: its session cannot go on, and no other peer is affected."""
+        logger.error("what is for %s cannot be written", peer.connection.hex(), exc_info=error)
+        self._begin_anew(peer, "the scheduler failed to write to you")
+
+    def _begin_anew(self, peer: Peer, reason: str) -> None:
         connection = peer.connection
-        logger.error("what is for %s cannot be written", connection.hex(), exc_info=error)
         peer.garbled += 1
         peer.spoil()
-        self._disconnect(peer, f"nothing can be written to it ({error!r})")
-        refusal = HelloRequest("the scheduler failed to write to you")
-        self._outbox.put_to_stranger(connection, peer.outgoing, refusal)
+        self._disconnect(peer, reason)
+        self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _tell_broken(self) -> None:
         """Tell of broken connections, behind all that has arrived on them: the last of it may be a goodbye."""

@@ -124,7 +124,7 @@ class BulkLane:
         """
         first = self.queue[0]
         if first.size <= LARGE_BYTES:
-            items = self._small_items()
+            items = self._small_items(max(most_bytes, LARGE_BYTES))
             for _ in items:
                 self._leave()
             return items, items
@@ -141,7 +141,7 @@ class BulkLane:
         self._leave()
         return [chunk], [first.item]
 
-    def _small_items(self) -> list[Any]:
+    def _small_items(self, most_bytes: int) -> list[Any]:
         """Return the small items that come next, as many as one message holds."""
         items: list[Any] = []
         size = 0
@@ -149,7 +149,7 @@ class BulkLane:
             if waiting.is_withdrawn:
                 continue
             size += waiting.size
-            if waiting.size > LARGE_BYTES or (items and size > MESSAGE_BYTES) or len(items) == MESSAGE_ITEMS:
+            if waiting.size > LARGE_BYTES or (items and size > most_bytes) or len(items) == MESSAGE_ITEMS:
                 break
             items.append(waiting.item)
         return items

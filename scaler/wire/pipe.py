@@ -32,6 +32,8 @@ OnHeard: TypeAlias = Callable[[Sequence[Any]], None]
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """A side that has received so much acknowledges it, so no window may be smaller."""
+CHUNKS_IN_WINDOW = 16
+"""A peer counts as silent until a whole message has come, so over a network the messages are small."""
 FAST_WINDOWS = 16
 """How many windows of small items may be on their way; beyond that, items wait and leave in larger messages."""
 _FIRST_SLICE = 512
@@ -61,7 +63,8 @@ class Pipe:
         self._incoming = incoming
         self._outgoing = outgoing
         self._window_bytes = window_bytes
-        self._chunk_bytes = min(MESSAGE_BYTES, window_bytes // 4)
+        self._chunk_bytes = min(MESSAGE_BYTES, window_bytes // CHUNKS_IN_WINDOW)
+        self._message_bytes = max(LARGE_BYTES, self._chunk_bytes)
         self._counts = counts
         self._on_heard = on_heard
         self._unsorted: list[Any] = []
@@ -83,8 +86,8 @@ class Pipe:
         """the number of the last message"""
         self.heard = 0
         """the highest number that has come from the other side"""
-        self._acknowledged = 0
-        """the highest number that the other side has heard"""
+        self.acknowledged = 0
+        """the highest number that the other side has heard, as far as it has said so"""
         self._unanswered_bytes = 0
         """received since the last message left"""
         self._arrival: Arrival | None = None
@@ -101,10 +104,6 @@ class Pipe:
     def is_quiet(self) -> bool:
         """Whether nothing waits, and all that was said was heard."""
         return not (self._kept or self.has_unsaid)
-
-    def bytes_before(self, item: Any) -> int:
-        """Return how many bytes are to leave before an item that names something of the bulk lane; 0 if it does not."""
-        return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
 
     @property
     def is_acknowledgement_due(self) -> bool:
@@ -150,11 +149,11 @@ class Pipe:
             items = unsorted[: self._slice] if len(unsorted) > 1 else [unsorted[0]]
             header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
             size = len(header) + size_of(frames) if frames else len(header)
-            if size > MESSAGE_BYTES or (frames and size > LARGE_BYTES):
-                self._slice = max(1, len(items) * MESSAGE_BYTES // (2 * size))
+            if size > self._message_bytes or (frames and size > LARGE_BYTES):
+                self._slice = max(1, len(items) * self._message_bytes // (2 * size))
                 self._count_off(items)
                 return
-            if len(items) == self._slice and size < MESSAGE_BYTES // 4:
+            if len(items) == self._slice and size < self._message_bytes // 4:
                 self._slice = min(2 * self._slice, MESSAGE_ITEMS)
             del unsorted[: len(items)]
             messages.append(self._keep(header, frames, items, size, is_bulk=False))
@@ -194,7 +193,7 @@ class Pipe:
             items: list[Any] = []
             n_bytes = 0
             for item, size in islice(small, MESSAGE_ITEMS):
-                if items and n_bytes + size > MESSAGE_BYTES:
+                if items and n_bytes + size > self._message_bytes:
                     break
                 items.append(item)
                 n_bytes += size
@@ -226,7 +225,7 @@ class Pipe:
             ProtocolError: if it is not a message of the other side that may come now. Then this pipe cannot go on.
         """
         number, heard = numbers(self._incoming, header)
-        if heard > self._acknowledged:
+        if heard > self.acknowledged:
             self._on_acknowledged(heard)
         if not number:
             return _without_chunks(decode(self._incoming, header, frames))
@@ -278,8 +277,8 @@ class Pipe:
         Raises:
             ProtocolError: if the other side cannot have heard that. Then this pipe cannot go on.
         """
-        if heard < self._acknowledged:
-            raise ProtocolError(f"a peer that had heard message {self._acknowledged} says it has heard {heard}")
+        if heard < self.acknowledged:
+            raise ProtocolError(f"a peer that had heard message {self.acknowledged} says it has heard {heard}")
         self._on_acknowledged(heard)
         self._unanswered_bytes = 0
         return [(heard_anew(header, self.heard), frames) for _, header, frames, *_ in self._kept]
@@ -319,7 +318,7 @@ class Pipe:
     def _on_acknowledged(self, heard: int) -> None:
         if heard > self.said:
             raise ProtocolError(f"a peer has heard message {heard}, and {self.said} is the last one")
-        self._acknowledged = heard
+        self.acknowledged = heard
         kept, on_heard = self._kept, self._on_heard
         while kept and kept[0][0] <= heard:
             _, _, _, items, size, is_bulk = kept.popleft()

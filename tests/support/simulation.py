@@ -51,7 +51,6 @@ from scaler.wire.messages.client import (
     ClientHeartbeatEcho,
     ClientHello,
     ClientShutdownResponse,
-    ExplainResponse,
     GoodbyeKind,
     GraphNode,
     GraphTask,
@@ -667,15 +666,7 @@ class SimulatedPeer:
         raise NotImplementedError
 
 
-_NEWS = (
-    HelloReply,
-    HelloRequest,
-    ClientHeartbeatEcho,
-    ClientShutdownResponse,
-    InfoResponse,
-    WorkerInfo,
-    ExplainResponse,
-)
+_NEWS = (HelloReply, HelloRequest, ClientHeartbeatEcho, ClientShutdownResponse, InfoResponse, WorkerInfo)
 
 
 class SimulatedClient(SimulatedPeer):

@@ -20,8 +20,6 @@ from scaler.wire.messages.client import (
     ClientHello,
     ClientResting,
     ClientShutdownResponse,
-    ExplainRequest,
-    ExplainResponse,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
@@ -106,7 +104,6 @@ CLIENT_TO_SCHEDULER = Direction(
         ClientResting,
         Chunk,
         InfoRequest,
-        ExplainRequest,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -124,7 +121,6 @@ SCHEDULER_TO_CLIENT = Direction(
         Chunk,
         InfoResponse,
         WorkerInfo,
-        ExplainResponse,
     ),
 )
 AGENT_TO_SCHEDULER = Direction(

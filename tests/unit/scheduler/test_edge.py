@@ -13,7 +13,7 @@ from scaler.scheduler import edge
 from scaler.scheduler.strangers import MESSAGES_MOST
 from scaler.wire.codec import encode
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
-from scaler.wire.messages.common import HelloRequest, TaskStatus
+from scaler.wire.messages.common import HelloRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
 from tests.support.simulation import SimulatedClient, Simulation
@@ -184,3 +184,40 @@ def test_a_turn_is_bounded_in_items(simulation: Simulation, monkeypatch: pytest.
         simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)] * 4)[0])
     assert simulation.edge.receive()
     assert len(simulation.router._incoming) == 2
+
+
+def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_lively_it_seems(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    simulation = Simulation(Limits(kept_bytes=1_000_000))
+    deaf, good = simulation.client(), simulation.client()
+    object_ids = [client.create(bytes(5_000_000)) for client in (deaf, good)]
+    simulation.run()
+    deaf.receive = lambda *_: None  # type: ignore[method-assign]
+    for client, object_id in zip((deaf, good), object_ids, strict=True):
+        client.fetch(object_id)
+    peer, connection = simulation.tree.directory.connected[deaf.connection], good.connection
+    simulation.advance(edge.DEAF_SECONDS - 1.0)
+    assert peer.pipe.size_bytes() > 4_000_000
+    simulation.advance(3.0)
+    assert peer.pipe.size_bytes() == 0
+    assert "more than 1000000 bytes wait, and nothing was acknowledged for 10 s" in caplog.text
+    assert list(simulation.tree.directory.connected) == [connection]
+    assert good.said(ObjectResponse)
+
+
+def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
+    """As long as it acknowledges anything."""
+    simulation = Simulation(Limits(kept_bytes=1_000_000))
+    slow = simulation.client()
+    object_id = slow.create(bytes(5_000_000))
+    simulation.run()
+    take, waiting = slow.receive, []
+    slow.receive = lambda *message: waiting.append(message)  # type: ignore[method-assign]
+    slow.fetch(object_id)
+    for _ in range(5):
+        simulation.advance(edge.DEAF_SECONDS - 2.0)
+        for _ in range(10):  # echoes of heartbeats among them
+            take(*waiting.pop(0))
+    assert not slow.said(ObjectResponse)
+    assert list(simulation.tree.directory.connected) == [slow.connection]

@@ -7,6 +7,7 @@ import pytest
 
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.serialization import size_of
 from scaler.wire.codec import MESSAGE_ITEMS, encode_message, numbers
 from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
@@ -19,6 +20,7 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import RunCancel, RunTask
 from scaler.wire.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
+from scaler.wire.transfer import WINDOW_BYTES
 
 WINDOW = WINDOW_LEAST_BYTES
 
@@ -306,6 +308,15 @@ def test_messages_are_bounded_in_bytes_and_items() -> None:
         assert len(header) <= MESSAGE_BYTES
     assert pair.counts == {Task: 12_000}
     assert Pair().say(*[task(1)] * (2 * MESSAGE_ITEMS))
+
+
+def test_over_a_network_messages_are_small() -> None:
+    """Its other side takes a peer for silent until a whole message has come, however slow the line is."""
+    pair = Pair(WINDOW_BYTES)
+    small = [task(number, bytes(1000)) for number in range(3000)]
+    messages = pair.say(*small, stored(1, 10 * WINDOW), task(2, b"", object_ids=numbered(1)))
+    assert all(len(header) + size_of(frames) < LARGE_BYTES + 500 for header, frames in messages)
+    assert len(pair.deliver(messages)) == len(small)
 
 
 def test_items_are_counted_as_they_leave() -> None:

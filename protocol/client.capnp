@@ -25,6 +25,7 @@ struct ClientToScheduler {
       clientResting @10 :ClientResting;
       chunk @11 :Common.Chunk;
       infoRequest @12 :InfoRequest;
+      explainRequest @13 :ExplainRequest;
     }
   }
 }
@@ -47,6 +48,7 @@ struct SchedulerToClient {
       chunk @7 :Common.Chunk;
       infoResponse @8 :InfoResponse;
       workerInfo @9 :WorkerInfo;
+      explainResponse @10 :ExplainResponse;
     }
   }
 }
@@ -143,6 +145,26 @@ struct ClientResting {
   count @0 :UInt32;         # number of items
   wait @1 :Data;            # UInt32 column: the number of the wait, which the agent that runs the task knows too
   heard @2 :Data;           # UInt64 column: the highest number of the scheduler's messages that it has had
+}
+
+struct ExplainRequest {
+  # What does this task wait for? Answered by one ExplainResponse, unless the task ends meanwhile.
+  count @0 :UInt32;        # number of items
+  taskId @1 :Data;         # id column: the task
+  graphId @2 :Data;        # id column: the graph that it is a node of; zero if it is none
+  position @3 :Data;       # UInt32 column: of a node: its position, as in GraphNode
+}
+
+struct ExplainResponse {
+  # Where a task is, and what it waits for.
+  count @0 :UInt32;        # number of items
+  taskId @1 :Data;         # id column: the task
+  state @2 :List(Text);    # as on the monitor: inactive, running, canceling; empty: the scheduler does not have it
+  waitsFor @3 :List(Text); # in a word or two, see README.md
+  sentence @4 :List(Text); # the same for people, with what to do
+  worker @5 :List(Text);   # the worker that has it; empty: none
+  tries @6 :Data;          # UInt32 column: which try this is, from 1; 0: not known
+  past @7 :List(Text);     # why the earlier tries ended, for people
 }
 
 struct ClientDisconnect {

@@ -72,11 +72,13 @@ struct RunOptions {
   # field has its default. A field that is not written has its default, one that the reader does not know is ignored.
   profiling @0 :Bool;                     # measure what the task takes, for the profile in its result
   atMostOnce @1 :Bool;                    # never start it a second time, also if it was lost with its worker
-  retries @2 :UInt32;                     # how often to run it again when it has raised
+  retries @2 :UInt32;                     # how often to run it again when it has raised one of retryOn, or timed out
   timeoutMs @3 :UInt32;                   # end it after so many milliseconds; 0 = when its worker says
   memoryBytes @4 :UInt64;                 # how much memory it will need; 0 = not known
   capabilities @5 :List(Capability);      # what its worker must have
   wasSaid @6 :Bool;                       # with atMostOnce: another scheduler had it already, and may have started it
+  retryOn @7 :List(Text);                 # names of exception classes, as in TaskFailure; those that are derived from them count too
+  retryDelayMs @8 :UInt32;                # wait so many milliseconds before the first retry, and twice as long before each further one
 
   struct Capability {
     name @0 :Text;       # such as "gpu"
@@ -90,4 +92,5 @@ struct TaskFailure {
   text @1 :Text;         # the exception's own text
   traceback @2 :Text;    # where it was raised, as text
   exception @3 :Data;    # the exception object, pickled; empty if it cannot be
+  bases @4 :List(Text);  # the classes that the exception's class is derived from, with their modules
 }

@@ -8,6 +8,11 @@ An exception that a task raises is not in this tree: it arrives as the user's ow
 from __future__ import annotations
 
 
+def class_name(kind: type) -> str:
+    """Return the name of a class with its module, but for a builtin one."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 class ScalerError(Exception):
     """The base of all errors of this package."""
 

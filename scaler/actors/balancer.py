@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import math
 
+from scaler.actors.explanations import explain, in_the_queue
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
     AssignTasks,
     BalancerRestarted,
+    ExplainWaiting,
     LookAtBalance,
     PlaceReadyTasks,
     PlacesFreed,
@@ -39,6 +41,7 @@ from scaler.actors.messages.tasks import (
     WorkerLeft,
 )
 from scaler.actors.policy import Policy
+from scaler.actors.task_states import READY
 
 _PLACE = PlaceReadyTasks()
 _LOOK = LookAtBalance()
@@ -143,6 +146,11 @@ class Balancer(Actor):
             self._timer.cancel()
         self._look_at = at
         self._timer = self.schedule(at - self.now(), _LOOK)
+
+    @handles(ExplainWaiting)
+    def _explain(self, waiting: ExplainWaiting) -> None:
+        found = in_the_queue(self._policy.room(waiting.spec))
+        explain(waiting.question, READY, found, waiting.tries)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

@@ -11,23 +11,35 @@ import logging
 from collections.abc import Callable, Sequence
 
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
+from scaler.actors.explanations import not_here
 from scaler.actors.graph import GraphActor
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
 from scaler.actors.messages.peers import InfoAsked, SayStatistics, SendAway, ShutdownAsked
-from scaler.actors.messages.tasks import BalancerRestarted, CancelGraph, CancelTask, GraphEnded, GraphNodeDone, TaskDone
+from scaler.actors.messages.tasks import (
+    BalancerRestarted,
+    CancelGraph,
+    CancelTask,
+    ExplainNode,
+    ExplainTask,
+    GraphEnded,
+    GraphNodeDone,
+    TaskDone,
+)
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
 from scaler.actors.task import TaskActor
-from scaler.ids import ClientId, GraphId, ObjectId, TaskId, content_id
+from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
 from scaler.serialization import Frames
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
     ClientHeartbeatEcho,
     ClientResting,
+    ExplainRequest,
+    ExplainResponse,
     GoodbyeKind,
     GraphNode,
     GraphTask,
@@ -228,6 +240,21 @@ class ClientSession(Session):
     @handles(Batch[InfoRequest])
     def _ask_who_is_there(self, batch: Batch[InfoRequest]) -> None:
         self._services.census.send(InfoAsked(self._peer, batch))
+
+    @handles(Batch[ExplainRequest])
+    def _explain(self, batch: Batch[ExplainRequest]) -> None:
+        for request in batch:
+            question = ExplainTask(self.actor_ref, request.task_id)
+            is_node = request.graph_id != NO_ID
+            asked = self._graphs.get(request.graph_id) if is_node else self._tasks.get(request.task_id)
+            if asked is None or asked.is_stopped():
+                self._outbox.put(self._peer, not_here(question))
+            else:
+                asked.send(ExplainNode(question, request.position) if is_node else question)
+
+    @handles(ExplainResponse)
+    def _explained(self, response: ExplainResponse) -> None:
+        self._outbox.put(self._peer, response)
 
     @handles(SupplyObject)
     def _supply(self, supply: SupplyObject) -> None:

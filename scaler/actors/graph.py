@@ -20,6 +20,7 @@ import struct
 from functools import partial
 from itertools import chain
 
+from scaler.actors.explanations import STEPS_MOST, explain_node, for_inputs, missing_inputs
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
@@ -28,6 +29,8 @@ from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelGraph,
     CancelTask,
+    ExplainNode,
+    ExplainTask,
     GraphEnded,
     GraphNodeDone,
     KeepResult,
@@ -41,6 +44,7 @@ from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYT
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.reasons import INPUTS, TURN
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
@@ -352,6 +356,28 @@ class GraphActor(Actor):
                 if node.wanted:
                     failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
                     self._session.send(GraphNodeDone(failed, ()))
+
+    @handles(ExplainNode)
+    def _explain(self, asked: ExplainNode) -> None:
+        """Follow what the node needs to the first task that runs or can run, and hand the question on to that."""
+        question, position = asked.question, asked.position
+        for _ in range(STEPS_MOST):
+            node = self._nodes[position] if position < len(self._nodes) else None
+            if node is None or node.status is not None:
+                return  # its result is on its way
+            running = self._running.get(node.task_id)
+            if running is not None:
+                running[1].send(question)
+                return
+            missing = missing_inputs(node, self._nodes)
+            if not missing:
+                explain_node(question, TURN, "its arguments are there, and it is about to begin")
+                return
+            if not question.because:
+                because = for_inputs(len(missing), len(node.dependencies))
+                question = ExplainTask(question.asker, question.task_id, because)
+            position = missing[0]
+        explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

@@ -23,6 +23,17 @@ class Options(Protocol):
     @property
     def was_said(self) -> bool: ...
 
+    @property
+    def retries(self) -> int: ...
+
+    @property
+    def retry_on(self) -> tuple[str, ...]: ...
+
+    @property
+    def retry_delay_ms(self) -> int: ...
+
+    def retry_reason(self, failure: bytes) -> str: ...
+
 
 class Home:
     """The common part of a client's tasks: their collaborators, their crash limit and their account.

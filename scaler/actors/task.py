@@ -8,15 +8,23 @@ Must never: decide which state comes next (`task_states` does), or accept news o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from scaler.actors.adoptable import AdoptableTask
 from scaler.actors.events import BROKE, SUBMITTED, TaskMoved
+from scaler.actors.explanations import explain_other
 from scaler.actors.home import Home
-from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
+    FIRST_TRY,
     BalancerRestarted,
     CancelRun,
     CancelTask,
+    ExplainRun,
+    ExplainTask,
+    ExplainWaiting,
+    RetryDue,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -27,8 +35,8 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
+from scaler.actors.repeats import STARTED, delay_seconds, retry_reason
 from scaler.actors.task_states import (
-    ADOPTED,
     ASKED,
     ASSIGNED,
     BALANCER_RESTARTED,
@@ -37,24 +45,26 @@ from scaler.actors.task_states import (
     CANCELING,
     CRASHED,
     CRASHED_TOO_OFTEN,
+    DELAYED,
+    DUE,
     EVENT_OF_STATUS,
     FAILED,
     FINISHED,
-    FOUND,
     GIVEN_UP,
     LEAVING,
     LOST,
     LOST_TOO_OFTEN,
     NOT_HELD,
     NOT_WAITING,
+    RAISED,
     READY,
     RECALLED,
     REFUSED,
+    RETRIED,
     RETURNING,
     RUNNING,
     STOPPED,
     SUCCEEDED,
-    UNKNOWN,
     WITHDRAWING,
     WITHDRAWN,
     Event,
@@ -70,16 +80,10 @@ from scaler.wire.messages.worker import RunResult
 REASON_BYTES_MOST = 400
 """The most bytes of a worker's text in an event; a peer may send anything."""
 
-_STARTED = {
-    CRASHED: TaskStatus.PROCESSOR_DIED,
-    LOST: TaskStatus.WORKER_DIED,
-    STOPPED: TaskStatus.WORKER_DIED,
-    UNKNOWN: TaskStatus.NOT_FOUND,
-}
-"""Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
+_WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 
 
-class TaskActor(Actor):
+class TaskActor(AdoptableTask):
     """One task."""
 
     _near: ActorRef | None = None
@@ -88,14 +92,11 @@ class TaskActor(Actor):
     _goes_first = False
     """whether it goes before new tasks, because it continues a running graph"""
 
-    _offer: RunFound | None = None
-    """the run that it has asked a worker proxy for, before the answer"""
+    _retries = 0
+    """how often it was run again because it had raised"""
 
-    _suspect = -1
-    """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
-
-    _adopted = -1
-    """the attempt that was adopted last"""
+    _tries = FIRST_TRY
+    """which try this is, and why the earlier ones ended"""
 
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         if near is not None:
@@ -153,11 +154,25 @@ class TaskActor(Actor):
         """Return the event, and what the client is told, of a run that has not succeeded."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return STOPPED, result  # the last scheduler had them: the task never began
-        if event in _STARTED and self._is_at_most_once():
-            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), _STARTED[event])
+        if event in STARTED and self._is_at_most_once():
+            return GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), STARTED[event])
         if event is CRASHED and self._count_crash():
             event = CRASHED_TOO_OFTEN
+        elif event is RAISED and self._spec.options:
+            options = self._home.read_options(self._spec.options)
+            reason = retry_reason(options, result, self._retries)
+            if reason:
+                return RETRIED, replace(result, payload=reason.encode())
         return event, result
+
+    def _wait_for_retry(self) -> None:
+        options = self._home.read_options(self._spec.options)
+        self.schedule(delay_seconds(options, self._retries), RetryDue())
+        self._retries += 1
+
+    @handles(RetryDue)
+    def _retry_due(self, _due: RetryDue) -> None:
+        self._move(DUE)
 
     @handles(RunLost)
     def _lost(self, lost: RunLost) -> None:
@@ -174,52 +189,6 @@ class TaskActor(Actor):
             self._suspect = lost.attempt
             event = LOST_TOO_OFTEN if self._count_crash() else LOST
         self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()), worker)
-
-    # At most once
-
-    def _is_at_most_once(self) -> bool:
-        options = self._spec.options
-        return bool(options) and self._home.read_options(options).at_most_once
-
-    def _may_have_been_started(self) -> bool:
-        """Return whether another scheduler may have started it, and it must not be started again."""
-        options = self._spec.options
-        return bool(options) and self._home.read_options(options).was_said
-
-    def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
-        text = f"{sentence}; it may have been started, and it is not run again because of its option at_most_once"
-        return RunResult(self._spec.task_id, 0, self._attempt, status, text.encode(), 0, ())
-
-    # A run that an agent has already
-
-    @handles(RunFound)
-    def _found(self, found: RunFound) -> None:
-        task_id = self._spec.task_id
-        if found.attempt == self._suspect:  # its agent lives
-            self._suspect = -1
-            self._crashes -= 1
-        if self._state is READY or (self._state is RETURNING and self._offer is None):
-            self._offer = found
-            self._move(FOUND)
-        else:
-            found.worker.send(CancelRun(task_id, found.attempt))
-
-    @handles(RunAdopted)
-    def _run_adopted(self, adopted: RunAdopted) -> None:
-        if self._state is not RETURNING:
-            adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
-            return
-        self._offer = None
-        self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
-        self._move(ADOPTED, None, adopted.worker)
-
-    @handles(NotHeld)
-    def _not_held(self, _not_held: NotHeld) -> None:
-        if self._state is RETURNING and self._may_have_been_started():
-            sentence = "its scheduler has ended, and no worker that has come back has it"
-            self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
-        else:
-            self._move(NOT_HELD)
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
@@ -268,9 +237,13 @@ class TaskActor(Actor):
         self._enter(state, event, result)
 
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
+        if result is not None and state in (READY, DELAYED):
+            self._tries = self._tries.after(event, _sentence_of(result))
         if state is READY:
             self._offer = None
             self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
+        elif state is DELAYED:
+            self._wait_for_retry()
         elif state is RETURNING:
             self._enter_returning()
         elif state is LEAVING:
@@ -286,6 +259,16 @@ class TaskActor(Actor):
         elif state is CANCELED:
             self._end(TaskStatus.CANCELED, b"")
 
+    @handles(ExplainTask)
+    def _explain(self, question: ExplainTask) -> None:
+        """Hand the question on to whoever has this task, if it has been given to somebody."""
+        if self._worker is not None:
+            self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
+        elif self._state is READY:
+            self._home.balancer.send(ExplainWaiting(question, self._spec, self._tries))
+        else:
+            explain_other(question, self._state, self._tries)
+
     def _tell_if_followed(self, event: Event, worker: ActorRef | None = None) -> None:
         followed = self._home.events.followed
         if followed is not None and self._spec.task_id in followed:
@@ -294,8 +277,8 @@ class TaskActor(Actor):
     def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
         status = None if result is None else result.status
         reason = ""
-        if result is not None and status not in (TaskStatus.SUCCESS, TaskStatus.FAILED):  # those have no sentence
-            reason = result.payload[:REASON_BYTES_MOST].decode("utf-8", "replace")
+        if result is not None and (status not in _WITHOUT_SENTENCE or event is RETRIED):
+            reason = _sentence_of(result)
         self._tell_moved(event, shown_state(self._state, status), worker, reason)
 
     def _tell_moved(self, event: Event, state: str, worker: ActorRef | None, reason: str) -> None:
@@ -313,19 +296,6 @@ class TaskActor(Actor):
     def _say_ready(self, again: bool, is_new: bool) -> None:
         home, spec, attempt = self._home, self._spec, self._attempt
         home.balancer.send(TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new))
-
-    def _enter_returning(self) -> None:
-        """Ask for the run that was offered, or whether there is one."""
-        home, spec, offer = self._home, self._spec, self._offer
-        if offer is not None:
-            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account))
-        elif home.adoption is not None:
-            home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
-
-    def _drop_offer(self) -> None:
-        if self._offer is not None:
-            self._offer.worker.send(CancelRun(self._spec.task_id, self._offer.attempt))
-            self._offer = None
 
     def _leave_queue(self, event: Event) -> None:
         if event is NOT_WAITING or event is BALANCER_RESTARTED:
@@ -374,3 +344,7 @@ class TaskActor(Actor):
     def state(self) -> State:
         """The state, for tests and the monitor."""
         return self._state
+
+
+def _sentence_of(result: RunResult) -> str:
+    return result.payload[:REASON_BYTES_MOST].decode("utf-8", "replace")

@@ -19,6 +19,7 @@ LEAVING = State("leaving")  # an agent has a run of it: is it still in the queue
 RUNNING = State("running")  # sent to a worker: there it waits in the queue, or runs
 WITHDRAWING = State("withdrawing")  # cancelled while it waited: is it still there, or on its way to a worker?
 CANCELING = State("canceling")  # cancelled while it ran: the worker has been told
+DELAYED = State("delayed")  # has raised, and is run again after a while
 SUCCEEDED = State("succeeded")
 FAILED = State("failed")
 CANCELED = State("canceled")
@@ -27,6 +28,8 @@ FINAL = frozenset({SUCCEEDED, FAILED, CANCELED})
 ASSIGNED = Event("assigned")
 FINISHED = Event("finished")  # with a result
 RAISED = Event("raised")  # or failed in another way that trying again would not change
+RETRIED = Event("retried")  # it raised, and its options ask for another run
+DUE = Event("due")  # that run may begin
 CRASHED = Event("crashed")  # its processor died
 CRASHED_TOO_OFTEN = Event("crashed too often")
 LOST = Event("lost")  # its worker is gone
@@ -72,6 +75,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     RUNNING: {
         FINISHED: SUCCEEDED,
         RAISED: FAILED,
+        RETRIED: DELAYED,
         CRASHED: READY,
         CRASHED_TOO_OFTEN: FAILED,
         LOST: READY,
@@ -81,6 +85,10 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         UNKNOWN: READY,
         GIVEN_UP: FAILED,
         CANCEL: CANCELING,
+    },
+    DELAYED: {
+        DUE: READY,
+        CANCEL: CANCELED,
     },
     WITHDRAWING: {
         WITHDRAWN: CANCELED,
@@ -92,6 +100,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     CANCELING: {
         FINISHED: CANCELED,
         RAISED: CANCELED,
+        RETRIED: CANCELED,
         CRASHED: CANCELED,
         CRASHED_TOO_OFTEN: CANCELED,
         LOST: CANCELED,
@@ -111,6 +120,10 @@ IGNORED: frozenset[tuple[State, Event]] = frozenset(
         (CANCELING, NOT_WAITING),
         (CANCELING, BALANCER_RESTARTED),
         (RETURNING, BALANCER_RESTARTED),
+        (DELAYED, BALANCER_RESTARTED),
+        (DELAYED, NOT_WAITING),
+        (DELAYED, WITHDRAWN),
+        (DELAYED, NOT_HELD),
         (READY, NOT_WAITING),
         (READY, WITHDRAWN),
         (RETURNING, NOT_WAITING),
@@ -148,6 +161,7 @@ _SHOWN: dict[State, str] = {
     RETURNING: "inactive",
     LEAVING: "inactive",
     RUNNING: "running",
+    DELAYED: "inactive",
     WITHDRAWING: "canceling",
     CANCELING: "canceling",
     SUCCEEDED: "success",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from enum import Enum
 
+from scaler.actors.explanations import explain_run
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
@@ -17,6 +18,7 @@ from scaler.actors.messages.tasks import (
     AssignTasks,
     BalancerRestarted,
     CancelRun,
+    ExplainRun,
     KeepResult,
     PlacesFreed,
     PlacesTaken,
@@ -382,6 +384,10 @@ class WorkerProxy(Actor):
         if was_lost and self._runs:
             self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
         self._runs, self._orphans = {}, Orphans(())
+
+    @handles(ExplainRun)
+    def _explain(self, asked: ExplainRun) -> None:
+        explain_run(asked, self.name, self._runs, is_cut=not self._peer.connection)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

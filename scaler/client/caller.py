@@ -34,6 +34,9 @@ class Caller:
         name: str | None = None,
         priority: int | None = None,
         profiling: bool | None = None,
+        retries: int | None = None,
+        retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None,
+        retry_delay: float | None = None,
         at_most_once: bool | None = None,
     ) -> ClientWithOptions:
         """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
@@ -44,13 +47,24 @@ class Caller:
             name: of the tasks, in messages and logs.
             priority: of your waiting tasks, those with a greater priority go first.
             profiling: whether to measure time and memory of the tasks.
+            retries: how often to run a task again that has raised, or has run for longer than its limit.
+            retry_on: the exceptions after which it is run again; `Exception` by default.
+            retry_delay: seconds before the first retry; the wait doubles with each further one. 0.1 by default.
             at_most_once: whether no task may be started a second time, also if it was lost.
 
         Raises:
             TypeError: if an option is of the wrong type.
-            ConfigError: if the priority is out of range; it is a `ValueError`.
+            ConfigError: if a number is out of range, or options contradict each other; it is a `ValueError`.
         """
-        more = TaskOptions(name=name, priority=priority, profiling=profiling, at_most_once=at_most_once)
+        more = TaskOptions(
+            name=name,
+            priority=priority,
+            profiling=profiling,
+            retries=retries,
+            retry_on=retry_on,
+            retry_delay=retry_delay,
+            at_most_once=at_most_once,
+        )
         if options is not None:
             more = more.over(options)
         client, core, known = self._caller

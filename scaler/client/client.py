@@ -23,11 +23,13 @@ from scaler.client.calls.client_pickling import (
 )
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
+from scaler.client.explanation import ANSWER_SECONDS, Story, tell
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.client.shared_cores import shared_core
 from scaler.config import ConfigError
+from scaler.ids import ID_BYTES, TaskId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
@@ -202,6 +204,25 @@ class Client(Caller):
             DisconnectedError: if the client is disconnected.
         """
         return presence.wait_for_workers(self._core.link, n_workers, timeout)
+
+    def story(self, task: ScalerFuture | bytes) -> Story:
+        """Return what is known of a task of this client: state, worker, what it waits for, why earlier tries ended.
+
+        It asks the scheduler, and waits two seconds for the answer at most.
+
+        Args:
+            task: its future or its id.
+
+        Raises:
+            ValueError: if it is neither.
+            DisconnectedError: if the client is disconnected.
+        """
+        if isinstance(task, ScalerFuture):
+            return task.story()
+        if len(task) != ID_BYTES:
+            raise ValueError(f"the id of a task has {ID_BYTES} bytes, and this is not one: {task!r}")
+        self._core.link.check_open()
+        return tell(self._core.link, TaskId(task), "task", None, ANSWER_SECONDS)
 
     def clear(self) -> None:
         """Cancel all futures of this client and forget its objects: using a reference raises `MissingObjects` from now

@@ -13,12 +13,15 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import Any, Protocol
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.link.callbacks import Callbacks
+from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
@@ -41,6 +44,8 @@ class FutureLink(Protocol):
     def cancel(self, task_id: TaskId) -> None: ...
 
     def fetch(self, object_id: ObjectId, receiver: Receiver) -> None: ...
+
+    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
 
     def forget_result(self, object_id: ObjectId) -> None: ...
 
@@ -193,6 +198,15 @@ class ScalerFuture(Future[Any]):
             )
         return read_profile(self._profile)
 
+    def explain(self) -> str:
+        """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
+        return self.story().sentence
+
+    def story(self) -> Story:
+        """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
+        self._link.check_process()
+        return tell(self._link, self.task_id, self.name, self, ANSWER_SECONDS)
+
     def running(self) -> bool:
         """Return whether the task is open: True from `submit` on, also while it waits in a queue."""
         return not self.done()
@@ -294,11 +308,16 @@ class ScalerFuture(Future[Any]):
         """Wait for the end. Raises as `concurrent.futures.Future.exception`."""
         self._link.check_process()
         here = task_context.current
-        if here.task and not self.done():
-            with here.wait(self._link, self.done, timeout):
+        try:
+            if here.task and not self.done():
+                with here.wait(self._link, self.done, timeout):
+                    super().exception(timeout)
+            else:
                 super().exception(timeout)
-        else:
-            super().exception(timeout)
+        except FutureTimeoutError:
+            if timeout is None or self.done():  # the task's own
+                raise
+            raise FutureTimeoutError(late(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _is_stored(self) -> bool:
         raw = self._raw

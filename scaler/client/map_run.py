@@ -186,7 +186,11 @@ class MapRun:
         if self._progress is not None:
             self._progress.update(self._done)
         if self._deadline is not None and time.monotonic() >= self._deadline and self._done < self._submitted:
-            raise TimeoutError(f"the map has {self._done} of {self._submitted} results after {self._timeout:g} s")
+            raise TimeoutError(self._late())
+
+    def _late(self) -> str:
+        text = f"the map has {self._done} of {self._submitted} results after {self._timeout:g} s"
+        return f"{text}: {self._link.concern}" if self._link.concern else text
 
     def _read_error(self, result: TaskResult) -> BaseException:
         index = _index_of(result.task_id)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import cloudpickle
 
-from scaler.errors import DeserializeObjectError
+from scaler.errors import DeserializeObjectError, class_name
 from scaler.serialization import exception_from_parts
 from scaler.wire.structs import TaskFailure
 
@@ -24,6 +24,9 @@ TEXT_CHARACTERS = 64 * 1024
 """The most characters of a message or a traceback that travel."""
 EXCEPTION_BYTES = 4 * 1024 * 1024
 """A larger exception travels as text only."""
+
+BASES_MOST = 32
+"""The most classes that an exception is derived from that travel."""
 
 _OWN_FILES = frozenset(
     str(path)
@@ -51,6 +54,7 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
         _clean(_try(str, error, "<its text cannot be shown>")),
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n"),
         _try(_pickled, error, b""),
+        _try(_bases, error, ()),
     )
 
 
@@ -102,8 +106,11 @@ def _clean(text: str) -> str:
 
 
 def _type_name(error: BaseException) -> str:
-    kind = type(error)
-    return _clean(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
+    return _clean(class_name(type(error)))
+
+
+def _bases(error: BaseException) -> tuple[str, ...]:
+    return tuple(_clean(class_name(base)) for base in type(error).__mro__[1:-1][:BASES_MOST])
 
 
 def _traceback(error: BaseException) -> str:

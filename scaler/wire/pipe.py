@@ -105,6 +105,10 @@ class Pipe:
         """Whether nothing waits, and all that was said was heard."""
         return not (self._kept or self.has_unsaid)
 
+    def bytes_before(self, item: Any) -> int:
+        """Return how many bytes are to leave before an item that names something of the bulk lane; 0 if it does not."""
+        return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
+
     @property
     def is_acknowledgement_due(self) -> bool:
         """Whether much has come since the last message left. A message without items is enough."""

@@ -23,6 +23,8 @@ class TaskFailure(NamedTuple):
     text: str
     traceback: str
     exception: bytes
+    bases: tuple[str, ...] = ()
+    """the names of the classes that its class is derived from"""
 
     def encode(self) -> bytes:
         return bytes(
@@ -32,6 +34,7 @@ class TaskFailure(NamedTuple):
                 text=utf8(self.text),
                 traceback=utf8(self.traceback),
                 exception=self.exception,
+                bases=[utf8(name) for name in self.bases],
             )
             .to_bytes()
         )
@@ -40,7 +43,8 @@ class TaskFailure(NamedTuple):
     def decode(cls, payload: bytes) -> TaskFailure:
         try:
             failure = read(SCHEMAS["common"].TaskFailure, payload)
-            return cls(failure.typeName, failure.text, failure.traceback, bytes(failure.exception))
+            exception, bases = bytes(failure.exception), tuple(failure.bases)
+            return cls(failure.typeName, failure.text, failure.traceback, exception, bases)
         except Exception as error:
             raise ProtocolError(f"not a task failure: {first_line(error)}") from error
 
@@ -53,7 +57,7 @@ class RunOptions(NamedTuple):
     at_most_once: bool = False
     """never start it a second time, even if it was lost with its worker"""
     retries: int = 0
-    """how often to run it again when it has raised"""
+    """how often to run it again when it has raised one of `retry_on`, or timed out"""
     timeout_ms: int = 0
     """end it after this time; 0: the limit of its worker"""
     memory_bytes: int = 0
@@ -62,6 +66,10 @@ class RunOptions(NamedTuple):
     """the resources that its worker must have, and how much of each the task takes"""
     was_said: bool = False
     """with `at_most_once`: another scheduler had it already, and may have started it"""
+    retry_on: tuple[str, ...] = ()
+    """names of exception classes, as in `TaskFailure`; those that are derived from them count too"""
+    retry_delay_ms: int = 0
+    """the wait before the first retry; it doubles with each further one"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -75,6 +83,20 @@ class RunOptions(NamedTuple):
             ProtocolError: if the column holds no options.
         """
         return _read(data) if data else _DEFAULTS
+
+    def retry_reason(self, failure: bytes) -> str:
+        """Return what the task has raised, if it is run again for that; else nothing.
+
+        Args:
+            failure: a `TaskFailure`, from a peer.
+        """
+        try:
+            read_failure = read(SCHEMAS["common"].TaskFailure, failure)
+            names = {read_failure.typeName, *read_failure.bases}
+            text = f"{read_failure.typeName}: {first_line(read_failure.text)}"
+        except Exception:  # noqa: BLE001 - what a peer has sent cannot be read: no exception that is known
+            return ""
+        return text if names.intersection(self.retry_on) else ""
 
 
 _DEFAULTS = RunOptions()
@@ -90,6 +112,8 @@ def _write(options: RunOptions) -> bytes:
         memoryBytes=options.memory_bytes,
         capabilities=[{"name": utf8(name), "amount": amount} for name, amount in options.capabilities],
         wasSaid=options.was_said,
+        retryOn=[utf8(name) for name in options.retry_on],
+        retryDelayMs=options.retry_delay_ms,
     )
     return bytes(message.to_bytes())
 
@@ -106,6 +130,8 @@ def _read(data: bytes) -> RunOptions:
             options.memoryBytes,
             tuple((each.name, each.amount) for each in options.capabilities),
             options.wasSaid,
+            tuple(options.retryOn),
+            options.retryDelayMs,
         )
     except Exception as error:
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

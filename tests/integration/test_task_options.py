@@ -55,3 +55,46 @@ def test_a_task_is_measured_and_named_as_its_options_say(client: Client) -> None
     measured = client.options(profiling=True).get({"a": (time.sleep, 0.02)}, ["a"], block=False)["a"]
     measured.result(30)
     assert measured.profiling_info().duration_s >= 0.02
+
+
+class MoodyError(ConnectionError):
+    pass
+
+
+def moody(log: Path, most: int, *_inputs: object) -> int:
+    """Raise as often as that, then return how often it was called."""
+    note(log, "called")
+    calls = len(log.read_text().split())
+    if calls <= most:
+        raise MoodyError(f"call {calls}")
+    return calls
+
+
+def test_a_task_that_raises_runs_again_alone_in_a_map_and_in_a_graph(client: Client, tmp_path: Path) -> None:
+    stubborn = client.options(retries=2, retry_on=(ConnectionError,), retry_delay=0.01)
+    assert stubborn.submit(moody, tmp_path / "a", 2).result(30) == 3
+    assert stubborn.map(moody, [(tmp_path / "b", 1), (tmp_path / "c", 0)]) == [2, 1]
+    graph = {"first": (moody, tmp_path / "d", 1), "second": (moody, tmp_path / "e", 2, "first")}
+    assert stubborn.get(graph, ["second"]) == {"second": 3}
+    assert (tmp_path / "d").read_text().split() == ["called"] * 2
+
+
+def test_the_last_exception_arrives_and_others_are_not_tried_again(client: Client, tmp_path: Path) -> None:
+    stubborn = client.options(retries=2, retry_on=(ConnectionError,), retry_delay=0.01)
+    with pytest.raises(MoodyError, match="call 3"):
+        stubborn.submit(moody, tmp_path / "a", 9).result(30)
+    with pytest.raises(FileNotFoundError):
+        stubborn.submit(note, tmp_path / "none" / "b", "x").result(30)
+    with pytest.raises(MoodyError, match="call 1"):
+        client.submit(moody, tmp_path / "c", 9).result(30)
+
+
+def test_a_task_that_waits_for_its_retry_holds_no_place_and_can_be_cancelled(client: Client, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    future = client.options(retries=5, retry_delay=3600).submit(moody, log, 9)
+    wait_until(log.exists, "it was called once")
+    assert client.submit(abs, -1).result(30) == 1
+    assert not future.done()
+    assert future.cancel()
+    wait_until(lambda: client.workers()[0].tasks == 0, "nothing is left at the worker")
+    assert log.read_text().split() == ["called"]

@@ -31,7 +31,7 @@ from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
-from scaler.wire.structs import RunOptions
+from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.bench import Bench
 
 EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})
@@ -64,9 +64,11 @@ def test_nothing_leads_out_of_a_final_state(state: Any, event: Event) -> None:
         next_state(state, event)
 
 
+RETRIES = RunOptions(retries=2, retry_on=("Exception",), retry_delay_ms=500).encode()
+RAISED = TaskFailure("ValueError", "bad", "", b"", ("Exception",)).encode()
 NEWS = (
     "assigned", "finished", "lost", "cancel", "withdrawn", "not waiting", "refused", "returned", "restarted",
-    "found", "adopted", "not held",
+    "found", "adopted", "not held", "raised", "a pause",
 )  # fmt: skip
 
 
@@ -91,7 +93,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
         0,
         adoption,
     )
-    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b""), home)
+    actor = TaskActor(Task(task_id, ObjectId(b"f" * 16), b"", b"", options=RETRIES), home)
     logging.disable(logging.CRITICAL)
     try:
         ref = bench.dispatcher.spawn(actor, session_ref)
@@ -102,6 +104,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
             messages = {
                 "assigned": TaskAssigned(worker, attempt),
                 "finished": RunResult(task_id, 0, attempt, status, b"", 0, ()),
+                "raised": RunResult(task_id, 0, attempt, TaskStatus.FAILED, RAISED, 0, ()),
                 "found": RunFound(worker, attempt),
                 "adopted": RunAdopted(worker, attempt),
                 "not held": NotHeld(),
@@ -113,7 +116,10 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 "refused": TaskRefused(attempt, "too many wait"),
                 "restarted": BalancerRestarted(),
             }
-            bench.tell(ref, messages[kind])
+            if kind == "a pause":
+                bench.advance(1)
+            else:
+                bench.tell(ref, messages[kind])
             after = actor.state
             if bench.dispatcher.failures:
                 assert after is before

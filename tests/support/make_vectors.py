@@ -78,7 +78,7 @@ def value(name: str, kind: str, rule: Rule, index: int) -> Any:
     if kind == "id":
         return sample_id(index + 1)
     if kind == "text":
-        return TEXTS[name] if index == 0 else ""
+        return TEXTS.get(name, f"the {name}") if index == 0 else ""
     if kind == "frames":
         return FRAMES[index % 3]
     return (BYTES[name] if kind == "bytes" else NUMBERS[kind])[index % 3]
@@ -189,7 +189,7 @@ def parts() -> Json:
         {"kind": OBJECT, "name": "", "data": sample_id(7)},
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
-    options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)))
+    options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
     of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {

@@ -51,6 +51,7 @@ from scaler.wire.messages.client import (
     ClientHeartbeatEcho,
     ClientHello,
     ClientShutdownResponse,
+    ExplainResponse,
     GoodbyeKind,
     GraphNode,
     GraphTask,
@@ -666,7 +667,15 @@ class SimulatedPeer:
         raise NotImplementedError
 
 
-_NEWS = (HelloReply, HelloRequest, ClientHeartbeatEcho, ClientShutdownResponse, InfoResponse, WorkerInfo)
+_NEWS = (
+    HelloReply,
+    HelloRequest,
+    ClientHeartbeatEcho,
+    ClientShutdownResponse,
+    InfoResponse,
+    WorkerInfo,
+    ExplainResponse,
+)
 
 
 class SimulatedClient(SimulatedPeer):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scaler.actors.kit import ActorRef
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.message import message
@@ -101,12 +103,74 @@ class CancelTask:
 
 
 @message
+class RetryDue:
+    """task -> itself, by timer: I may run again."""
+
+
+@message
 class TaskDone:
     """task -> client session or graph: this is my end. `worker`: who has sent the result."""
 
     result: TaskResult
     frames: Frames
     worker: ActorRef | None = None
+
+
+# What it waits for
+
+
+class Tries(NamedTuple):
+    """Which try of a task this is, from 1; 0: not known."""
+
+    number: int
+    past: str = ""
+    """why the last ones before it ended"""
+
+    def after(self, event: str, sentence: str) -> Tries:
+        """Return the next try, after this one has ended."""
+        past = f"{self.past}; " if self.past else ""
+        return Tries(self.number + 1, f"{past}try {self.number} {event}: {sentence}"[-PAST_CHARACTERS_MOST:])
+
+
+PAST_CHARACTERS_MOST = 800
+NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
+
+
+@message
+class ExplainTask:
+    """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
+    `ExplainResponse` about `task_id`. `because`: that one waits for you, and its answer begins so.
+    """
+
+    asker: ActorRef
+    task_id: TaskId
+    because: str = ""
+
+
+@message
+class ExplainNode:
+    """client session -> graph: the same of a node."""
+
+    question: ExplainTask
+    position: int
+
+
+@message
+class ExplainWaiting:
+    """task -> balancer: I wait with you; answer this, and say which try it is."""
+
+    question: ExplainTask
+    spec: Task
+    tries: Tries
+
+
+@message
+class ExplainRun:
+    """task -> worker proxy: you have me; answer this."""
+
+    question: ExplainTask
+    task_id: TaskId
+    tries: Tries
 
 
 # Graphs

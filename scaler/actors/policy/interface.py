@@ -76,6 +76,18 @@ class Decisions(Generic[W, T]):
     """when to ask again, at the latest"""
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a policy says about a task that waits for a worker."""
+
+    workers: int
+    """how many there are"""
+    with_room: int
+    """how many get tasks now"""
+    tasks: int
+    """how many tasks all workers have"""
+
+
 class Policy(Protocol[W, T]):
     """Decides where tasks go. Each call takes constant time, however many tasks, clients and workers there are."""
 
@@ -111,6 +123,9 @@ class Policy(Protocol[W, T]):
         """Return the decisions. Called when tasks are ready, workers have joined, `freed` returns True, or a check is
         due.
         """
+
+    def room(self, spec: Spec) -> Room:
+        """Return what a task that waits may have to wait for."""
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol
 from scaler.actors.policy.backlog import Backlog
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
-from scaler.actors.policy.interface import Decisions, Policy, T, W
+from scaler.actors.policy.interface import Decisions, Policy, Room, Spec, T, W
 from scaler.actors.policy.places import WORK_AHEAD_US, Places
 from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.rules import FAIR, FIFO, Rules
@@ -146,6 +146,10 @@ class Placement(Generic[W, T]):
             self._queue.remove(ready.task, ready.spec.priority, ready.account)
         sentence = partial(self._rules.refusal, len(backlog), len(self._places))
         return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
+
+    def room(self, spec: Spec) -> Room:  # noqa: ARG002 - all workers take the same tasks
+        places = self._places
+        return Room(len(places), places.with_room, places.tasks)
 
     def statistics(self) -> dict[str, int]:
         return {"ready_tasks": len(self._queue), "workers": len(self._places)}

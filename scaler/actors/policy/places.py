@@ -66,7 +66,7 @@ class Places(Generic[W]):
         """no level below has a worker"""
         self.with_room = 0
         """how many workers have room: those in all levels"""
-        self._tasks = 0
+        self.tasks = 0
         """how many tasks all workers have"""
         self._queue_sizes = 0
         """how many they may have, all queues together"""
@@ -116,7 +116,7 @@ class Places(Generic[W]):
         self._take_out(worker, load)
         before = load.tasks
         after = load.tasks = before - tasks if before > tasks else 0
-        self._tasks += after - before
+        self.tasks += after - before
         queue_size = load.queue_size
         if before > queue_size or after > queue_size:
             self._overflow += max(0, after - queue_size) - max(0, before - queue_size)
@@ -133,7 +133,7 @@ class Places(Generic[W]):
         while not levels[level]:
             level += 1
         self._lowest = level
-        self._tasks += 1
+        self.tasks += 1
         worker, load = levels[level].popitem()
         level += 1
         load.tasks = level
@@ -156,7 +156,7 @@ class Places(Generic[W]):
         worker = min(free, key=lambda each: (self._workers[each].tasks, each is not near))
         load = self._workers[worker]
         self._take_out(worker, load)
-        self._tasks += 1
+        self.tasks += 1
         load.tasks += 1
         load.work_us += work_us
         self._put(worker, load)
@@ -169,16 +169,16 @@ class Places(Generic[W]):
 
     def free_places(self) -> int:
         """Return how many more tasks the workers' queues can hold, however long they are."""
-        return self._queue_sizes - self._tasks + self._overflow
+        return self._queue_sizes - self.tasks + self._overflow
 
     def is_uneven(self) -> bool:
         """Return whether a worker is idle while tasks wait at others."""
         idle = len(self._levels[0])
-        return idle > 0 and self._tasks > len(self._workers) - idle
+        return idle > 0 and self.tasks > len(self._workers) - idle
 
     def has_waiting(self) -> bool:
         """Return whether tasks wait at any worker."""
-        return self._tasks > len(self._workers) - len(self._levels[0])
+        return self.tasks > len(self._workers) - len(self._levels[0])
 
     def ended(self) -> dict[W, int]:
         """Return, for each worker where tasks wait, a number that rises when one of its tasks ends."""
@@ -213,7 +213,7 @@ class Places(Generic[W]):
 
     def _count(self, load: _Load, sign: int) -> None:
         """Add what a worker has to what all have, or take it off."""
-        self._tasks += sign * load.tasks
+        self.tasks += sign * load.tasks
         self._queue_sizes += sign * load.queue_size
         self._overflow += sign * max(0, load.tasks - load.queue_size)
 

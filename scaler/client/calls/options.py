@@ -7,13 +7,19 @@ Made by the user and by the client; read when a call is made ready. A new option
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from scaler.config import ConfigError
+from scaler.config import ConfigError, check_number
+from scaler.errors import class_name
 from scaler.wire.priority import LEAST, MOST
 from scaler.wire.structs import RunOptions
 
+RETRIES_MOST = 1_000_000
+RETRY_DELAY_SECONDS = 0.1
+DELAY_MOST_SECONDS = 24 * 3600
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class TaskOptions:
     """How tasks run. None means the setting of the client.
 
@@ -22,17 +28,26 @@ class TaskOptions:
         priority: of your waiting tasks, those with a greater priority go first; from -32,768 to 32,767, 0 by default.
             Nested tasks go before all tasks of less depth, and have the priority of their parent by default.
         profiling: whether to measure time and memory of the tasks, for `ScalerFuture.profiling_info`.
+        retries: how often to run a task again that has raised, or has run for longer than its limit; 0 by default.
+        retry_on: the exceptions after which it is run again, with those that are derived from them; `Exception` by
+            default.
+        retry_delay: seconds before the first retry; the wait doubles with each further one, up to a minute. 0.1 by
+            default.
         at_most_once: whether no task may be started a second time. A task that may have been started, and was lost with
             its worker process, worker or scheduler, then fails with a `ScalerError` instead of running again.
 
     Raises:
         TypeError: if an option is of the wrong type.
-        ConfigError: if the priority is out of range; it is a `ValueError`.
+        ConfigError: if a number is out of range, or `at_most_once` and `retries` are both asked for; it is a
+            `ValueError`.
     """
 
     name: str | None = None
     priority: int | None = None
     profiling: bool | None = None
+    retries: int | None = None
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None
+    retry_delay: float | None = None
     at_most_once: bool | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options that travel, as `RunOptions`"""
@@ -42,10 +57,39 @@ class TaskOptions:
         _check("priority", self.priority, int)
         _check("profiling", self.profiling, bool)
         _check("at_most_once", self.at_most_once, bool)
+        _check("retries", self.retries, int)
+        self._retry_kinds()
         if self.priority is not None and not LEAST <= self.priority <= MOST:
             raise ConfigError(f"priority must be from {LEAST} to {MOST}, not {self.priority}")
-        options = RunOptions(profiling=bool(self.profiling), at_most_once=bool(self.at_most_once))
+        check_number("retries", self.retries or 0, 0, RETRIES_MOST)
+        check_number("retry_delay", self.retry_delay or 0, 0, DELAY_MOST_SECONDS)
+        if self.retries and self.at_most_once:
+            raise ConfigError(
+                "retries run a task a second time, and at_most_once forbids it: leave one of them out, or say "
+                "retries=0 or at_most_once=False"
+            )
+        options = RunOptions(
+            profiling=bool(self.profiling),
+            at_most_once=bool(self.at_most_once),
+            **({} if not self.retries else self._retry_options(self.retries)),
+        )
         object.__setattr__(self, "run_options", options.encode())
+
+    def __repr__(self) -> str:
+        said = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return f"TaskOptions({', '.join(f'{name}={value!r}' for name, value in said.items() if value is not None)})"
+
+    def _retry_options(self, retries: int) -> dict[str, Any]:
+        delay = RETRY_DELAY_SECONDS if self.retry_delay is None else self.retry_delay
+        names = tuple(map(class_name, self._retry_kinds()))
+        return {"retries": retries, "retry_on": names, "retry_delay_ms": round(delay * 1000)}
+
+    def _retry_kinds(self) -> tuple[type[BaseException], ...]:
+        kinds: tuple[Any, ...] = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on or Exception,)
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                raise TypeError(f"retry_on must be an exception class or a tuple of some, not {self.retry_on!r}")
+        return kinds
 
     def over(self, others: TaskOptions) -> TaskOptions:
         """Return these options, completed with those of `others`."""

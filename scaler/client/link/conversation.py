@@ -21,8 +21,10 @@ from typing import Any
 
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
+from scaler.client.link.questions import Asker, Questions
+from scaler.client.link.watch import Watch
 from scaler.errors import ProtocolError
-from scaler.ids import NO_ID
+from scaler.ids import NO_ID, TaskId
 from scaler.peer import states
 from scaler.peer.course import TRIES_MOST, Course
 from scaler.peer.states import Action, Event
@@ -34,6 +36,7 @@ from scaler.wire.messages.client import (
     ClientHello,
     ClientResting,
     ClientShutdownResponse,
+    ExplainResponse,
     GoodbyeKind,
     InfoResponse,
     TaskResult,
@@ -46,6 +49,9 @@ LOGGER = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
 """How long the goodbye to a connected scheduler may take to leave. Its answer is not awaited."""
+
+COME_SECONDS = 1.0
+"""A question waits for so long for a scheduler that has not answered yet, or whose connection was cut."""
 
 _HELLO_REQUESTS = Batch[HelloRequest]
 
@@ -69,8 +75,12 @@ class Conversation:
         self._timeout_seconds = patience.timeout_seconds
         self._course = Course(patience, work.is_waiting)
         self._work = work
+        self._questions = Questions(work, connection.address, self._no_scheduler)
+        self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
+        self._alone_since = time.monotonic()
+        """since when no scheduler has answered, if none answers"""
         self.ended_because = ""
         """the reason why there will be no further connection; empty while there may be one"""
         self.bad_message_count = 0
@@ -83,11 +93,12 @@ class Conversation:
         self._handlers: dict[type, Callable[[Any], None]] = {
             Batch[HelloReply]: self._on_hello_replies,
             Batch[HelloRequest]: self._on_hello_requests,
-            Batch[TaskResult]: work.on_results,
+            Batch[TaskResult]: self._work.on_results,
             Batch[ObjectResponse]: self._on_objects,
             Batch[ObjectRequest]: self._on_object_requests,
             Batch[ClientShutdownResponse]: self._on_shutdown_responses,
             Batch[ClientHeartbeatEcho]: _ignore,
+            Batch[ExplainResponse]: self._questions.on_answers,
             Batch[WorkerInfo]: self._on_worker_infos,
             Batch[InfoResponse]: self._on_info_responses,
         }
@@ -153,12 +164,14 @@ class Conversation:
         self._connection.close_aside()
         self._is_rest_said = False
         self._connection.resume(self._reply_heard)
+        self._questions.say_again()
 
     def _begin(self) -> None:
         self.is_welcome = True
         self._connection.close_aside()
         self._is_rest_said = False
         self._work.say_again(self._connection.session.begin())
+        self._questions.say_again()
 
     def _start_over(self) -> None:
         LOGGER.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
@@ -170,11 +183,16 @@ class Conversation:
 
     def _hang_up(self) -> None:
         self._connection.close()
-        self.is_welcome = False
+        self._be_alone()
 
     def _seek(self) -> None:
         self._connection.set_aside()
-        self.is_welcome = False
+        self._be_alone()
+
+    def _be_alone(self) -> None:
+        if self.is_welcome:
+            self.is_welcome = False
+            self._alone_since = time.monotonic()
 
     def _expire(self) -> None:
         self._work.give_up(self._timed_out, self._timed_out, tell=self._course.scheduler_id != NO_ID)
@@ -204,6 +222,12 @@ class Conversation:
         self._course.began_to_wait(time.monotonic())
         self.send()
         return self._connection.has_message()
+
+    def ask(self, task_id: TaskId, asker: Asker) -> None:
+        """Ask what a task waits for."""
+        self.send()  # so that it is known what is on its way
+        lane = self._connection.session.pipe if self.is_welcome else None
+        self._questions.ask(task_id, asker, lane, time.monotonic() - self._alone_since < COME_SECONDS)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler from now on that the process only waits, see `task_context.Voice`."""
@@ -305,12 +329,14 @@ class Conversation:
 
     def seconds_to_next(self, now: float) -> float:
         """Return the seconds until something is due."""
-        return max(0.0, self._course.next_at - now)
+        return max(0.0, min(self._course.next_at, self.watch.next_at) - now)
 
     def look_at_the_clock(self, now: float) -> None:
         """Do what is due: give up, open a new connection, send a heartbeat."""
         while (action := self._course.look(now)) is not states.NOTHING:
             self._actions[action]()
+        if now >= self.watch.look_at:
+            self.watch.look(now)
 
     def _unreadable(self, text: str) -> BaseException:
         address = self._connection.address
@@ -327,10 +353,18 @@ class Conversation:
 
     def _timed_out(self) -> BaseException:
         address, seconds = self._connection.address, self._timeout_seconds
-        return TimeoutError(
-            f"no scheduler answered at {address} for {seconds:g} seconds; check that one runs "
-            f"there (scaler_scheduler {address}) and that this machine can reach it"
+        return TimeoutError(f"no scheduler answered at {address} for {seconds:g} seconds; {_what_to_check(address)}")
+
+    def _no_scheduler(self) -> str:
+        address, seconds = self._connection.address, self._timeout_seconds
+        return (
+            f"no scheduler answers at {address}; {_what_to_check(address)}; what waits fails when there was no answer "
+            f"for {seconds:g} seconds"
         )
+
+
+def _what_to_check(address: str) -> str:
+    return f"check that one runs there (scaler_scheduler {address}) and that this machine can reach it"
 
 
 def _ignore(_batch: Batch[Any]) -> None:

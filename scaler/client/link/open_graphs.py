@@ -36,6 +36,14 @@ class OpenGraphs:
     def __contains__(self, call: object) -> bool:
         return isinstance(call, GraphEntry) and call.spec.graph_id in self._graphs
 
+    def of(self, task_id: TaskId) -> GraphEntry | None:
+        """Return the graph of an open task; None if it is in none."""
+        return self._by_task.get(task_id)
+
+    def oldest(self) -> TaskId | None:
+        """Return a task of the first graph whose result has not arrived."""
+        return next((task_id for graph in self for task_id in graph.sinks), None)
+
     def pop(self, task_id: TaskId) -> tuple[GraphEntry, Sink] | None:
         """Return the graph and the sink of a result that has arrived; None if there is none."""
         graph = self._by_task.pop(task_id, None)

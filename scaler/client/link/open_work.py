@@ -21,11 +21,12 @@ from scaler.client.link.said import as_said, made_for_a_task, size_at_scheduler,
 from scaler.client.link.window import Window
 from scaler.client.outcome import missing_result
 from scaler.errors import ClientShutdownException
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientShutdownResponse,
+    ExplainRequest,
     GoodbyeKind,
     GraphTaskCancel,
     TaskCancel,
@@ -60,6 +61,25 @@ class OpenWork:
     def has_graph(self, call: object) -> bool:
         """Return whether a graph is open."""
         return call in self._graphs
+
+    def request_about(self, task_id: TaskId) -> ExplainRequest | None:
+        """Return the question what an open task waits for; None if it is not open."""
+        if task_id in self._tasks:
+            return ExplainRequest(task_id, GraphId(NO_ID))
+        graph = self._graphs.of(task_id)
+        if graph is None:
+            return None
+        position = next(place for place, node in enumerate(graph.nodes) if node.task_id == task_id)
+        return ExplainRequest(task_id, graph.spec.graph_id, position)
+
+    def oldest(self) -> TaskId | None:
+        """Return the open task that was submitted first, or a wanted one of the first graph; None: nothing is open."""
+        return next(iter(self._tasks), None) or self._graphs.oldest()
+
+    @property
+    def n_open(self) -> int:
+        """How many tasks and graphs are open."""
+        return len(self._tasks) + len(self._graphs)
 
     # What the client asks for
 

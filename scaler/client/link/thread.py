@@ -32,6 +32,7 @@ from scaler.client.link.conversation import Conversation
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.open_work import OpenWork
+from scaler.client.link.questions import Asker
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -185,6 +186,15 @@ class LinkThread:
 
     def withdraw(self, inquiry: Inquiry) -> None:
         self._inbox.put(partial(self._work.withdraw, inquiry))
+
+    def ask(self, task_id: TaskId, asker: Asker) -> None:
+        """Ask what an open task waits for. The answer comes in the link's thread, if one comes."""
+        self._inbox.put(partial(self._conversation.ask, task_id, asker))
+
+    @property
+    def concern(self) -> str:
+        """Why nothing of this client goes on, as a sentence; empty: nothing is known to be wrong."""
+        return self._conversation.watch.concern
 
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""

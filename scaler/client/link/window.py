@@ -77,6 +77,17 @@ class Window:
         """Forget all tasks."""
         self._said, self._waiting, self._said_bytes = {}, {}, 0
 
+    def __contains__(self, task_id: TaskId) -> bool:
+        """Return whether a task waits."""
+        return task_id in self._waiting
+
+    def sentence(self) -> str:
+        """Return what the tasks that wait here wait for."""
+        return (
+            f"it waits in this process: the scheduler has {len(self._said):,} open tasks of this client, as much as it "
+            f"takes, and {len(self._waiting):,} wait here until others have ended"
+        )
+
     def _log(self) -> None:
         self._is_logged = True
         logger.info(

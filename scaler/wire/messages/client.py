@@ -171,6 +171,36 @@ class ClientResting:
 
 
 @message
+class ExplainRequest:
+    """What does this task wait for?"""
+
+    task_id: TaskIdColumn
+    graph_id: GraphIdColumn
+    """the graph that it is a node of; `NO_ID`: none"""
+    position: U32 = 0
+    """of a node: its position in the graph"""
+
+
+@message
+class ExplainResponse:
+    """Where a task is, and what it waits for."""
+
+    task_id: TaskIdColumn
+    state: Text
+    """in the words of monitors; empty: the scheduler does not have it"""
+    waits_for: Text
+    """one of the words of `scaler.actors.explanations`"""
+    sentence: Reason
+    """the same for people, with what to do"""
+    worker: Text = ""
+    """the worker that has it"""
+    tries: U32 = 0
+    """which try this is, from 1; 0: not known"""
+    past: Reason = ""
+    """why the earlier tries ended, for people"""
+
+
+@message
 class ClientDisconnect:
     """A client leaves."""
 

@@ -20,6 +20,8 @@ from scaler.wire.messages.client import (
     ClientHello,
     ClientResting,
     ClientShutdownResponse,
+    ExplainRequest,
+    ExplainResponse,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
@@ -104,6 +106,7 @@ CLIENT_TO_SCHEDULER = Direction(
         ClientResting,
         Chunk,
         InfoRequest,
+        ExplainRequest,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -121,6 +124,7 @@ SCHEDULER_TO_CLIENT = Direction(
         Chunk,
         InfoResponse,
         WorkerInfo,
+        ExplainResponse,
     ),
 )
 AGENT_TO_SCHEDULER = Direction(

@@ -14,6 +14,7 @@ from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelRun,
     CancelTask,
+    ExplainTask,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -25,12 +26,12 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.task import TaskActor
-from scaler.actors.task_states import CANCELING, READY, RUNNING, WITHDRAWING
+from scaler.actors.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
-from scaler.wire.structs import RunOptions
+from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.bench import Bench
 
 TASK_ID = TaskId(b"t" * 16)
@@ -295,3 +296,102 @@ def test_a_waiting_task_that_fails_inside_leaves_the_queue() -> None:
     scene.balancer.take()
     scene.tell("nobody handles this")
     assert scene.balancer.take() == [WithdrawTask(scene.task, 0)]
+
+
+RETRIED = Task(
+    TASK_ID,
+    ObjectId(b"f" * 16),
+    b"",
+    OBJECT_IDS,
+    options=RunOptions(retries=2, retry_on=("OSError",), retry_delay_ms=500).encode(),
+)
+RESET = TaskFailure("ConnectionResetError", "by peer", "...", b"", ("ConnectionError", "OSError", "Exception")).encode()
+OTHER = TaskFailure("ValueError", "bad", "...", b"", ("Exception",)).encode()
+
+
+class TestRetries:
+    def test_a_task_that_has_raised_runs_again_after_pauses_that_double(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.store.take()
+        for attempt, seconds in ((1, 0.5), (2, 1.0)):
+            scene.balancer.take()
+            scene.run_and(attempt, result(attempt, TaskStatus.FAILED, RESET))
+            assert scene.actor.state is DELAYED
+            bench.advance(seconds - 0.01)
+            assert scene.balancer.take() == []
+            bench.advance(0.02)
+            assert scene.balancer.take() == [TaskReady(scene.task, RETRIED, attempt + 1, again=True)]
+        assert scene.store.take() == []
+        scene.run_and(3, result(3, TaskStatus.FAILED, RESET))
+        assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, RESET, 0)
+
+    def test_it_may_succeed_at_last(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        bench.advance(0.5)
+        scene.run_and(2, result(2))
+        assert scene.end().status == TaskStatus.SUCCESS
+
+    @pytest.mark.parametrize("payload", [OTHER, b"no failure at all", b""])
+    def test_what_was_not_asked_for_is_not_tried_again(self, bench: Bench, payload: bytes) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, payload))
+        assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, payload, 0)
+
+    def test_a_time_out_is_an_os_error(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.TIMED_OUT, b"too long"))
+        assert scene.actor.state is DELAYED
+
+    def test_a_crash_is_no_retry(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED, b"killed"))
+        assert scene.actor.state is READY
+        assert scene.actor._retries == 0
+
+    def test_it_can_be_cancelled_while_it_waits_for_the_retry(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        scene.balancer.take()
+        scene.tell(CancelTask())
+        assert scene.end().status == TaskStatus.CANCELED
+        assert ReleaseObjects(OBJECT_IDS) in scene.store.take()
+        bench.advance(5)
+        assert scene.balancer.take() == []
+
+    def test_a_cancelled_one_is_not_tried_again(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, CancelTask(), result(1, TaskStatus.FAILED, RESET))
+        assert scene.end().status == TaskStatus.CANCELED
+
+    def test_it_says_what_it_waits_for(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        asker, ref = bench.recorder()
+        scene.tell(ExplainTask(ref, TASK_ID))
+        (told,) = asker.take()
+        assert (told.state, told.waits_for) == ("inactive", "retry")
+        assert (told.tries, told.past) == (2, "try 1 retried: ConnectionResetError: by peer")
+
+    def test_a_balancer_that_restarts_meanwhile_does_not_get_it_early(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        scene.balancer.take()
+        scene.tell(BalancerRestarted())
+        assert scene.balancer.take() == []
+        bench.advance(0.5)
+        assert len(scene.balancer.take()) == 1
+
+    def test_a_listener_hears_why(self, bench: Bench) -> None:
+        scene = Scene(bench, RETRIED)
+        listener, ref = bench.recorder()
+        scene.events.listen(ref)
+        scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
+        (moved,) = listener.take()
+        assert (moved.event, moved.state, moved.attempt, moved.worker, moved.reason) == (
+            "retried",
+            "inactive",
+            1,
+            scene.worker_ref,
+            "ConnectionResetError: by peer",
+        )

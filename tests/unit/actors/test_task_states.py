@@ -101,6 +101,7 @@ def test_users_see_what_each_state_means_for_them_and_each_failure_too() -> None
         "inactive",
         "inactive",
         "running",
+        "inactive",
         "canceling",
         "canceling",
         "success",

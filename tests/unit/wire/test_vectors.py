@@ -75,7 +75,8 @@ def test_bad_vector_is_refused(vector: Any) -> None:
 def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
     parts = load("parts")
     failure = TaskFailure.decode(bytes.fromhex(parts["taskFailure"]["payload"]))
-    assert {**failure._asdict(), "exception": failure.exception.hex()} == parts["taskFailure"]["meaning"]
+    meaning = {**failure._asdict(), "exception": failure.exception.hex()}
+    assert json.loads(json.dumps(meaning)) == parts["taskFailure"]["meaning"]
     options = RunOptions.decode(bytes.fromhex(parts["runOptions"]["payload"]))
     assert json.loads(json.dumps(options._asdict())) == parts["runOptions"]["meaning"]
     positional, keywords = read_arguments(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ def test_options_are_a_value() -> None:
     assert options == TaskOptions(name="load", priority=-1, profiling=True) != TaskOptions(name="load")
     assert len({options, TaskOptions(name="load", priority=-1, profiling=True)}) == 1
     assert pickle.loads(pickle.dumps(options)) == options
-    assert repr(options) == "TaskOptions(name='load', priority=-1, profiling=True, at_most_once=None)"
+    assert repr(options) == "TaskOptions(name='load', priority=-1, profiling=True)"
     with pytest.raises(dataclasses.FrozenInstanceError):
         options.priority = 2  # type: ignore[misc]
 
@@ -45,8 +46,36 @@ def test_a_priority_that_does_not_fit_is_refused(priority: int) -> None:
 
 
 def test_an_option_that_is_not_obeyed_yet_is_refused() -> None:
-    with pytest.raises(TypeError, match="retries"):
-        TaskOptions(retries=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="memory"):
+        TaskOptions(memory=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "sentence"),
+    [
+        ({"retries": "x"}, TypeError, "retries must be an int"),
+        ({"retries": -1}, ConfigError, "retries must be between 0 and"),
+        ({"retry_delay": -1}, ConfigError, "retry_delay must be between 0 and"),
+        ({"retry_delay": "soon"}, ConfigError, "retry_delay must be a number"),
+        ({"retry_on": "ValueError"}, TypeError, "retry_on must be an exception class or a tuple"),
+        ({"retry_on": (ValueError, int)}, TypeError, "retry_on must be an exception class or a tuple"),
+        ({"retries": 1, "at_most_once": True}, ConfigError, "retries run a task a second time"),
+    ],
+)
+def test_bad_retries_are_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        TaskOptions(**wrong)
+    with pytest.raises(ConfigError):
+        TaskOptions(at_most_once=True).over(TaskOptions(retries=2))
+
+
+def test_retries_travel_with_the_names_of_exceptions() -> None:
+    options = TaskOptions(retries=2, retry_on=(ValueError, CancelledError), retry_delay=0.25)
+    names = ("ValueError", "concurrent.futures._base.CancelledError")
+    assert RunOptions.decode(options.run_options) == RunOptions(retries=2, retry_on=names, retry_delay_ms=250)
+    assert RunOptions.decode(TaskOptions(retries=1).run_options).retry_on == ("Exception",)
+    assert RunOptions.decode(TaskOptions(retries=1, retry_on=OSError).run_options).retry_on == ("OSError",)
+    assert TaskOptions(retries=0, retry_on=OSError).run_options == b""
 
 
 def test_what_is_said_goes_before_what_was_said() -> None:

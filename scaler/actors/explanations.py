@@ -1,0 +1,154 @@
+"""Explanations: what an open task waits for, in a word and in one sentence for people that says what to do.
+
+Used by those who know it: the task itself, its graph, the balancer, its worker proxy. Each answers the client session
+that asked, or hands the question on. Must never: look at other tasks than the one that is asked about and those that it
+depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Protocol
+
+from scaler.actors.messages.tasks import NOT_KNOWN, ExplainRun, ExplainTask, Tries
+from scaler.actors.policy.interface import Room
+from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
+from scaler.ids import TaskId
+from scaler.wire.messages.client import ExplainResponse
+from scaler.wire.reasons import (
+    CANCEL,
+    CHILDREN,
+    LAST_SCHEDULER,
+    NO_ROOM,
+    NO_WORKER,
+    RETRY,
+    TURN,
+    UNKNOWN,
+    WORKER,
+    Reason,
+)
+
+DEPENDENCIES_MOST = 1000
+"""So many dependencies of a node are looked at."""
+STEPS_MOST = 100
+"""So many nodes that wait for each other are followed."""
+
+
+def explain(
+    question: ExplainTask, state: State, found: tuple[Reason, str], tries: Tries = NOT_KNOWN, worker: str = ""
+) -> None:
+    """Answer a question. If the task waits for another one, that is the one which is `found`."""
+    if question.because:
+        state, tries, worker = READY, NOT_KNOWN, ""
+    shown, sentence = shown_state(state), question.because + found[1]
+    question.asker.send(ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, tries.past))
+
+
+def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
+    """Answer about a node that is no task yet."""
+    explain(question, READY, (reason, sentence))
+
+
+def not_here(question: ExplainTask) -> ExplainResponse:
+    """Return the answer about a task that the session does not have."""
+    sentence = "the scheduler does not have it: it has just ended, or is still on its way to the scheduler"
+    return ExplainResponse(question.task_id, "", UNKNOWN, sentence)
+
+
+def in_the_queue(room: Room) -> tuple[Reason, str]:
+    """Return what a task in the balancer's queue waits for."""
+    if not room.workers:
+        return NO_WORKER, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
+    if room.with_room:
+        return TURN, "a worker has room for it, and it is about to be sent there"
+    are = "the one worker has" if room.workers == 1 else f"all {room.workers:,} workers have"
+    return NO_ROOM, (
+        f"no worker has room: {are} {room.tasks:,} task{'s' * (room.tasks != 1)}, as many as they get ahead; it "
+        "follows when some of these have ended, and earlier with more workers"
+    )
+
+
+_OWN: dict[State, tuple[Reason, str]] = {
+    RETURNING: (
+        LAST_SCHEDULER,
+        "its client had another scheduler before, and a worker may have it already: it goes on in some seconds",
+    ),
+    LEAVING: (LAST_SCHEDULER, "a worker of the last scheduler has it already, and its run is being taken over"),
+    DELAYED: (RETRY, "it has raised, and runs again after a pause (its options retries and retry_delay)"),
+    CANCELING: (CANCEL, "it was cancelled, and its worker is stopping it"),
+}
+_CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to end")
+
+
+def explain_other(question: ExplainTask, state: State, tries: Tries) -> None:
+    """Answer about a task that is neither in the queue nor at a worker."""
+    explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries)
+
+
+class Run(Protocol):
+    """The part of a run that an explanation reads."""
+
+    @property
+    def lent_places(self) -> int: ...
+
+    @property
+    def canceled(self) -> bool: ...
+
+
+def explain_run(asked: ExplainRun, name: str, runs: Mapping[TaskId, Run], is_cut: bool) -> None:
+    """Answer about a task that a worker has, if it still has it.
+
+    Args:
+        name: of the worker.
+        runs: the tasks of the worker.
+        is_cut: whether its connection is lost.
+    """
+    run = runs.get(asked.task_id)
+    if run is not None:
+        state = CANCELING if run.canceled else RUNNING
+        found = _at_worker(name, len(runs), run.lent_places > 0, run.canceled, is_cut)
+        explain(asked.question, state, found, asked.tries, name)
+
+
+def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cut: bool) -> tuple[Reason, str]:
+    if is_cut:
+        return WORKER, (
+            f"worker {name} has it, whose connection is lost; the scheduler waits for that worker to come back, and "
+            "then runs the task elsewhere"
+        )
+    if is_canceled:
+        return CANCEL, f"it was cancelled, and worker {name} is stopping it"
+    if is_blocked:
+        return (
+            CHILDREN,
+            f"it has begun at worker {name} and waits for tasks that it has submitted itself; ask about those",
+        )
+    if tasks <= 1:
+        return WORKER, f"worker {name} has it and nothing else: it runs there, or its arguments are on their way there"
+    return WORKER, (
+        f"worker {name} has it and {tasks - 1:,} other task{'s' * (tasks != 2)}, and runs one at a time; what has not "
+        "begun there moves when another worker is idle"
+    )
+
+
+class Node(Protocol):
+    """The part of a graph's node that an explanation reads."""
+
+    @property
+    def dependencies(self) -> tuple[int, ...]: ...
+
+    @property
+    def status(self) -> int | None: ...
+
+
+def missing_inputs(node: Node, nodes: Sequence[Node]) -> list[int]:
+    """Return which results a node still needs, as positions; not all, if there are very many."""
+    return [each for each in islice(node.dependencies, DEPENDENCIES_MOST) if nodes[each].status is None]
+
+
+def for_inputs(missing: int, all_of_them: int) -> str:
+    """Return the first half of a sentence about a node that waits for others."""
+    if all_of_them == 1:
+        return "it needs the result of another node, which is not there: "
+    return f"it needs the results of {all_of_them:,} other nodes, and {missing:,} are not there, one of them because: "

@@ -1,0 +1,114 @@
+"""Explanation: what a task waits for, and its story, for users.
+
+Called by futures and clients, in the thread of the user, which waits for the scheduler's answer for a moment. Must
+never: wait for longer than that, or ask the scheduler about a task that has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scaler.client.link.questions import Asker
+from scaler.ids import TaskId
+from scaler.wire.messages.client import ExplainResponse
+from scaler.wire.reasons import ENDED, UNKNOWN
+
+ANSWER_SECONDS = 2.0
+"""How long a user waits for the answer of the scheduler."""
+AGAIN_SECONDS = 0.1
+"""The same for what the client knows itself, when the scheduler has said nothing."""
+TIMEOUT_ANSWER_SECONDS = 0.25
+"""The same for the sentence in a `TimeoutError`, which must not come late."""
+WORTH_ASKING_SECONDS = 1.0
+"""A time-out that is shorter is a look at the future, and has no time to ask."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is known of a task at one moment.
+
+    Attributes:
+        task_id: its id, 16 bytes.
+        name: its name.
+        state: *inactive* (it waits), *running* (a worker has it), *canceling*, *success*, *failed*, *canceled*, or
+            empty if it is not known.
+        waits_for: in a word or two: `no worker`, `no worker can take it`, `no room`, `inputs`, `worker`, `children`,
+            `window`, `transfer`, `no scheduler`, ...
+        sentence: the same for people, with what to do about it.
+        worker: the worker that has it, or an empty text.
+        tries: which try this is, from 1; 0 if it is not known.
+        past: why the earlier tries ended, or an empty text.
+    """
+
+    task_id: bytes
+    name: str
+    state: str
+    waits_for: str
+    sentence: str
+    worker: str = ""
+    tries: int = 0
+    past: str = ""
+
+    def __str__(self) -> str:
+        again = f" This is try {self.tries}; {self.past}." if self.past else ""
+        return f"task {self.name} ({self.task_id.hex()[-8:]}): {self.sentence}.{again}"
+
+
+class AskedLink(Protocol):
+    """The part of the link that a question uses."""
+
+    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+
+
+def tell(link: AskedLink, task_id: TaskId, name: str, future: Future[Any] | None, seconds: float) -> Story:
+    """Return the story of a task; ask the scheduler about it if it is open.
+
+    Args:
+        future: its future, if there is one.
+        seconds: the longest wait for the answer.
+    """
+    if future is not None and future.done():
+        return _ended(task_id, name, future)
+    answer = _ask(link, task_id, seconds) or _ask(link, task_id, AGAIN_SECONDS)
+    if future is not None and future.done():
+        return _ended(task_id, name, future)
+    if answer is None:
+        sentence = f"the scheduler did not say within {seconds:g} seconds what it waits for: it is busy, or not there"
+        return Story(task_id, name, "", UNKNOWN, sentence)
+    if answer.waits_for == ENDED:
+        return Story(task_id, name, "", ENDED, "this client has no open task of that id: it has ended")
+    state = answer.state or "inactive"
+    return Story(task_id, name, state, answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past)
+
+
+def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | None:
+    answers: list[ExplainResponse] = []
+    has_come = threading.Event()
+
+    def take(answer: ExplainResponse) -> None:
+        answers.append(answer)
+        has_come.set()
+
+    link.ask(task_id, take)
+    has_come.wait(seconds)
+    return answers[0] if answers else None
+
+
+def _ended(task_id: TaskId, name: str, future: Future[Any]) -> Story:
+    if future.cancelled():
+        return Story(task_id, name, "canceled", ENDED, "it was cancelled")
+    error = future.exception(0)
+    if error is None:
+        return Story(task_id, name, "success", ENDED, "it has ended, and its result is there")
+    return Story(task_id, name, "failed", ENDED, f"it has failed: {type(error).__name__}: {error}"[:400])
+
+
+def late(link: AskedLink, future: Future[Any], task_id: TaskId, name: str, timeout: float) -> str:
+    """Return the text of a `TimeoutError`: which task was not ready, and why if there is time to ask."""
+    text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
+    if timeout < WORTH_ASKING_SECONDS:
+        return text
+    return f"{text}: {tell(link, task_id, name, future, TIMEOUT_ANSWER_SECONDS).sentence}"

@@ -1,0 +1,117 @@
+"""What users are told about one task."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+import pytest
+
+from scaler.client import Client
+from scaler.client.explanation import ANSWER_SECONDS, Story
+from scaler.errors import DisconnectedError
+from scaler.ids import TaskId
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task
+from scaler.wire.reasons import ENDED, NO_SCHEDULER, NO_WORKER, UNKNOWN
+from tests.support.fake_scheduler import FakeScheduler
+
+SENTENCE = "no worker is connected to the scheduler"
+
+
+class Answers:
+    """Answers each question of the client, until the end."""
+
+    def __init__(self, scheduler: FakeScheduler) -> None:
+        self._scheduler = scheduler
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        (request,) = self._scheduler.wait_for(ExplainRequest)
+        self._scheduler.say(
+            ExplainResponse(request.task_id, "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x")
+        )
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def test_a_story_is_what_the_scheduler_says(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    answers = Answers(scheduler)
+    story = client.story(future)
+    answers.join()
+    assert story == Story(future.task_id, "abs", "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x")
+    assert str(story) == f"task abs ({future.task_id.hex()[-8:]}): {SENTENCE}. This is try 2; try 1 crashed: x."
+
+
+def test_an_open_task_can_be_asked_about_by_its_id(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    answers = Answers(scheduler)
+    assert client.story(future.task_id).sentence == SENTENCE
+    answers.join()
+    with pytest.raises(ValueError, match="16 bytes"):
+        client.story(b"short")
+
+
+def test_what_has_ended_is_told_without_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
+    good, bad = client.submit(abs, -1), client.submit(divmod, 1, 0)
+    assert good.result(10) == 1
+    assert good.explain() == "it has ended, and its result is there"
+    assert isinstance(bad.exception(10), ZeroDivisionError)
+    assert bad.story().state == "failed"
+    assert "ZeroDivisionError" in bad.explain()
+    scheduler.answers_tasks = False
+    gone = client.submit(abs, -1)
+    gone.cancel()
+    assert gone.story().state == "canceled"
+    assert client.story(TaskId(b"x" * 16)).waits_for == ENDED
+    assert scheduler.of(ExplainRequest) == []
+
+
+def test_a_scheduler_that_does_not_answer_holds_nobody_up(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    started = time.monotonic()
+    assert future.story().waits_for == UNKNOWN
+    assert ANSWER_SECONDS - 0.1 <= time.monotonic() - started < ANSWER_SECONDS + 5
+
+
+def test_a_timeout_says_which_task_and_why(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    with pytest.raises(FutureTimeoutError, match=r"task abs \(\w+\) has not ended within 0.01 seconds$"):
+        future.result(0.01)
+    assert scheduler.of(ExplainRequest) == []
+    answers = Answers(scheduler)
+    with pytest.raises(FutureTimeoutError, match=f"within 1 seconds: {SENTENCE}"):
+        future.result(1)
+    answers.join()
+    with pytest.raises(FutureTimeoutError, match="has not ended"):
+        future.exception(0)
+
+
+def test_without_a_scheduler_the_client_knows_itself() -> None:
+    with Client("tcp://127.0.0.1:1") as client:
+        story = client.submit(abs, -1).story()
+        assert story.waits_for == NO_SCHEDULER
+        assert "scaler_scheduler tcp://127.0.0.1:1" in story.sentence
+
+
+def test_a_disconnected_client_has_no_stories(client: Client) -> None:
+    client.disconnect()
+    with pytest.raises(DisconnectedError):
+        client.story(TaskId(b"x" * 16))
+
+
+def test_a_question_follows_its_task(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    answers = Answers(scheduler)
+    future.explain()
+    answers.join()
+    kinds = [type(item) for item in scheduler.heard if type(item) in (Task, ExplainRequest)]
+    assert kinds == [Task, ExplainRequest]

@@ -37,6 +37,7 @@ class Caller:
         retries: int | None = None,
         retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None,
         retry_delay: float | None = None,
+        timeout: float | None = None,
         at_most_once: bool | None = None,
     ) -> ClientWithOptions:
         """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
@@ -50,6 +51,7 @@ class Caller:
             retries: how often to run a task again that has raised, or has run for longer than its limit.
             retry_on: the exceptions after which it is run again; `Exception` by default.
             retry_delay: seconds before the first retry; the wait doubles with each further one. 0.1 by default.
+            timeout: how long a task may run, in seconds; then it ends with `TimeoutError`.
             at_most_once: whether no task may be started a second time, also if it was lost.
 
         Raises:
@@ -63,6 +65,7 @@ class Caller:
             retries=retries,
             retry_on=retry_on,
             retry_delay=retry_delay,
+            timeout=timeout,
             at_most_once=at_most_once,
         )
         if options is not None:

@@ -26,6 +26,7 @@ from scaler.ids import ObjectId
 from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
 from scaler.inline.thread import Job, Runner, TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
+from scaler.message import message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import (
@@ -37,6 +38,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
+from scaler.wire.structs import RunOptions
 
 IDLE_MOST = 2
 """So many threads are kept for the next tasks."""
@@ -58,6 +60,15 @@ class _Run:
     """never used again by this worker"""
     thread: Runner
     state: _State = _State.RUNS
+
+
+@message
+class LimitDue:
+    """A task in this thread may have run for longer than its options allow."""
+
+    thread: Runner
+    number: int
+    seconds: float
 
 
 class InlineWorker(Actor):
@@ -95,12 +106,21 @@ class InlineWorker(Actor):
         self._say_not_here(cancels, taken)
         self._go_on()
 
-    def _abandon(self, run: _Run) -> None:
+    def _abandon(self, run: _Run, status: TaskStatus = TaskStatus.CANCELED, text: str = "") -> None:
         if run.state is _State.ASKS:
             run.thread.permit(run.number)
         run.state = _State.ABANDONED
-        self._end([run.task], TaskStatus.CANCELED)
+        self._end([run.task], status, text)
         run.thread.cancel()
+
+    @handles(LimitDue)
+    def _limit_due(self, due: LimitDue) -> None:
+        """Give up on a task that runs for longer than its options allow."""
+        run = self._runs.get(due.thread)
+        if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
+            text = f"it ran for longer than its limit of {due.seconds:g} s (its option timeout)"
+            self._abandon(run, TaskStatus.TIMED_OUT, text)
+            self._go_on()
 
     @handles(Batch[RecallRequest])
     def _give_back(self, requests: Batch[RecallRequest]) -> None:
@@ -205,6 +225,12 @@ class InlineWorker(Actor):
             number = self._next_number()
             self._runs[thread] = _Run(task, number, thread)
             thread.hand(Job(number, task, self._objects.values))
+            if task.options:
+                self._limit(thread, number, RunOptions.decode(task.options).timeout_ms / 1000)
+
+    def _limit(self, thread: Runner, number: int, seconds: float) -> None:
+        if seconds:
+            self.schedule(seconds, LimitDue(thread, number, seconds))
 
     def _has_room(self) -> bool:
         """Return whether one more task may run now."""

@@ -154,7 +154,7 @@ class Processor:
         last = number + len(tasks)
         for task in tasks:
             number += 1
-            if has_limit:
+            if has_limit or task.options:
                 words[4] = monotonic_ns()
             words[0] = number
             if words[1] < number <= words[2]:

@@ -9,7 +9,7 @@ handed to this processor.
     word 2  written by the agent       ... up to this one must not be started
     word 3  written by the agent       the task that is to be interrupted; the processor writes 0 when it is
     word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock, if
-                                       there is a limit for how long tasks may run
+                                       there may be a limit for how long it may run
 
 Neither side blocks. The processor writes word 0 and then reads words 1 and 2. The agent writes words 1 and 2, waits
 some milliseconds, and then reads word 0: if it has not changed, no later task was or will be started. On a signal the

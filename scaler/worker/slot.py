@@ -288,7 +288,7 @@ class Slot(Actor):
         portion = self._prefetch.take(processor)
         if portion:
             processor.proxy.send(HandTasks(processor.number, portion))
-            self._time_limit.watch(processor)
+            self._time_limit.watch(processor, portion)
             self._recall.watch(processor)
 
     def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:

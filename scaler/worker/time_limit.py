@@ -7,15 +7,21 @@ Must never: end a task before its time, or one that is behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunTask
+from scaler.wire.structs import RunOptions
 from scaler.worker.answers import End
 from scaler.worker.processor_states import KILLED
 from scaler.worker.processors import ProcessorRecord, Processors
 from scaler.worker.task_queue import RunKey, run_of
+
+LOOK_LEAST_SECONDS = 0.01
+"""The shortest time between two looks at one processor."""
 
 
 @message
@@ -29,7 +35,7 @@ class TimeLimit:
     """Watches the processors of one slot.
 
     Args:
-        limit_seconds: how long a task may run; 0: no limit.
+        limit_seconds: how long a task may run whose options do not say less; 0: for any time.
         name: of the worker, for errors.
         processors: the processors of the slot.
         now: the present, in seconds.
@@ -53,43 +59,62 @@ class TimeLimit:
         self._now = now
         self._schedule = schedule
         self._end = end
-        self._watched: set[int] = set()
-        """processors for which a `LimitDue` is scheduled"""
+        self._due_at: dict[int, float] = {}
+        """when a processor is looked at next"""
         self.mail: dict[type, Callable[[Any], None]] = {LimitDue: self._due}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""
-        self._watched.discard(processor.number)
+        self._due_at.pop(processor.number, None)
 
-    def watch(self, processor: ProcessorRecord) -> None:
-        """Watch this processor from now on: it was handed tasks."""
-        if self._limit_seconds and processor.number not in self._watched:
-            self._watched.add(processor.number)
-            self._schedule(self._limit_seconds, LimitDue(processor.number))
+    def watch(self, processor: ProcessorRecord, tasks: Iterable[RunTask]) -> None:
+        """Watch this processor from now on: it was handed these tasks."""
+        seconds = self._shortest(tasks)
+        if seconds < math.inf and self._now() + seconds < self._due_at.get(processor.number, math.inf):
+            self._look_in(processor.number, seconds)
+
+    def _look_in(self, number: int, seconds: float) -> None:
+        seconds = max(seconds, LOOK_LEAST_SECONDS)
+        self._due_at[number] = self._now() + seconds
+        self._schedule(seconds, LimitDue(number))
+
+    def _shortest(self, tasks: Iterable[RunTask]) -> float:
+        """Return the shortest limit of any of these tasks."""
+        own = min((_own_limit(task) for task in tasks if task.options), default=math.inf)
+        return min(own, self._limit_seconds or math.inf)
 
     def audit(self, numbers: set[int]) -> None:
         """Audit that nothing is kept of other processors than these."""
-        assert self._watched <= numbers, "the time limit watches a processor that is gone"
+        assert self._due_at.keys() <= numbers, "the time limit watches a processor that is gone"
 
     def _due(self, due: LimitDue) -> None:
-        """End the task if it is overdue. Check again when it, or the one after it, could be."""
+        """End the task if it is overdue. Check again when it, or one behind it, could be."""
+        if self._now() < self._due_at.get(due.number, math.inf):
+            return  # it was looked at, or is to be looked at later
+        del self._due_at[due.number]
         processor = self._processors.get(due.number)
         if processor is None or not processor.held or processor.state in KILLED:
-            self._watched.discard(due.number)
             return
         executing = processor.progress.executing
         ran_seconds = processor.progress.ran_seconds(executing, self._now())
-        if ran_seconds < self._limit_seconds:
-            self._schedule(self._limit_seconds - ran_seconds, due)
-            return
-        self._schedule(self._limit_seconds, due)
         task = processor.task_at(executing)
-        if task is not None:
-            self._end(processor, {run_of(task): self._overdue(ran_seconds)})
+        left_seconds = math.inf if task is None else self._shortest([task]) - ran_seconds
+        next_seconds = self._shortest(each for each in processor.tasks() if each is not task)
+        if left_seconds > 0:
+            next_seconds = min(next_seconds, left_seconds)
+        if next_seconds < math.inf:
+            self._look_in(due.number, next_seconds)
+        if task is not None and left_seconds <= 0:
+            self._end(processor, {run_of(task): self._overdue(task, ran_seconds)})
 
-    def _overdue(self, ran_seconds: float) -> End:
-        return End(
-            TaskStatus.TIMED_OUT,
-            f"it ran for {ran_seconds:.3g} s on worker {self._name}, where no task may run for longer than "
-            f"{self._limit_seconds:g} s (task_timeout_seconds)",
-        )
+    def _overdue(self, task: RunTask, ran_seconds: float) -> End:
+        own = _own_limit(task)
+        ran = f"it ran for {ran_seconds:.3g} s on worker {self._name}"
+        if own < (self._limit_seconds or math.inf):
+            return End(TaskStatus.TIMED_OUT, f"{ran}, longer than its limit of {own:g} s (its option timeout)")
+        limit = f"where no task may run for longer than {self._limit_seconds:g} s (task_timeout_seconds)"
+        return End(TaskStatus.TIMED_OUT, f"{ran}, {limit}")
+
+
+def _own_limit(task: RunTask) -> float:
+    return RunOptions.decode(task.options).timeout_ms / 1000 or math.inf

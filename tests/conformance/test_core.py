@@ -481,6 +481,14 @@ def test_any_depth_works_on_one_worker(bench: ExecutorBench, tmp_path: Path) -> 
     assert [bench.waits_of(task) for task in tasks] == [["blocked", "unblocked"]] * depth
 
 
+def test_a_task_that_runs_for_longer_than_its_options_allow_has_timed_out(bench: ExecutorBench, gate: Any) -> None:
+    late = replace(bench.task(passing(), gate.path, gate.log, "late"), options=RunOptions(timeout_ms=100).encode())
+    in_time = replace(bench.task(abs, -1), options=RunOptions(timeout_ms=60_000).encode())
+    bench.run(late, in_time)
+    assert bench.statuses(late, in_time) == [TaskStatus.TIMED_OUT, TaskStatus.SUCCESS]
+    assert "its limit of 0.1 s (its option timeout)" in bench.results(late)[0].payload.decode()
+
+
 def test_options_that_an_executor_does_not_know_are_left_aside(bench: ExecutorBench) -> None:
     capabilities = (("licence", 1),)
     options = RunOptions(at_most_once=True, retries=3, memory_bytes=2**20, capabilities=capabilities).encode()

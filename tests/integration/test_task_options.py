@@ -98,3 +98,23 @@ def test_a_task_that_waits_for_its_retry_holds_no_place_and_can_be_cancelled(cli
     assert future.cancel()
     wait_until(lambda: client.workers()[0].tasks == 0, "nothing is left at the worker")
     assert log.read_text().split() == ["called"]
+
+
+def test_a_task_that_takes_too_long_ends_and_frees_its_place(client: Client, tmp_path: Path) -> None:
+    impatient = client.options(timeout=0.2, name="long one")
+    with pytest.raises(TimeoutError, match=r"long one: it ran for .* its limit of 0.2 s"):
+        impatient.submit(time.sleep, 60).result(30)
+    graph = {"a": (time.sleep, 60), "b": (str, "a")}
+    with pytest.raises(TimeoutError, match=r"its limit of 0\.2 s"):
+        impatient.get(graph, ["b"])
+    assert impatient.map(abs, [(-1,), (-2,)]) == [1, 2]
+    log = tmp_path / "log"
+    again = client.options(timeout=0.2, retries=1, retry_on=TimeoutError, retry_delay=0)
+    with pytest.raises(TimeoutError):
+        again.submit(note_and_sleep, log).result(30)
+    assert log.read_text().split() == ["called", "called"]
+
+
+def note_and_sleep(log: Path) -> None:
+    note(log, "called")
+    time.sleep(60)

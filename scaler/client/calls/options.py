@@ -17,6 +17,7 @@ from scaler.wire.structs import RunOptions
 RETRIES_MOST = 1_000_000
 RETRY_DELAY_SECONDS = 0.1
 DELAY_MOST_SECONDS = 24 * 3600
+TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS = 0.001, 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -33,6 +34,8 @@ class TaskOptions:
             default.
         retry_delay: seconds before the first retry; the wait doubles with each further one, up to a minute. 0.1 by
             default.
+        timeout: how long a task may run, in seconds; then it ends with `TimeoutError`. The default is the limit of its
+            worker, `task_timeout_seconds`; the shorter of both counts.
         at_most_once: whether no task may be started a second time. A task that may have been started, and was lost with
             its worker process, worker or scheduler, then fails with a `ScalerError` instead of running again.
 
@@ -48,6 +51,7 @@ class TaskOptions:
     retries: int | None = None
     retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None
     retry_delay: float | None = None
+    timeout: float | None = None
     at_most_once: bool | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options that travel, as `RunOptions`"""
@@ -63,6 +67,8 @@ class TaskOptions:
             raise ConfigError(f"priority must be from {LEAST} to {MOST}, not {self.priority}")
         check_number("retries", self.retries or 0, 0, RETRIES_MOST)
         check_number("retry_delay", self.retry_delay or 0, 0, DELAY_MOST_SECONDS)
+        if self.timeout is not None:
+            check_number("timeout", self.timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
         if self.retries and self.at_most_once:
             raise ConfigError(
                 "retries run a task a second time, and at_most_once forbids it: leave one of them out, or say "
@@ -71,6 +77,7 @@ class TaskOptions:
         options = RunOptions(
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),
+            timeout_ms=round((self.timeout or 0) * 1000),
             **({} if not self.retries else self._retry_options(self.retries)),
         )
         object.__setattr__(self, "run_options", options.encode())

@@ -57,16 +57,22 @@ def test_an_option_that_is_not_obeyed_yet_is_refused() -> None:
         ({"retries": -1}, ConfigError, "retries must be between 0 and"),
         ({"retry_delay": -1}, ConfigError, "retry_delay must be between 0 and"),
         ({"retry_delay": "soon"}, ConfigError, "retry_delay must be a number"),
+        ({"timeout": 0}, ConfigError, "timeout must be between 0.001 and"),
+        ({"timeout": "1"}, ConfigError, "timeout must be a number"),
         ({"retry_on": "ValueError"}, TypeError, "retry_on must be an exception class or a tuple"),
         ({"retry_on": (ValueError, int)}, TypeError, "retry_on must be an exception class or a tuple"),
         ({"retries": 1, "at_most_once": True}, ConfigError, "retries run a task a second time"),
     ],
 )
-def test_bad_retries_are_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
+def test_bad_retries_and_limits_are_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         TaskOptions(**wrong)
     with pytest.raises(ConfigError):
         TaskOptions(at_most_once=True).over(TaskOptions(retries=2))
+
+
+def test_a_limit_travels_in_milliseconds() -> None:
+    assert RunOptions.decode(TaskOptions(timeout=1.5).run_options) == RunOptions(timeout_ms=1500)
 
 
 def test_retries_travel_with_the_names_of_exceptions() -> None:

@@ -49,10 +49,19 @@ def fork_server_of(agent: int) -> psutil.Process:
     return next(each for each in psutil.Process(agent).children() if "fork_server" in " ".join(each.cmdline()))
 
 
+def in_the_foreground() -> None:
+    """Start it as a shell does for its user, also if the tests run in the background or under nohup."""
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("what", ["SIGHUP", "SIGQUIT", "agent", "fork server"])
 def test_nothing_outlives_its_node(address: str, tmp_path: Path, what: str) -> None:
     loop = "uvloop" if what == "fork server" else "builtin"
-    with command("cluster", address, "-n", "1", "-el", loop) as cluster, Client(address) as client:
+    with (
+        command("cluster", address, "-n", "1", "-el", loop, preexec_fn=in_the_foreground) as cluster,
+        Client(address) as client,
+    ):
         client.submit(start_both, str(tmp_path))
         pids = wait_until(lambda: started(tmp_path), "both have started")
         if what == "fork server":

@@ -228,12 +228,13 @@ def test_a_graph_in_a_task(client: Client) -> None:
     assert client.submit(graph_in_a_task, client).result(SECONDS) == {"b": 2, "c": 3}
 
 
-def test_recursion_of_depth_200_on_one_worker() -> None:
+@pytest.mark.parametrize("deep", [50, pytest.param(200, marks=pytest.mark.more)])
+def test_recursion_of_any_depth_on_one_worker(deep: int) -> None:
     with (
         SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo,
         Client(combo.get_address()) as client,
     ):
-        assert client.submit(depth, client, 200).result(120) == 200
+        assert client.submit(depth, client, deep).result(120) == deep
         assert client.submit(increment, 1).result(SECONDS) == 2
 
 

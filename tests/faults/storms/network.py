@@ -7,6 +7,7 @@ need root, iproute2 and nftables, and what this kernel lacks (delays) is done by
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
@@ -135,8 +136,16 @@ class Namespaces:
         self.add(SCHEDULER)
 
     @staticmethod
+    @functools.cache
     def can_be_made() -> bool:
-        return os.geteuid() == 0 and all(shutil.which(each) for each in ("ip", "nft", "ss", "tc"))
+        """Return whether this user may make them here: in a container, root often may not."""
+        if os.geteuid() != 0 or not all(shutil.which(each) for each in ("ip", "nft", "ss", "tc")):
+            return False
+        try:
+            Namespaces().close()
+        except RuntimeError:
+            return False
+        return True
 
     @property
     def _switch(self) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from scaler.actors.canceller import Canceller
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.explanations import not_here
 from scaler.actors.graph import GraphActor
@@ -306,11 +308,11 @@ class ClientSession(Session):
     # Its end
 
     def _leave(self) -> None:
-        for task in self._tasks.values():
-            task.send(CancelTask())
-        for graph in self._graphs.values():
-            graph.send(CancelGraph())
+        cancels: list[tuple[ActorRef, Any]] = [(task, CancelTask()) for task in self._tasks.values()]
+        cancels += [(graph, CancelGraph()) for graph in self._graphs.values()]
         self._tasks, self._graphs = {}, {}
+        if cancels:
+            self.spawn(Canceller(cancels))
         self._object_store.send(OwnerLeft(self._client_id))
         super()._leave()
 

@@ -57,6 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", type=int, help="the bytes of large results and of objects")
     parser.add_argument("--work", help="kinds of work with commas between: " + ", ".join(ALL_WORK))
     parser.add_argument("--every", type=float, help="the seconds between faults")
+    parser.add_argument("--hostile", type=int, help="how many messages or connections hostile peers make")
     parser.add_argument("--patience", type=float, default=60.0, help="after so long without a result tasks are hung")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--proxies", action="store_true", help="make faults of networks by proxies in any case")
@@ -81,6 +82,9 @@ def scenario_of(name: str, arguments: argparse.Namespace) -> tuple[Scenario, flo
     if arguments.every:
         plans = tuple(dataclasses.replace(each, every_seconds=arguments.every) for each in scenario.plans)
         scenario = dataclasses.replace(scenario, plans=plans)
+    if arguments.hostile:
+        hostile = tuple(dataclasses.replace(each, amount=arguments.hostile, grows=False) for each in scenario.hostile)
+        scenario = dataclasses.replace(scenario, hostile=hostile)
     return scenario, seconds
 
 

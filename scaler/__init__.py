@@ -7,6 +7,8 @@ open_standard_streams()  # before the imports below open files
 # isort: split
 
 from scaler.client import lifetime as _lifetime
+from scaler.client.aio.client import AsyncClient
+from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.options import TaskOptions
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
@@ -39,6 +41,8 @@ _lifetime.start_local_cluster = start_local_cluster
 _lifetime.start_thread_cluster = start_thread_cluster
 
 __all__ = [
+    "AsyncClient",
+    "AsyncFuture",
     "Client",
     "ClientCancelledException",
     "ClientQuitException",

@@ -27,12 +27,13 @@ class Connection:
 
     Args:
         transport: the way to the scheduler.
-        wake_descriptor: readable when another thread wants to end a `wait`.
+        wake_descriptors: readable when another thread wants to end a `wait`.
     """
 
-    def __init__(self, transport: Transport, wake_descriptor: int) -> None:
+    def __init__(self, transport: Transport, *wake_descriptors: int) -> None:
         self.address = transport.address
-        self._wake_descriptor = wake_descriptor
+        self._wake_descriptors = wake_descriptors
+        self.dial_count = 0
         window_bytes = window_at(transport.address)
         self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, window_bytes=window_bytes)
         self._transport = transport
@@ -47,9 +48,15 @@ class Connection:
     def is_open(self) -> bool:
         return self._socket is not None
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Those of the socket, if it is open: for `has_arrived` and `was_cut`."""
+        socket = self._socket
+        return () if socket is None else (socket.descriptor, socket.monitor_descriptor)
+
     def _new_poller(self, *descriptors: int) -> select.poll:
         poller = select.poll()
-        for descriptor in (self._wake_descriptor, *descriptors):
+        for descriptor in (*self._wake_descriptors, *descriptors):
             poller.register(descriptor, select.POLLIN)
         return poller
 
@@ -60,6 +67,7 @@ class Connection:
             OSError: if it is impossible to connect to that address.
         """
         self._socket = self._transport.dial()
+        self.dial_count += 1
         self._is_gone = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 

@@ -13,6 +13,7 @@ Must never: run user code, or block on anything but the descriptors that it wait
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +44,13 @@ from scaler.wire.messages.client import (
     WorkerInfo,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import IS_BACK, HelloReply, HelloRequest, ObjectRequest, ObjectResponse
+from scaler.wire.messages.common import (
+    IS_BACK,
+    HelloReply,
+    HelloRequest,
+    ObjectRequest,
+    ObjectResponse,
+)
 
 LOGGER = logging.getLogger("scaler.client")
 
@@ -257,21 +264,21 @@ class Conversation:
         """Wait until a descriptor is ready. Return the ready descriptors, for `hear`."""
         return self._connection.wait(seconds)
 
-    def hear(self, ready: set[int]) -> None:
-        """Handle arrived messages and the end of the connection, given the result of `wait`."""
+    def hear(self, ready: set[int], most: float = math.inf) -> None:
+        """Handle arrived messages, at most so many, and the end of the connection, given the result of `wait`."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
         was_cut = self._connection.was_cut(ready)
         if was_cut or self._connection.has_arrived(ready):
-            self.receive()
+            self.receive(math.inf if was_cut else most)
         if was_cut:
             self._happened(states.CUT, "it was cut")
 
-    def receive(self) -> bool:
-        """Handle arrived messages. Return whether there were any."""
-        has_received = False
+    def receive(self, most: float = math.inf) -> bool:
+        """Handle arrived messages, at most so many. Return whether there were any."""
+        count = 0
         try:
-            while (batches := self._connection.receive()) is not None:
-                has_received = True
+            while count < most and (batches := self._connection.receive()) is not None:
+                count += 1
                 if self.is_welcome and not (batches and type(batches[0]) is _HELLO_REQUESTS):
                     self._course.heard()
                 for batch in batches:
@@ -282,7 +289,7 @@ class Conversation:
             self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
             self._work.on_unreadable(partial(self._unreadable, str(error)))  # it may have held any answer
             return True
-        return has_received
+        return count > 0
 
     def _on_hello_replies(self, batch: Batch[HelloReply]) -> None:
         reply = batch[0]

@@ -13,7 +13,6 @@ Must never: run user code, block on anything but its own descriptors, or leave a
 from __future__ import annotations
 
 import os
-import platform
 import threading
 import time
 import weakref
@@ -22,13 +21,12 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import TypeAlias
 
-import cloudpickle
-
 from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
+from scaler.client.link.hello import make_hello
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.open_work import OpenWork
@@ -37,9 +35,7 @@ from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
-from scaler.version import __version__
-from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.common import PROTOCOL_VERSION, ObjectInstruction
+from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.zeromq import open_transport
 
 Command: TypeAlias = Callable[[], None]
@@ -79,7 +75,7 @@ class LinkThread:
         self._work = OpenWork()
         self.is_nested = address == task_context.current.address
         self._conversation = Conversation(
-            _hello(client_id, task_context.current if self.is_nested else TaskContext()),
+            make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
             Connection(open_transport(address), self._inbox.descriptor),
             Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
             self._work,
@@ -337,11 +333,6 @@ class _Reply(Future[None]):
 
     def fail(self, make_error: MakeError) -> None:
         self.set_exception(make_error())
-
-
-def _hello(client_id: ClientId, nest: TaskContext) -> ClientHello:
-    versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
-    return ClientHello(*versions, client_id, nest.agent_token, nest.processor)
 
 
 _links: weakref.WeakSet[LinkThread] = weakref.WeakSet()

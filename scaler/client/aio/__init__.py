@@ -1,0 +1,1 @@
+"""The client for asyncio: the same conversation, driven by an event loop in the place of a thread."""

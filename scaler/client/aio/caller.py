@@ -1,0 +1,157 @@
+"""AsyncCaller: the calls of an asyncio client, with some options; AsyncClientWithOptions: a client with its own.
+
+Called in the thread of the client's event loop. Must never: hold up the loop for many items at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar
+
+from scaler.client.aio.future import AsyncFuture
+from scaler.client.aio.stream import Items, TaskStream
+from scaler.client.calls.functions import Terms
+from scaler.client.calls.maker import CallMaker
+from scaler.client.calls.options import TaskOptions
+from scaler.config import check_number
+
+T = TypeVar("T")
+
+WINDOW = 1024
+"""How many tasks of a map are open at once, unless the user says otherwise."""
+
+
+class Calls(Protocol):
+    """The part of an asyncio client that calls use."""
+
+    def maker(self) -> CallMaker: ...
+
+    def submit_call(
+        self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
+    ) -> AsyncFuture[Any]: ...
+
+    async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]: ...
+
+
+class AsyncCaller:
+    """The calls of an asyncio client, with some options."""
+
+    __slots__ = ()
+
+    @property
+    def _caller(self) -> tuple[Calls, TaskOptions | None]:
+        """Return the client, and the options of the tasks; None: those of the client."""
+        raise NotImplementedError
+
+    def options(self, options: TaskOptions | None = None, /, **more: Any) -> AsyncClientWithOptions:
+        """Return this client with options for tasks, as `Client.options` does:
+        `await client.options(priority=5).submit(fn, 1)`.
+
+        Raises:
+            TypeError: if there is no such option, or it is of the wrong type.
+            ConfigError: if a value cannot work; it is a `ValueError`.
+        """
+        client, known = self._caller
+        said = TaskOptions(**more)
+        if options is not None:
+            said = said.over(options)
+        return AsyncClientWithOptions(client, said.over(known or client.maker().options))
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> AsyncFuture[T]:
+        """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`.
+
+        The task is submitted at once; awaiting it may come later. Small arguments are serialised before this returns.
+        Values of 1 MiB and more are serialised in a thread of the loop's executor: do not change them meanwhile.
+
+        Raises:
+            TypeError: if `fn` is not callable or does not take these arguments.
+            SerializeObjectError: if the function or an argument cannot be serialised; if an argument is large, awaiting
+                raises it.
+            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            DisconnectedError: if the client is disconnected.
+        """
+        client, terms = self._now()
+        return client.submit_call(fn, args, kwargs, terms)
+
+    async def map(
+        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
+    ) -> list[T]:
+        """Run `fn(*item)` for each item and return the results in the order of the items.
+
+        If a task fails, or this is cancelled, the open tasks are cancelled.
+
+        Args:
+            fn: the function.
+            items: the arguments of each task, tuples or lists; an ordinary or an asynchronous iterable.
+            return_exceptions: whether the exception of a task that fails is its result, and the others go on.
+            window: the most tasks that are open at once.
+
+        Raises:
+            TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
+            ConfigError: if `window` is no such number; it is a `ValueError`.
+            BaseException: the exception of the first task that failed, unless `return_exceptions`.
+        """
+        results: dict[int, Any] = {}
+        async with aclosing(self._stream(fn, items, window).run()) as ended:
+            async for index, future in ended:
+                results[index] = _outcome(future, return_exceptions)
+        return [results[index] for index in range(len(results))]
+
+    starmap = map  # noqa: A003 - the name is that of the other client
+
+    async def map_unordered(
+        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
+    ) -> AsyncIterator[T]:
+        """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
+
+        Items are read while results are, so there may be any number. Whoever stops reading cancels what is open.
+        Arguments and errors are those of `map`.
+        """
+        async with aclosing(self._stream(fn, items, window).run()) as ended:
+            async for _, future in ended:
+                yield _outcome(future, return_exceptions)
+
+    def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
+        check_number("window", window, 1)
+        client, terms = self._now()
+        return TaskStream(lambda item: client.submit_call(fn, item, {}, terms), items, window)
+
+    async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+        """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
+
+        Graphs and errors are those of `Client.get`. If this is cancelled, so is the graph.
+        """
+        client, terms = self._now()
+        return await client.get_values(graph, list(keys), terms)
+
+    def _now(self) -> tuple[Calls, Terms]:
+        client, options = self._caller
+        maker = client.maker()
+        return client, maker.terms(options or maker.options)
+
+
+class AsyncClientWithOptions(AsyncCaller):
+    """Like its client, with options: `AsyncClient.options` returns it.
+
+    Attributes:
+        task_options: the options.
+    """
+
+    __slots__ = ("_calls", "task_options")
+
+    def __init__(self, client: Calls, task_options: TaskOptions) -> None:
+        self._calls = client
+        self.task_options = task_options
+
+    def __repr__(self) -> str:
+        return f"{self._calls!r} with {self.task_options!r}"
+
+    @property
+    def _caller(self) -> tuple[Calls, TaskOptions | None]:
+        return self._calls, self.task_options
+
+
+def _outcome(future: AsyncFuture[Any], return_exceptions: bool) -> Any:
+    error = future.exception() if return_exceptions else None
+    return future.result() if error is None else error

@@ -1,0 +1,260 @@
+"""AsyncClient: the client for asyncio that users hold.
+
+Called in the thread of one event loop. Must never: block the loop, or start a thread for the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from scaler import task_context
+from scaler.client import lifetime
+from scaler.client.aio.caller import AsyncCaller, Calls
+from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
+from scaler.client.aio.link import AsyncLink
+from scaler.client.calls.client_pickling import address_said_outside
+from scaler.client.calls.entry import Entry, MakeError
+from scaler.client.calls.functions import Terms
+from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.maker import CallMaker
+from scaler.client.calls.options import TaskOptions
+from scaler.client.object_reference import ObjectReference
+from scaler.config import ConfigError, check_address
+from scaler.errors import DisconnectedError
+from scaler.ids import ClientId, ObjectId, TaskId, random_id
+from scaler.serialization import DEFAULT_SERIALIZER, Serializer
+from scaler.settings import ClientConfig
+from scaler.settings.sources import completes_from_outside
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+LARGE_GRAPH = 100
+"""A graph of so many keys is made ready in a thread of the loop's executor."""
+
+
+class AsyncClient(AsyncCaller):
+    """Runs functions on the workers of a scheduler, from asyncio: `async with AsyncClient(address) as client`.
+
+    It belongs to the event loop in which it is entered, or first used. Its connection needs no thread. Settings that
+    are not given come from the environment or `scaler.toml`, as those of `Client`. It cannot be pickled: inside of a
+    task, make a new one.
+
+    Args:
+        address: where the scheduler listens: tcp://host:port or ipc:///path. None is what it is for `Client`: the
+            scheduler of this task, the address of the settings, or a local cluster that lives as long as the client.
+        profiling: whether to measure time and memory of each task.
+        timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
+        heartbeat_interval_seconds: the time between two heartbeats.
+        serializer: turns values into bytes; travels to the workers with each function.
+
+    Raises:
+        ConfigError: if an argument cannot work; it is a `ValueError`.
+    """
+
+    @completes_from_outside(ClientConfig)
+    def __init__(
+        self,
+        address: str | None = None,
+        profiling: bool = False,
+        timeout_seconds: float = 60,
+        heartbeat_interval_seconds: float = 2,
+        serializer: Serializer = DEFAULT_SERIALIZER,
+    ) -> None:
+        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
+        if not isinstance(serializer, Serializer):
+            raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
+        self._address = address or task_context.current.address or address_said_outside()
+        self._profiling = profiling
+        self._seconds = timeout_seconds, heartbeat_interval_seconds
+        self._serializer = serializer
+        self._identity = ClientId(random_id())
+        self._link: AsyncLink | None = None
+        self._maker: CallMaker | None = None
+        self._cluster: lifetime.LocalCluster | None = None
+        self._finalizer: weakref.finalize[..., AsyncClient] | None = None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an AsyncClient belongs to its event loop and cannot be passed to a task: make a new one there")
+
+    @property
+    def identity(self) -> bytes:
+        """The id of this client, 16 bytes."""
+        return self._identity
+
+    def __repr__(self) -> str:
+        return f"<AsyncClient {self._identity.hex()[:8]} of {self._address or 'a local cluster'}>"
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        await self.disconnect()
+
+    async def connect(self) -> None:
+        """Start the local cluster, if there is to be one, and the connection. It does not wait for the scheduler."""
+        if self._link is None and self._address is None:
+            loop = asyncio.get_running_loop()
+            self._cluster = await loop.run_in_executor(None, lifetime.start_cluster, True)
+            self._address = self._cluster.get_address()
+        self._connected()
+
+    def _connected(self) -> AsyncLink:
+        link = self._link
+        if link is None:
+            if self._address is None:
+                raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
+            address = check_address(self._address)
+            loop = asyncio.get_running_loop()
+            link = self._link = AsyncLink(address, self._identity, *self._seconds, loop)
+            self._maker = CallMaker(address, self._serializer, self._profiling, link.is_nested)
+            self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
+        link.check_open()
+        return link
+
+    @property
+    def _caller(self) -> tuple[Calls, TaskOptions | None]:
+        return self, None
+
+    def maker(self) -> CallMaker:
+        """Return what makes its calls ready; connect, if it is not."""
+        self._connected()
+        assert self._maker is not None
+        return self._maker
+
+    def submit_call(
+        self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
+    ) -> AsyncFuture[Any]:
+        """Submit a task."""
+        maker, link = self.maker(), self._connected()
+        function = maker.functions.get(fn)
+        task_id = TaskId(maker.new_id())
+        future: AsyncFuture[Any] = AsyncFuture(
+            task_id, link, maker.serializer, self, terms[1] or function.instruction.name
+        )
+        if not _are_large((*args, *kwargs.values())):
+            link.submit(function.entry(task_id, future, args, kwargs, terms))
+            return future
+        function.check(args, kwargs)
+        packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
+        packing.add_done_callback(partial(_packed, link, future))
+        return future
+
+    async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
+        """Run a graph."""
+        maker, link = self.maker(), self._connected()
+        pack = partial(pack_graph, graph, keys, maker.functions, maker.packer, terms)
+        is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
+        entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
+        futures: dict[str, AsyncFuture[Any]] = {}
+        for key, task_id in tasks.items():
+            future = futures[key] = AsyncFuture(task_id or TaskId(maker.new_id()), link, maker.serializer, self, key)
+            if task_id is None:
+                future.settle(graph[key])
+            else:
+                entry.sinks[task_id] = future
+        try:
+            if entry.sinks:
+                link.submit_graph(entry)
+            return {key: await future for key, future in futures.items()}
+        finally:
+            for future in futures.values():
+                future.cancel()
+
+    async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
+        """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.
+
+        Raises:
+            TypeError: if the name is not a `str`.
+            SerializeObjectError: if it cannot be serialised.
+            DisconnectedError: if the client is disconnected.
+        """
+        maker, link = self.maker(), self._connected()
+        store = partial(maker.store, obj, name)
+        stored = await link.loop.run_in_executor(None, store) if _are_large((obj,)) else store()
+        reference, instruction = stored
+        weakref.finalize(reference, _release, maker.stored_ids, link, instruction.object_id).atexit = False
+        link.hold(instruction)
+        return reference
+
+    async def clear(self) -> None:
+        """Cancel all futures of this client and forget its objects, as `Client.clear` does."""
+        maker = self.maker()
+        maker.stored_ids.clear()
+        self._connected().clear()
+
+    async def disconnect(self) -> None:
+        """Cancel all open futures and leave. The scheduler continues. May be called any number of times."""
+        link, finalizer = self._link, self._finalizer
+        if link is None or finalizer is None or finalizer.detach() is None:
+            return
+        link.leave()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, link.close)
+        if self._cluster is not None:
+            await loop.run_in_executor(None, self._cluster.shutdown)
+
+    async def shutdown(self) -> None:
+        """Ask the scheduler and all workers to end, then disconnect.
+
+        Raises:
+            ClientShutdownException: if the scheduler refuses, as it does in protected mode; the client stays usable.
+            DisconnectedError: if the client is disconnected.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+        """
+        link = self._connected()
+        reply = _Reply(loop=link.loop)
+        link.shut_down(reply)
+        await reply
+        await self.disconnect()
+
+
+class _Reply(asyncio.Future[None]):
+    """The reply to a shutdown."""
+
+    def fail(self, make_error: MakeError) -> None:
+        self.set_exception(make_error())
+
+
+def _packed(link: AsyncLink, future: AsyncFuture[Any], packing: asyncio.Future[Entry]) -> None:
+    """Submit a task whose arguments were serialised in another thread, if it is still wanted."""
+    error = packing.exception()
+    if error is not None:
+        future.fail(lambda: error)
+    elif not future.done():
+        link.submit(packing.result())
+
+
+def _are_large(values: Iterable[Any]) -> bool:
+    """Return whether values may take `LARGE_BYTES` or more; those inside of others are not looked at."""
+    size = 0
+    for value in values:
+        n_bytes = getattr(value, "nbytes", None)
+        size += n_bytes if type(n_bytes) is int else sys.getsizeof(value, 0) if type(value) in _KNOWN_SIZES else 0
+    return size >= LARGE_BYTES
+
+
+_KNOWN_SIZES = {bytes, bytearray, str, list, tuple, dict, set, frozenset}
+
+
+def _release(stored_ids: set[ObjectId], link: AsyncLink, object_id: ObjectId) -> None:
+    stored_ids.discard(object_id)
+    link.release(object_id)
+
+
+def _end(link: AsyncLink, cluster: lifetime.LocalCluster | None, owner_pid: int) -> None:
+    """End a client that was not disconnected."""
+    if os.getpid() == owner_pid:  # else: a fork
+        link.abandon()
+        if cluster is not None:
+            cluster.shutdown()

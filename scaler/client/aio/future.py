@@ -1,0 +1,193 @@
+"""AsyncFuture: the future result of one task, for an event loop.
+
+Made by the asyncio client; ended once by its link, in the thread of the loop. A small result is unpickled when it is
+read, in the user's own task; a large one as it arrives, in a thread of the loop's executor.
+
+Must never: run user code in a turn of the link, or end twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError
+from typing import Any, Protocol, TypeVar
+
+from scaler import task_context
+from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.client.profiling import ProfilingInfo, read_profile
+from scaler.ids import ObjectId, TaskId
+from scaler.serialization import Frames, Serializer, size_of
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import TaskStatus
+
+T = TypeVar("T")
+
+LARGE_BYTES = 1 << 20
+"""Values of this size are pickled and unpickled in a thread of the loop's executor."""
+
+
+class AsyncFutureLink(Protocol):
+    """The part of the link that a future uses."""
+
+    address: str
+    is_nested: bool
+    loop: asyncio.AbstractEventLoop
+
+    def cancel(self, task_id: TaskId) -> None: ...
+
+    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None: ...
+
+    def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
+
+
+class AsyncFuture(asyncio.Future[T]):
+    """The result or the exception of a task: an `asyncio.Future`. Await it in the loop of its client.
+
+    Cancelling it, or the asyncio task that awaits it, cancels the task on the workers, also while it runs.
+
+    Attributes:
+        task_id: the id of the task, 16 bytes.
+        name: of the task: that of its function, or one that the user chose.
+    """
+
+    def __init__(
+        self, task_id: TaskId, link: AsyncFutureLink, serializer: Serializer, client: object, name: str
+    ) -> None:
+        super().__init__(loop=link.loop)
+        self.task_id = task_id
+        self.name = name
+        self._link = link
+        self._serializer = serializer
+        self._client = client  # a client lives at least as long as its open futures
+        self._raw: TaskResult | None = None
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        self._profile = b""
+        if task_context.current.task:
+            end_of_wait = task_context.current.expect(link)
+            self.add_done_callback(lambda _future: end_of_wait())
+
+    # For users
+
+    def __repr__(self) -> str:
+        state = "open"
+        if self.done():
+            state = "cancelled" if self.cancelled() else "finished"
+        return f"<AsyncFuture {self.name} {self.task_id.hex()[-8:]}: {state}>"
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.done():
+            yield from super().__await__()
+        return self.result()
+
+    __iter__ = __await__
+
+    def result(self) -> T:
+        """Return what the task returned. It does not wait: `await` the future first.
+
+        Raises:
+            asyncio.InvalidStateError: if the task has not ended.
+            asyncio.CancelledError: if it was cancelled.
+            ScalerError: if the task, the connection or the value failed; see `scaler.errors`. BaseException: the
+                exception of the task.
+        """
+        super().result()
+        value, error = self._read()
+        if error is None:
+            result: T = value
+            return result
+        try:
+            raise error
+        finally:
+            del self, error  # an exception and the frame that raised it would keep each other alive
+
+    def exception(self) -> BaseException | None:
+        """Return the exception of the task, or None. Raises like `result` if there is neither."""
+        error = super().exception()
+        return self._read()[1] if error is None else error
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel the task, also while it runs. Return False if it had ended before."""
+        if not super().cancel(msg):
+            return False
+        self._link.cancel(self.task_id)
+        return True
+
+    def profiling_info(self) -> ProfilingInfo:
+        """Return the time and memory that the task took, also if it failed.
+
+        Raises:
+            ValueError: if the task has not ended, or was not measured: ask for it before, with
+                `AsyncClient(profiling=True)` or `options(profiling=True)`.
+        """
+        if not self._profile:
+            raise ValueError(
+                f"task {self.name} has no measures: it has not ended, or was not measured; ask for it with "
+                "AsyncClient(profiling=True) or options(profiling=True)"
+            )
+        return read_profile(self._profile)
+
+    def _read(self) -> tuple[Any, BaseException | None]:
+        outcome = self._outcome
+        if outcome is None:
+            raw, self._raw = self._raw, None
+            assert raw is not None
+            outcome = self._outcome = self._decode(raw, [raw.payload])
+        return outcome
+
+    def _decode(self, raw: TaskResult, frames: Frames) -> tuple[Any, BaseException | None]:
+        value, error = (None, read_error(raw, self.name)) if raw.status else read_value(self._serializer, frames)
+        if isinstance(error, StopIteration):  # a generator that raises it, as `__await__` is one, has returned
+            stopped = RuntimeError(f"task {self.name} raised StopIteration")
+            stopped.__cause__ = error
+            return None, stopped
+        return value, error
+
+    # For the link
+
+    def settle(self, value: Any) -> None:
+        """End with a value."""
+        self._end(value, None)
+
+    def deliver(self, result: TaskResult) -> None:
+        self._profile = result.profile
+        if not self.done():
+            self._raw = result
+            self.set_result(None)  # type: ignore[arg-type]  # `result` reads the value
+
+    def refuse(self, result: TaskResult) -> None:
+        if result.status == TaskStatus.CANCELED:
+            super().cancel()
+        else:
+            self.deliver(result)
+
+    def store(self, result: TaskResult) -> None:
+        self._profile = result.profile
+        self._raw = result
+        self._link.fetch(ObjectId(self.task_id), self)
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
+        raw = self._raw
+        if frames is None or raw is None:
+            self.fail(missing_result)
+        elif size_of(frames) < LARGE_BYTES:
+            self._end(*self._decode(raw, frames))
+        else:
+            reading = self._link.loop.run_in_executor(None, self._decode, raw, frames)
+            reading.add_done_callback(lambda done: self._end(*done.result()))
+
+    def _end(self, value: Any, error: BaseException | None) -> None:
+        if not self.done():
+            self._outcome = value, error
+            self.set_result(None)  # type: ignore[arg-type]  # `result` returns the outcome
+
+    def fail(self, make_error: MakeError) -> None:
+        error = make_error()
+        if isinstance(error, CancelledError):
+            super().cancel()
+        else:
+            self._end(None, error)
+
+    def notify(self) -> None:
+        """Do nothing: whoever awaits it is woken by the loop."""

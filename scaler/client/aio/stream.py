@@ -1,0 +1,92 @@
+"""TaskStream: one task for each item, whose results are read as they come, while further items are submitted.
+
+Used by `map` and `map_unordered` of the asyncio client. Items may come from an ordinary or an asynchronous iterable.
+Must never: hold up the loop for many items at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from scaler.client.aio.future import AsyncFuture
+
+Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
+
+ITEMS_A_TURN = 32
+"""So many items are submitted, or read, between two turns of the loop."""
+
+
+class TaskStream:
+    """The tasks of one map.
+
+    Args:
+        submit: submits a task with these arguments.
+        window: the most tasks that are open or were not read.
+    """
+
+    def __init__(self, submit: Callable[[Sequence[Any]], AsyncFuture[Any]], items: Items, window: int) -> None:
+        self._submit = submit
+        self._items = items if isinstance(items, AsyncIterable) else _in_turns(items)
+        self._window = window
+        self._open: set[AsyncFuture[Any]] = set()
+        self._ended: deque[tuple[int, AsyncFuture[Any]]] = deque()
+        self._submitted = 0
+        self._is_all = False
+        self._news = asyncio.Event()
+
+    async def run(self) -> AsyncGenerator[tuple[int, AsyncFuture[Any]], None]:
+        """Yield the number of each item and its future, which has ended. What is open when this ends is cancelled."""
+        filling = asyncio.ensure_future(self._fill())
+        read = 0
+        try:
+            while True:
+                while self._ended:
+                    yield self._ended.popleft()
+                    read += 1
+                    self._news.set()
+                    if read % ITEMS_A_TURN == 0:
+                        await asyncio.sleep(0)
+                if self._is_all and read == self._submitted:
+                    return
+                if filling.done():
+                    filling.result()
+                self._news.clear()
+                await self._news.wait()
+        finally:
+            filling.cancel()
+            for future in list(self._open):
+                future.cancel()
+
+    async def _fill(self) -> None:
+        try:
+            async for item in self._items:
+                if not isinstance(item, (tuple, list)):
+                    raise TypeError(
+                        f"each item must be a tuple or a list of arguments; item {self._submitted} is {item!r}"
+                    )
+                while len(self._open) + len(self._ended) >= self._window:
+                    await self._news.wait()
+                    self._news.clear()
+                future = self._submit(item)
+                self._open.add(future)
+                future.add_done_callback(partial(self._end, self._submitted))
+                self._submitted += 1
+            self._is_all = True
+        finally:
+            self._news.set()
+
+    def _end(self, index: int, future: AsyncFuture[Any]) -> None:
+        self._open.discard(future)
+        self._ended.append((index, future))
+        self._news.set()
+
+
+async def _in_turns(items: Iterable[Sequence[Any]]) -> AsyncIterator[Sequence[Any]]:
+    for index, item in enumerate(items):
+        if index % ITEMS_A_TURN == ITEMS_A_TURN - 1:
+            await asyncio.sleep(0)
+        yield item

@@ -1,0 +1,144 @@
+"""AsyncClient against a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import AsyncClient, task_context
+from tests.support.processes import children, descendants, wait_until
+
+SECONDS = 60.0
+LOOPS = ["builtin", "uvloop"]
+
+
+def run(main: Coroutine[Any, Any, None], loop: str = "builtin") -> None:
+    bounded = asyncio.wait_for(main, SECONDS)
+    if loop == "builtin":
+        asyncio.run(bounded)
+    else:
+        uvloop = pytest.importorskip("uvloop")
+        uvloop.run(bounded)
+
+
+def runs_until_interrupted(note: str) -> None:
+    Path(note).write_text("runs")
+    try:
+        time.sleep(60)
+    finally:
+        Path(note).write_text("interrupted")
+
+
+def large(n_bytes: int) -> bytes:
+    return bytes(n_bytes)
+
+
+async def sum_of_squares(n: int) -> int:
+    async with AsyncClient() as client:
+        return sum(await client.map(pow, [(i, 2) for i in range(n)]))
+
+
+def nested(n: int) -> int:
+    return asyncio.run(sum_of_squares(n))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_ten_thousand_open_awaits(address: str, loop: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+
+            async def one(n: int) -> int:
+                return await client.submit(abs, -n)
+
+            assert sum(await asyncio.gather(*map(one, range(10_000)))) == sum(range(10_000))
+
+    run(main(), loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_values_of_all_sizes_and_ways(address: str, loop: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+            for size in (0, 100_000, 5_000_000):
+                assert len(await client.submit(large, size)) == size
+                assert await client.submit(len, bytes(size)) == size
+            reference = await client.send_object(bytes(3_000_000))
+            assert await client.map(len, [(reference,)] * 20) == [3_000_000] * 20
+            assert {value async for value in client.map_unordered(abs, ((-n,) for n in range(2000)))} == set(
+                range(2000)
+            )
+            assert await client.get({"a": bytes(2_000_000), "n": (len, "a"), "s": (str, "n")}, ["s"]) == {
+                "s": "2000000"
+            }
+
+    run(main(), loop)
+
+
+def test_a_time_out_interrupts_the_task_on_its_worker(address: str, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+            future = client.submit(runs_until_interrupted, str(note))
+            await asyncio.to_thread(wait_until, note.exists, "the task runs")
+            with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+                await asyncio.wait_for(future, 0.01)
+            await asyncio.to_thread(wait_until, lambda: note.read_text() == "interrupted", "it was interrupted")
+            assert await client.submit(abs, -1) == 1
+
+    run(main())
+
+
+def test_a_cancelled_task_of_the_loop_cancels_its_map(address: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+            notes = [tmp_path / str(n) for n in range(2)]
+            mapping = asyncio.ensure_future(client.map(runs_until_interrupted, [(str(note),) for note in notes]))
+            await asyncio.to_thread(wait_until, lambda: all(note.exists() for note in notes), "both run")
+            mapping.cancel()
+            is_over: Callable[[], bool] = lambda: all(note.read_text() == "interrupted" for note in notes)  # noqa: E731
+            await asyncio.to_thread(wait_until, is_over, "both were interrupted")
+
+    run(main())
+
+
+def test_a_task_may_have_one_too(address: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+            assert await client.map(nested, [(n,) for n in (3, 4, 5, 6)]) == [5, 14, 30, 55]
+            assert task_context.current.address is None
+
+    run(main())
+
+
+def test_two_clients_in_two_loops(address: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+            there = asyncio.to_thread(partial(run, one()))
+            assert await client.map(abs, [(-n,) for n in range(500)]) == list(range(500))
+            await there
+
+    async def one() -> None:
+        async with AsyncClient(address) as client:
+            assert await client.map(abs, [(-n,) for n in range(500)]) == list(range(500))
+
+    run(main())
+
+
+def test_its_own_cluster_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    before = children()
+
+    async def main() -> None:
+        async with AsyncClient() as client:
+            assert await client.submit(os.getppid) in descendants()
+
+    run(main())
+    wait_until(lambda: children() <= before, "scheduler and agent have ended")

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import pickle
+import threading
+from typing import Any
+
+import pytest
+
+from scaler import (
+    AsyncClient,
+    ClientShutdownException,
+    ConfigError,
+    DefaultSerializer,
+    DisconnectedError,
+    MissingObjects,
+    SerializeObjectError,
+)
+from scaler.wire.messages.client import ClientDisconnect, Task
+from scaler.wire.messages.common import ObjectInstruction
+from tests.support.fake_scheduler import FakeScheduler
+from tests.unit.client.aio.conftest import Use
+
+LARGE = b"x" * 2_000_000
+
+
+class NotesThreads(DefaultSerializer):
+    threads: list[int] = []  # noqa: RUF012
+
+    def serialize(self, obj: Any) -> bytes:
+        if isinstance(obj, bytes):
+            NotesThreads.threads.append(threading.get_ident())
+        return bytes(super().serialize(obj))
+
+    def __reduce__(self) -> Any:
+        return DefaultSerializer, ()
+
+
+def test_large_values_are_serialised_in_another_thread(scheduler: FakeScheduler) -> None:
+    async def test() -> None:
+        here = threading.get_ident()
+        async with AsyncClient(scheduler.address, serializer=NotesThreads()) as client:
+            for value, is_here in ((b"x", True), (LARGE, False)):
+                NotesThreads.threads.clear()
+                assert await client.submit(len, value) == len(value)
+                assert [thread == here for thread in NotesThreads.threads] == [is_here]
+                reference = await client.send_object(value)
+                assert [thread == here for thread in NotesThreads.threads] == [is_here] * 2
+                assert await client.submit(len, reference) == len(value)
+                assert await client.get({"v": value, "n": (len, "v")}, ["n"]) == {"n": len(value)}
+
+    asyncio.run(test())
+
+
+def test_bad_arguments_are_refused_at_once(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(TypeError):
+            client.submit(abs)
+        with pytest.raises(TypeError):
+            client.submit(abs, LARGE, LARGE)
+        with pytest.raises(SerializeObjectError):
+            client.submit(abs, threading.Lock())
+        with pytest.raises(SerializeObjectError):
+            await client.submit(max, LARGE, threading.Lock())
+
+    use(test)
+
+
+def test_a_large_call_that_is_cancelled_while_it_is_serialised_is_not_sent(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        assert client.submit(len, LARGE).cancel()
+        assert await client.submit(len, LARGE) == len(LARGE)
+        assert len(scheduler.of(Task)) == 1
+
+    use(test)
+
+
+def test_graphs(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        graph = {"a": 2, "b": (pow, "a", 3), "c": (max, "a", "b")}
+        assert await client.get(graph, ["c", "a"]) == {"c": 8, "a": 2}
+        many = {f"k{n}": (abs, -n) for n in range(200)}
+        assert (await client.get(many, ["k199"])) == {"k199": 199}
+        with pytest.raises(KeyError):
+            await client.get(graph, ["x"])
+        with pytest.raises(ZeroDivisionError):
+            await client.get({"a": (divmod, 1, 0), "b": (abs, -1)}, ["b", "a"])
+
+    use(test)
+
+
+def test_options_are_those_of_the_other_client(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        eager = client.options(name="eager", priority=3)
+        future = eager.submit(abs, -1)
+        assert (await future, future.name) == (1, "eager")
+        assert await eager.options(priority=4).map(abs, [(-2,)]) == [2]
+        tasks = scheduler.of(Task)
+        assert [task.name for task in tasks] == ["eager", "eager"]
+        assert tasks[0].priority < tasks[1].priority
+        assert "eager" in repr(eager)
+        with pytest.raises(TypeError, match="nice"):
+            client.options(nice=1)
+
+    use(test)
+
+
+def test_objects_are_released_with_their_references(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        reference = await client.send_object([1, 2], name="numbers")
+        assert (reference.name, await client.submit(sum, reference)) == ("numbers", 3)
+        instructions = len(scheduler.of(ObjectInstruction))
+        del reference
+        gc.collect()
+        await asyncio.to_thread(scheduler.wait_for, ObjectInstruction, instructions + 1)
+        kept = await client.send_object([3])
+        await client.clear()
+        with pytest.raises(MissingObjects):
+            client.submit(sum, kept)
+        with pytest.raises(TypeError, match="must be a str"):
+            await client.send_object(1, name=2)  # type: ignore[arg-type]
+
+    use(test)
+
+
+def test_clear_cancels_what_is_open(use: Use, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        await client.clear()
+        assert future.cancelled()
+        scheduler.answers_tasks = True
+        assert await client.submit(abs, -1) == 1
+
+    use(test)
+
+
+def test_it_says_goodbye_once(scheduler: FakeScheduler) -> None:
+    async def test() -> None:
+        client = AsyncClient(scheduler.address)
+        await client.disconnect()
+        assert await client.submit(abs, -1) == 1
+        await client.disconnect()
+        await client.disconnect()
+        with pytest.raises(DisconnectedError):
+            client.submit(abs, -1)
+        await asyncio.to_thread(scheduler.wait_for, ClientDisconnect)
+        assert len(scheduler.of(ClientDisconnect)) == 1
+
+    asyncio.run(test())
+
+
+def test_one_that_is_collected_says_goodbye(scheduler: FakeScheduler) -> None:
+    async def test() -> None:
+        client = AsyncClient(scheduler.address)
+        assert await client.submit(abs, -1) == 1
+        del client
+        gc.collect()
+        await asyncio.to_thread(scheduler.wait_for, ClientDisconnect)
+
+    asyncio.run(test())
+
+
+def test_shutdown_has_an_answer(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        scheduler.refuses_shutdown_because = "it is protected"
+        with pytest.raises(ClientShutdownException, match="it is protected"):
+            await client.shutdown()
+        assert await client.submit(abs, -1) == 1
+        scheduler.refuses_shutdown_because = ""
+        await client.shutdown()
+        with pytest.raises(DisconnectedError):
+            await client.clear()
+
+    use(test)
+
+
+def test_it_cannot_be_passed_to_a_task(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(TypeError, match="belongs to its event loop"):
+            pickle.dumps(client)
+        assert client.identity.hex()[:8] in repr(client)
+
+    use(test)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [({"address": "nowhere"}, "address"), ({"serializer": object()}, "serializer")]
+)
+def test_bad_settings_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        AsyncClient(**arguments)
+
+
+def test_without_an_address_it_has_to_connect_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+
+    async def test() -> None:
+        with pytest.raises(DisconnectedError, match=r"await client\.connect"):
+            AsyncClient().submit(abs, -1)
+
+    asyncio.run(test())

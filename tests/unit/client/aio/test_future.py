@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from scaler import AsyncClient, DisconnectedError, MissingObjects, ScalerError
+from scaler.wire.messages.client import Task, TaskCancel, TaskResult
+from scaler.wire.messages.common import TaskStatus
+from tests.support.fake_scheduler import FakeScheduler
+from tests.unit.client.aio.conftest import Use
+
+LARGE = 3_000_000
+
+
+class OnlyHere:
+    """Notes the threads that unpickle it."""
+
+    threads: list[int] = []  # noqa: RUF012 - the same for all, as threads are
+
+    def __init__(self, padding: bytes = b"") -> None:
+        self.padding = padding
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        OnlyHere.threads.append(threading.get_ident())
+
+
+def stop() -> None:
+    raise StopIteration(7)
+
+
+def test_it_is_awaited_any_number_of_times(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(divmod, 7, 2)
+        assert await future == (3, 1)
+        assert await future == future.result() == (3, 1)
+        assert future.exception() is None
+        assert await asyncio.gather(future, client.submit(abs, -1)) == [(3, 1), 1]
+        assert "divmod" in repr(future)
+
+    use(test)
+
+
+def test_exceptions_keep_their_type_and_show_where_they_come_from(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(divmod, 1, 0)
+        with pytest.raises(ZeroDivisionError) as caught:
+            await future
+        assert "divmod" in str(caught.value.__cause__)
+        assert isinstance(future.exception(), ZeroDivisionError)
+        [error] = await asyncio.gather(client.submit(int, "x"), return_exceptions=True)
+        assert isinstance(error, ValueError)
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            await client.submit(stop)
+
+    use(test)
+
+
+def test_result_before_the_end_is_an_invalid_state(use: Use, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        with pytest.raises(asyncio.InvalidStateError):
+            future.result()
+        with pytest.raises(ValueError, match="no measures"):
+            future.profiling_info()
+        assert "open" in repr(future)
+
+    use(test)
+
+
+@pytest.mark.parametrize("size", [100, 100_000, LARGE])
+def test_values_of_all_sizes_arrive(use: Use, size: int) -> None:
+    async def test(client: AsyncClient) -> None:
+        OnlyHere.threads.clear()
+        value = await client.submit(OnlyHere, b"x" * size)
+        assert len(value.padding) == size
+        is_here = [thread == threading.get_ident() for thread in OnlyHere.threads]
+        assert is_here == [size < LARGE]
+
+    use(test)
+
+
+def test_a_cancel_reaches_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        waits = asyncio.ensure_future(asyncio.wait_for(future, 0.05))
+        with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+            await waits
+        assert future.cancelled()
+        assert not future.cancel()
+        [cancel] = await asyncio.to_thread(scheduler.wait_for, TaskCancel)
+        assert cancel.task_id == future.task_id
+        with pytest.raises(asyncio.CancelledError):
+            await future
+
+    use(test)
+
+
+def test_a_result_after_the_cancel_changes_nothing(use: Use, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        [task] = await asyncio.to_thread(scheduler.wait_for, Task)
+        future.cancel()
+        scheduler.say(TaskResult(task.task_id, TaskStatus.SUCCESS, b"", 0))
+        scheduler.answers_tasks = True
+        assert await client.submit(abs, -2) == 2
+        assert future.cancelled()
+
+    use(test)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(TaskStatus.CANCELED, asyncio.CancelledError), (TaskStatus.NO_WORKER, ScalerError)],
+)
+def test_ends_without_a_value(
+    use: Use, scheduler: FakeScheduler, status: TaskStatus, error: type[BaseException]
+) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        [task] = await asyncio.to_thread(scheduler.wait_for, Task)
+        scheduler.say(TaskResult(task.task_id, status, b"so it is", 0))
+        with pytest.raises(error):
+            await future
+
+    use(test)
+
+
+def test_a_large_result_that_is_not_there_any_more_is_said_to_be_missing(use: Use, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        future = client.submit(abs, -1)
+        [task] = await asyncio.to_thread(scheduler.wait_for, Task)
+        scheduler.say(TaskResult(task.task_id, TaskStatus.SUCCESS, b"", 100_000))
+        with pytest.raises(MissingObjects, match="not stored any more"):
+            await future
+
+    use(test)
+
+
+def test_what_is_open_when_the_client_leaves_is_cancelled(scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test() -> None:
+        async with AsyncClient(scheduler.address) as client:
+            future = client.submit(abs, -1)
+        assert future.cancelled()
+        with pytest.raises(DisconnectedError):
+            client.submit(abs, -1)
+
+    asyncio.run(test())

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from scaler import AsyncClient, ConfigError
+from scaler.wire.messages.client import Task, TaskCancel
+from tests.support.fake_scheduler import FakeScheduler
+from tests.unit.client.aio.conftest import Use
+
+
+def test_results_are_in_the_order_of_the_items(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        assert await client.map(pow, [(n, 2) for n in range(3000)]) == [n * n for n in range(3000)]
+        assert await client.starmap(pow, ()) == []
+
+    use(test)
+
+
+def test_items_may_come_asynchronously(use: Use) -> None:
+    async def items() -> AsyncIterator[tuple[int]]:
+        for n in range(50):
+            await asyncio.sleep(0)
+            yield (-n,)
+
+    async def test(client: AsyncClient) -> None:
+        assert await client.map(abs, items()) == list(range(50))
+
+    use(test)
+
+
+def test_an_endless_iterable_is_read_as_results_are(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        seen = []
+        results = client.map_unordered(abs, ((-n,) for n in itertools.count()), window=8)
+        async with aclosing(results) as values:  # type: ignore[type-var]
+            async for value in values:
+                seen.append(value)
+                if len(seen) == 100:
+                    break
+        assert set(seen) <= set(range(108))
+        assert len(scheduler.of(Task)) <= 108
+
+    use(test)
+
+
+def test_who_stops_reading_cancels_what_is_open(use: Use, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+
+    async def test(client: AsyncClient) -> None:
+        reading = asyncio.ensure_future(client.map(abs, ((-n,) for n in itertools.count()), window=8))
+        await asyncio.to_thread(scheduler.wait_for, Task, 8)
+        reading.cancel()
+        await asyncio.to_thread(scheduler.wait_for, TaskCancel, 8)
+        assert len(scheduler.of(Task)) == 8
+
+    use(test)
+
+
+def test_the_first_failure_ends_a_map_and_cancels_the_rest(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(ValueError, match="invalid literal"):
+            await client.map(int, [("1",), ("x",), ("3",)])
+        first, second, third = await client.map(int, [("1",), ("x",), ("3",)], return_exceptions=True)
+        assert (first, third) == (1, 3)
+        assert isinstance(second, ValueError)
+        assert await client.submit(abs, -1) == 1
+
+    use(test)
+
+
+@pytest.mark.parametrize(("items", "said"), [([(1,), 2], "item 1 is 2"), ([(1, 2, 3, 4)], "int")])
+def test_items_that_are_no_arguments_are_refused(use: Use, items: Any, said: str) -> None:
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(TypeError, match=said):
+            await client.map(int, items)
+
+    use(test)
+
+
+def test_an_iterable_that_raises_ends_the_map_with_its_exception(use: Use) -> None:
+    def items() -> Iterator[tuple[int]]:
+        yield (1,)
+        raise RuntimeError("no more of these")
+
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(RuntimeError, match="no more of these"):
+            await client.map(abs, items())
+
+    use(test)
+
+
+def test_a_window_is_a_number_above_zero(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(ConfigError, match="window"):
+            await client.map(abs, [(1,)], window=0)
+
+    use(test)

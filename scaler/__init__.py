@@ -14,6 +14,7 @@ from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.presence import SchedulerInfo, WorkerInfo
+from scaler.client.progress.futures import progress
 from scaler.cluster.child_process import StartError
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster, start_thread_cluster
@@ -70,4 +71,5 @@ __all__ = [
     "WorkerDiedError",
     "WorkerInfo",
     "__version__",
+    "progress",
 ]

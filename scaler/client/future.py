@@ -37,6 +37,9 @@ class FutureLink(Protocol):
     is_nested: bool
     callbacks: Callbacks
 
+    @property
+    def concern(self) -> str: ...
+
     def is_own_thread(self) -> bool: ...
 
     def check_process(self) -> None: ...
@@ -219,6 +222,16 @@ class ScalerFuture(Future[Any]):
             return False
         self._link.cancel(self.task_id)  # its thread wakes those that wait for several futures
         return True
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended without a result: it failed or was cancelled. Nothing is unpickled for that."""
+        return self.done() and (self.cancelled() or self._exception is not None)
+
+    @property
+    def concern(self) -> str:
+        """Why nothing of its client goes on, as a sentence; empty: nothing is known to be wrong."""
+        return self._link.concern
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from math import inf
 from reprlib import Repr
 from typing import Any
 
@@ -20,7 +21,7 @@ from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value
-from scaler.client.progress_bar import REDRAW_SECONDS, Progress
+from scaler.client.progress.bar import REDRAW_SECONDS, Progress
 from scaler.ids import ObjectId, random_id
 from scaler.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
@@ -30,6 +31,9 @@ WINDOW_TASKS = 16384
 
 WINDOW_BYTES = 256 * 1024 * 1024
 """The most memory that the arguments of its open tasks take, except for the last one."""
+
+LOOK_SECONDS = 0.02
+"""While items are submitted, a map with a progress bar or a time-out looks so often at both."""
 
 COUNTED_BYTES = 4096
 """Smaller arguments are not counted: the number of tasks bounds them."""
@@ -69,6 +73,9 @@ class MapRun:
         self._results: list[Any] = []
         self._submitted = 0
         self._done = 0
+        self._failed = 0
+        self._look_at = inf if self._deadline is None else -inf
+        """when to look at the clock and at the results while items are submitted"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
@@ -89,7 +96,8 @@ class MapRun:
             BaseException: the exception of the first task that failed.
         """
         if progress:
-            self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr)
+            self._look_at = -inf
+            self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, self._concern)
         try:
             self._submit_all(items)
             while self._done < self._submitted:
@@ -102,7 +110,7 @@ class MapRun:
             raise
         finally:
             if self._progress is not None:
-                self._progress.finish(self._done)
+                self._progress.finish(self._done, self._failed)
         return self._results
 
     # Submitting
@@ -113,7 +121,7 @@ class MapRun:
         prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
         make, terms = self._function.entry, self._terms
         room = WINDOW_TASKS
-        has_watch = self._progress is not None or self._deadline is not None
+        now = time.monotonic
         for index, item in enumerate(items):
             if type(item) is not tuple:
                 _check_item(index, item)
@@ -124,7 +132,7 @@ class MapRun:
             results.append(None)
             self._submitted = index + 1
             room -= 1
-            if self._is_urgent or has_watch:
+            if self._is_urgent or (self._look_at < inf and now() >= self._look_at):
                 self._collect()
             if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
                 room = self._make_room()
@@ -183,10 +191,15 @@ class MapRun:
             self._put(object_id, *((None, missing_result()) if frames is None else read_value(serializer, frames)))
         if self._error is not None:
             raise self._error()
+        if self._look_at < inf:
+            self._look_at = time.monotonic() + LOOK_SECONDS
         if self._progress is not None:
-            self._progress.update(self._done)
+            self._progress.update(self._done, self._failed)
         if self._deadline is not None and time.monotonic() >= self._deadline and self._done < self._submitted:
             raise TimeoutError(self._late())
+
+    def _concern(self) -> str:
+        return self._link.concern
 
     def _late(self) -> str:
         text = f"the map has {self._done} of {self._submitted} results after {self._timeout:g} s"
@@ -202,6 +215,7 @@ class MapRun:
             if not self._returns_exceptions:
                 raise error
             value = error
+            self._failed += 1
         index = int.from_bytes(task_id[PREFIX_BYTES:], "big")
         self._keep(index, value)
         self._done += 1

@@ -1,0 +1,1 @@
+"""Progress for people: on a terminal, in a notebook, in a log."""

@@ -1,0 +1,143 @@
+"""Displays: where progress is shown: one line of a terminal that is drawn again, a cell of a notebook, lines of a log,
+or the bar of tqdm where that is installed.
+
+Made by `Progress` only. Must never: raise because a stream is closed, or make a line longer than the terminal is wide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from typing import Any, Protocol, TextIO
+
+from scaler.client.progress.standing import Standing
+
+TERMINAL_SECONDS = 0.1
+NOTEBOOK_SECONDS = 0.25
+LOG_SECONDS = 10.0
+"""The pause between two lines in a file or a pipe."""
+COLUMNS = 80
+"""The width of a terminal that does not say it."""
+
+
+class Display(Protocol):
+    """Shows lines, one in the place of the other."""
+
+    pause_seconds: float
+    """the least time between two of them"""
+
+    def show(self, standing: Standing) -> None:
+        """Show how it stands."""
+
+    def end(self, standing: Standing) -> None:
+        """Show it for the last time."""
+
+
+def display_for(stream: TextIO, total: int | None) -> Display:
+    """Return the display that suits a stream, or the notebook that this code runs in."""
+    shell = _notebook()
+    if shell is None and not stream.isatty():
+        return Log(stream)
+    try:
+        return Tqdm(stream, total)
+    except ImportError:
+        return Terminal(stream) if shell is None else Notebook()
+
+
+def _notebook() -> Any:
+    """Return the shell of the notebook that this code runs in; None if it runs in none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell if shell is not None and getattr(shell, "kernel", None) is not None else None
+
+
+class Terminal:
+    """One line that is drawn again in its place."""
+
+    pause_seconds = TERMINAL_SECONDS
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._width = 0
+
+    def show(self, standing: Standing) -> None:
+        self._draw(standing.line(), "")
+
+    def end(self, standing: Standing) -> None:
+        self._draw(standing.line(), "\n")
+
+    def _draw(self, line: str, end: str) -> None:
+        line = line[: self._columns() - 1]  # a full line would wrap, and stay
+        with contextlib.suppress(OSError, ValueError):  # the stream is closed
+            self._stream.write("\r" + line.ljust(self._width) + end)
+            self._stream.flush()
+        self._width = len(line)
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or COLUMNS
+        except (OSError, ValueError):
+            return COLUMNS
+
+
+class Log:
+    """A line from time to time, and one at the end."""
+
+    pause_seconds = LOG_SECONDS
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def show(self, standing: Standing) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(standing.line() + "\n")
+            self._stream.flush()
+
+    end = show
+
+
+class Notebook:
+    """One output of a cell, which is written anew."""
+
+    pause_seconds = NOTEBOOK_SECONDS
+
+    def __init__(self) -> None:
+        from IPython.display import display  # noqa: PLC0415 - only a notebook has it
+
+        self._handle = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def show(self, standing: Standing) -> None:
+        self._handle.update({"text/plain": standing.line()}, raw=True)
+
+    end = show
+
+
+class Tqdm:
+    """The bar of tqdm, in a notebook its own one.
+
+    Raises:
+        ImportError: if tqdm is not installed.
+    """
+
+    pause_seconds = TERMINAL_SECONDS
+
+    def __init__(self, stream: TextIO, total: int | None) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it complains about notebooks without its widgets, and does without
+            from tqdm.auto import tqdm  # noqa: PLC0415 - only who wants a bar pays for it
+
+        self._bar = tqdm(total=total, unit="task", file=stream, dynamic_ncols=True, mininterval=0)
+
+    def show(self, standing: Standing) -> None:
+        bar = self._bar
+        bar.n = standing.done
+        bar.set_postfix_str(", ".join(standing.notes), refresh=False)
+        with contextlib.suppress(OSError, ValueError):
+            bar.refresh()
+
+    def end(self, standing: Standing) -> None:
+        self.show(standing)
+        with contextlib.suppress(OSError, ValueError):
+            self._bar.close()

@@ -1,0 +1,97 @@
+"""Progress of futures: shows how many of some futures have ended, until all have.
+
+Runs in the thread of its caller. Must never spend more than a small part of that time on looking.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
+
+from scaler.client.future import ScalerFuture
+from scaler.client.progress.bar import REDRAW_SECONDS, Progress
+from scaler.config import check_number
+
+F = TypeVar("F", bound="Future[Any]")
+
+LOOK_SHARE = 50
+"""A look at all open futures is followed by a pause of so many times its length."""
+
+
+def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
+    """Show the progress of futures until all have ended, and return them, in their order.
+
+    On a terminal it is one line on standard error, in a notebook an output of the cell; where tqdm is installed it is
+    its bar; in a file or a pipe it is a line every ten seconds, and one at the end. It shows how many have ended and
+    failed, how fast, how long the rest will take, and why nothing goes on if that is so. A future that fails raises
+    nothing here.
+
+    Args:
+        futures: those to be watched.
+        timeout: seconds until it gives up; None: never.
+
+    Raises:
+        TypeError: if one of them is no future.
+        ConfigError: if `timeout` is no such number; it is a `ValueError`.
+        TimeoutError: if some are still open then.
+    """
+    watched = list(futures)
+    for future in watched:
+        if not isinstance(future, Future):
+            raise TypeError(f"progress shows futures, and this is none: {future!r}")
+    if timeout is not None:
+        check_number("timeout", timeout, 0)
+    watch = _Watch(watched)
+    bar = Progress(len(watched), sys.stderr, watch.concern)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        while watch.look():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"{watch.done} of {len(watched)} futures have ended after {timeout:g} s")
+            bar.update(watch.done, watch.failed)
+            watch.wait(left)
+    finally:
+        bar.finish(watch.done, watch.failed)
+    return watched
+
+
+class _Watch:
+    """What has ended of some futures."""
+
+    def __init__(self, futures: list[F]) -> None:
+        self._open: list[Any] = futures
+        self._pause_seconds = REDRAW_SECONDS
+        self.done = 0
+        self.failed = 0
+
+    def look(self) -> bool:
+        """Look at the open futures. Return whether some still are."""
+        started = time.monotonic()
+        still_open = []
+        for future in self._open:
+            if not future.done():
+                still_open.append(future)
+            elif future.cancelled() or _has_failed(future):
+                self.failed += 1
+        self.done += len(self._open) - len(still_open)
+        self._open = still_open
+        self._pause_seconds = max(REDRAW_SECONDS, LOOK_SHARE * (time.monotonic() - started))
+        return bool(still_open)
+
+    def wait(self, most: float | None) -> None:
+        """Wait for a while; not longer than until the last one ends."""
+        seconds = self._pause_seconds if most is None else min(most, self._pause_seconds)
+        wait(self._open[-1:], seconds)
+
+    def concern(self) -> str:
+        """Return why nothing goes on."""
+        first = self._open[0] if self._open else None
+        return first.concern if isinstance(first, ScalerFuture) else ""
+
+
+def _has_failed(future: Future[Any]) -> bool:
+    return future.has_failed if isinstance(future, ScalerFuture) else future.exception(0) is not None

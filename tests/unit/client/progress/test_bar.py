@@ -1,0 +1,85 @@
+"""How fast tasks end, and when that is shown."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from scaler.client.progress.bar import PACE_SECONDS, Progress
+from scaler.client.progress.standing import Standing
+
+
+class Recorder:
+    pause_seconds = 1.0
+
+    def __init__(self) -> None:
+        self.shown: list[Standing] = []
+        self.ended: list[Standing] = []
+
+    def show(self, standing: Standing) -> None:
+        self.shown.append(standing)
+
+    def end(self, standing: Standing) -> None:
+        self.ended.append(standing)
+
+
+class Scene:
+    def __init__(self, total: int | None = 100) -> None:
+        self.now = 50.0
+        self.concern = ""
+        self.display = Recorder()
+        self.progress = Progress(total, io.StringIO(), lambda: self.concern, self.display, lambda: self.now)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_it_draws_no_more_often_than_its_display_wants(scene: Scene) -> None:
+    for _ in range(40):
+        scene.now += 0.25
+        scene.progress.update(1)
+    assert len(scene.display.shown) == 10
+
+
+def test_the_rate_is_that_of_late(scene: Scene) -> None:
+    scene.now += 100
+    scene.progress.update(10)
+    assert scene.display.shown[-1].rate == pytest.approx(0.1)
+    for second in range(60):
+        scene.now += 1
+        scene.progress.update(10 + second)
+    assert scene.display.shown[-1].rate == pytest.approx(1, rel=0.1)
+    scene.now += 4 * PACE_SECONDS
+    scene.progress.update(69)
+    scene.now += PACE_SECONDS
+    scene.progress.update(69)
+    assert scene.display.shown[-1].rate == 0
+
+
+def test_the_last_one_has_the_rate_of_all_and_the_failures(scene: Scene) -> None:
+    scene.now += 50
+    scene.progress.finish(100, 3)
+    (last,) = scene.display.ended
+    assert (last.done, last.failed, last.elapsed_seconds) == (100, 3, 50)
+    assert last.rate == pytest.approx(2)
+
+
+def test_it_says_why_nothing_goes_on_as_long_as_that_is_so(scene: Scene) -> None:
+    scene.concern = "no worker is connected"
+    scene.now += 1
+    scene.progress.update(0)
+    scene.concern = ""
+    scene.now += 1
+    scene.progress.update(1)
+    assert [standing.concern for standing in scene.display.shown] == ["no worker is connected", ""]
+
+
+def test_an_unknown_number_is_known_at_the_end() -> None:
+    scene = Scene(None)
+    scene.now += 1
+    scene.progress.update(7)
+    scene.progress.finish(9)
+    assert [scene.display.shown[0].total, scene.display.ended[0].total] == [None, 9]

@@ -1,0 +1,65 @@
+"""What people see, on real pseudo-terminals and in files."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from scaler.client.progress.displays import Log, Terminal, Tqdm, display_for
+from scaler.client.progress.standing import Standing
+from tests.support import terminals
+
+SHORT = Standing(3, 10, 1, 2, 1.5)
+LONG = Standing(4, 10, 1, 3, 1.5, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS")
+
+
+def test_a_terminal_has_one_line_that_is_drawn_again_and_cut() -> None:
+    with terminals.Terminal(60) as terminal:
+        display = Terminal(terminal.stream)
+        for standing in (LONG, SHORT, LONG):
+            display.show(standing)
+        display.end(SHORT)
+        output = terminal.output()
+    assert output.count("\n") == 1
+    states = terminals.states_of(output)
+    assert states == [LONG.line()[:59].rstrip(), SHORT.line()[:59], LONG.line()[:59].rstrip(), SHORT.line()[:59]]
+    widths = [len(state) for state in output.rstrip("\n\r").split("\r") if state]
+    assert max(widths) == 59
+    assert widths[1] == 59, "the rest of the longer line is blanked"
+
+
+def test_a_file_has_a_line_for_each_time() -> None:
+    stream = io.StringIO()
+    display = display_for(stream, 10)
+    assert isinstance(display, Log)
+    display.show(SHORT)
+    display.end(LONG)
+    assert stream.getvalue() == f"{SHORT.line()}\n{LONG.line()}\n"
+    stream.close()
+    display.show(SHORT)
+
+
+def test_a_terminal_gets_the_bar_of_tqdm_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminals.Terminal(120) as terminal:
+        display = display_for(terminal.stream, 10)
+        assert isinstance(display, Tqdm)
+        display.show(LONG)
+        display.end(SHORT)
+        states = terminals.states_of(terminal.output())
+    assert any("40%" in state and "1 failed, no worker" in state for state in states)
+    assert "3/10" in states[-1]
+    assert "1 failed" in states[-1]
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with terminals.Terminal() as terminal:
+        assert isinstance(display_for(terminal.stream, 10), Terminal)
+
+
+def test_a_terminal_that_is_gone_is_no_error() -> None:
+    for kind in (Terminal, lambda stream: Tqdm(stream, 10)):
+        with terminals.Terminal() as terminal:
+            display = kind(terminal.stream)
+            terminal.stream.close()
+            display.show(SHORT)
+            display.end(SHORT)

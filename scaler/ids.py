@@ -69,6 +69,14 @@ def random_id() -> bytes:
     return os.urandom(ID_BYTES)
 
 
+PUBLIC_ID_BYTES = 8
+
+
+def public_id(secret: bytes) -> bytes:
+    """Return the short id by which monitors know a thing: it says nothing about the id, which is a secret."""
+    return hashlib.blake2b(secret, digest_size=PUBLIC_ID_BYTES).digest() if any(secret) else b""
+
+
 ATTEMPTS = 1 << 32
 """Attempts travel as 32 bits, and begin at 0 again: hours pass before a number comes twice."""
 

@@ -149,7 +149,15 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
     return ItemKind(batch.item, batch, columns)
 
 
-_CODECS = {direction.name: _DirectionCodec(direction) for direction in DIRECTIONS}
+class _Codecs(dict[str, _DirectionCodec]):
+    """By the name of the direction, each made when it is first used: a client never meets those of processors."""
+
+    def __missing__(self, name: str) -> _DirectionCodec:
+        codec = self[name] = _DirectionCodec(next(each for each in DIRECTIONS if each.name == name))
+        return codec
+
+
+_CODECS = _Codecs()
 
 
 def encode(

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
-from scaler.texts import NAME_CHARACTERS, printable
-from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Rows
+from scaler.texts import NAME_CHARACTERS, escaped, printable
+from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, TRACEBACK, Rows
 from scaler.wire.schemas import utf8
 from scaler.wire.structs import RunOptions
 
@@ -23,6 +23,8 @@ TEXT_CHARACTERS = NAME_CHARACTERS
 """Longer texts are cut when they are read: names and versions; of a list of names, each."""
 REASON_CHARACTERS = 1024
 """As `TEXT_CHARACTERS`, for sentences, which may have names and versions in them."""
+TRACEBACK_CHARACTERS = 4096
+"""Of longer tracebacks, the end is kept."""
 
 Rule: TypeAlias = type[IntEnum] | Rows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
@@ -72,6 +74,10 @@ def _read_texts(reader: Any, count: int) -> Iterable[str]:
 
 def _read_reasons(reader: Any, count: int) -> Iterable[str]:
     return [printable(text, REASON_CHARACTERS) for text in _read_list(reader, count)]
+
+
+def _read_tracebacks(reader: Any, count: int) -> Iterable[str]:
+    return [escaped(text[-TRACEBACK_CHARACTERS:], "\n") for text in _read_list(reader, count)]
 
 
 def _read_names(reader: Any, count: int) -> Iterable[str]:
@@ -124,6 +130,7 @@ _COLUMNS = {
 _SPECIAL = {
     NAMES: Column("", _write_texts, _read_names),
     REASON: Column("", _write_texts, _read_reasons),
+    TRACEBACK: Column("", _write_texts, _read_tracebacks),
     OPTIONS: Column(b"", _same, _read_options),
 }
 

@@ -1,4 +1,4 @@
-"""Schemas: loads the schema files of the protocol once and opens messages with them.
+"""Schemas: loads the schema files of the protocol, each once, and opens messages with them.
 
 Used by the codec and by the structs inside columns. Must never: read any part of a message more than twice.
 """
@@ -57,13 +57,14 @@ def _segments(data: bytes) -> list[bytes]:
     return segments
 
 
-def _load() -> dict[str, Any]:
-    directory = schema_directory()
-    return {
-        name: capnp.load(str(directory / f"{name}.capnp"), imports=[str(directory)])
-        for name in ("common", "client", "worker", "processor")
-    }
+class _Schemas(dict[str, Any]):
+    """Loaded when they are first used."""
+
+    def __missing__(self, name: str) -> Any:
+        directory = schema_directory()
+        schema = self[name] = capnp.load(str(directory / f"{name}.capnp"), imports=[str(directory)])
+        return schema
 
 
-SCHEMAS = _load()
+SCHEMAS = _Schemas()
 """by the name of the file"""

@@ -13,7 +13,7 @@ import pytest
 
 from scaler.wire.codec import camel_case, union_name
 from scaler.wire.columns import column_kinds
-from scaler.wire.messages import client, common, processor, worker
+from scaler.wire.messages import client, common, monitor, processor, worker
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.directions import DIRECTIONS, Direction
@@ -106,7 +106,7 @@ def test_directions_have_different_numbers_and_none_is_zero() -> None:
 
 
 def test_every_message_class_is_in_a_direction() -> None:
-    modules = (client, common, processor, worker)
+    modules = (client, common, monitor, processor, worker)
     items = {item for module in modules for item in vars(module).values() if dataclasses.is_dataclass(item)}
     assert items == {batch.item for batch in BATCHES}
 

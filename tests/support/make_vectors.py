@@ -8,6 +8,7 @@ The same program always writes the same files, and tests/unit/wire/test_vectors.
 from __future__ import annotations
 
 import json
+import struct
 import sys
 from collections.abc import Iterable
 from itertools import groupby
@@ -27,6 +28,7 @@ from scaler.wire.messages.directions import (
     PROCESSOR_TO_AGENT,
     Direction,
 )
+from scaler.wire.messages.monitor import BIN_ROW, PROCESSOR_ROW, WORKER_ROW
 from scaler.wire.messages.worker import HELD_RUN
 from scaler.wire.schemas import schema_directory
 from scaler.wire.structs import RunOptions, TaskFailure
@@ -51,6 +53,7 @@ TEXTS = {
     "name": "measure <lambda> größe",
     "reason": "because … so ist es",
 }
+SHORT = [bytes(range(8)), b"", bytes(range(8, 16))]
 BYTES = {
     "payload": [b"the result", b"", bytes(range(20))],
     "object_ids": [sample_id(7) + sample_id(8), b"", sample_id(9)],
@@ -60,6 +63,14 @@ BYTES = {
     "options": [RunOptions(profiling=True).encode(), b"", RunOptions(retries=3, capabilities=(("gpu", 1),)).encode()],
     "sizes": [bytes((0, 2, 0, 0, 0, 0, 0, 0, 64, 226, 1, 0, 0, 0, 0, 0)), b"", bytes((8, *bytes(7)))],
     "dependencies": [bytes((0, 0, 0, 0, 2, 1, 0, 0)), b"", bytes((3, 0, 0, 0))],
+    "durations": [struct.pack("<32I", *range(32)), b"", bytes(128)],
+    "workers": [WORKER_ROW.pack(995, 3, 2, 1, 3, 2**30, SHORT[0], 1500, 77), b"", bytes(WORKER_ROW.size)],
+    "processors": [
+        PROCESSOR_ROW.pack(4711, 1, 3, 995, 1500, 2**28, 2**29, SHORT[0], SHORT[2]),
+        b"",
+        bytes(2 * PROCESSOR_ROW.size),
+    ],
+    "bins": [BIN_ROW.pack(1, 1234, 20, 1, 0, 0, SHORT[0]), b"", bytes(BIN_ROW.size)],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]
 NUMBERS = {
@@ -81,7 +92,7 @@ def value(name: str, kind: str, rule: Rule, index: int) -> Any:
         return TEXTS.get(name, f"the {name}") if index == 0 else ""
     if kind == "frames":
         return FRAMES[index % 3]
-    return (BYTES[name] if kind == "bytes" else NUMBERS[kind])[index % 3]
+    return (BYTES.get(name, SHORT) if kind == "bytes" else NUMBERS[kind])[index % 3]
 
 
 def sample(item: type, index: int) -> Any:

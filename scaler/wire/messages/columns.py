@@ -28,6 +28,8 @@ OPTIONS = "options"
 """Bytes that are `RunOptions`, or none."""
 REASON = "reason"
 """A text that is a sentence."""
+TRACEBACK = "traceback"
+"""A text of several lines."""
 
 U8 = Annotated[int, "u8"]
 U16 = Annotated[int, "u16"]
@@ -46,6 +48,7 @@ Options = Annotated[bytes, "bytes", OPTIONS]
 Text = Annotated[str, "text"]
 Names = Annotated[str, "text", NAMES]
 Reason = Annotated[str, "text", REASON]
+Traceback = Annotated[str, "text", TRACEBACK]
 FrameColumn = Annotated[Frames, "frames"]
 
 T = TypeVar("T")

@@ -5,6 +5,7 @@ Each direction is a union of the same name in the schemas.
 client --> scheduler --> client         CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 agent --> scheduler --> agent           AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 processor --> agent --> processor       PROCESSOR_TO_AGENT, AGENT_TO_PROCESSOR
+scheduler --> monitor                   SCHEDULER_TO_MONITOR
 """
 
 from __future__ import annotations
@@ -41,6 +42,23 @@ from scaler.wire.messages.common import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
+)
+from scaler.wire.messages.monitor import (
+    StateAgent,
+    StateBins,
+    StateClient,
+    StateCount,
+    StateEvent,
+    StateFailure,
+    StateFunction,
+    StateGraph,
+    StateHead,
+    StateMove,
+    StateNode,
+    StateObject,
+    StateProcessors,
+    StateScheduler,
+    StateTask,
 )
 from scaler.wire.messages.processor import (
     CollectGarbage,
@@ -176,6 +194,28 @@ PROCESSOR_TO_AGENT = Direction(
     6,
     (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked, EngineDown),
 )
+SCHEDULER_TO_MONITOR = Direction(
+    "SchedulerToMonitor",
+    "monitor",
+    7,
+    (
+        StateHead,
+        StateScheduler,
+        StateCount,
+        StateClient,
+        StateAgent,
+        StateProcessors,
+        StateFunction,
+        StateBins,
+        StateFailure,
+        StateTask,
+        StateMove,
+        StateGraph,
+        StateNode,
+        StateObject,
+        StateEvent,
+    ),
+)
 DIRECTIONS = (
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_CLIENT,
@@ -183,4 +223,5 @@ DIRECTIONS = (
     SCHEDULER_TO_AGENT,
     AGENT_TO_PROCESSOR,
     PROCESSOR_TO_AGENT,
+    SCHEDULER_TO_MONITOR,
 )

@@ -1,0 +1,235 @@
+"""From the scheduler to monitors. As `protocol/monitor.capnp`, which says what each field means.
+
+All text is short, and nothing of arguments or results is in it. A short id is `public_id` of an id.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from scaler.message import message
+from scaler.wire.messages.columns import U8, U32, U64, Bytes, Names, Reason, Text, Traceback
+
+WORKER_ROW = struct.Struct("<IIIHHQ8sII")
+"""A worker: processor time in permille of a core, tasks that it has, tasks that wait at it, suspended tasks, flags,
+memory in bytes, short id of the function that runs, milliseconds since that began, how many runs have ended."""
+PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
+"""A process: its id, position of its worker, flags, processor time in permille of a core, milliseconds since its task
+began, memory in bytes, the most it had, short ids of task and function."""
+BIN_ROW = struct.Struct("<IIIIII8s")
+"""What a worker did: its position, how many milliseconds it was busy, how many runs ended: success, failed, canceled,
+other; short id of the function that kept it busy longest."""
+INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK = 1, 2, 4, 8
+"""Flags of workers and processors: ready for tasks; runs one; stopped; the task waits for others and holds no slot."""
+
+
+@message
+class StateHead:
+    """The first item of each message: whose state this is, when it was so, and how much of it is shown."""
+
+    scheduler: Bytes = b""
+    time_us: U64 = 0
+    shown: U32 = 0
+    total: U64 = 0
+    more: U8 = 0
+
+
+@message
+class StateScheduler:
+    """The scheduler as a whole. Topic scheduler."""
+
+    address: Text = ""
+    package_version: Text = ""
+    started_us: U64 = 0
+    cpu_permille: U32 = 0
+    rss_bytes: U64 = 0
+    free_bytes: U64 = 0
+    lag_us: U32 = 0
+    lag_most_us: U32 = 0
+    objects: U32 = 0
+    object_bytes: U64 = 0
+    waiting: U64 = 0
+    running: U64 = 0
+    agents: U32 = 0
+    workers: U32 = 0
+    clients: U32 = 0
+    queue_size: U32 = 0
+
+
+@message
+class StateCount:
+    """One counter since the start of the scheduler, except for the reasons to wait. Topic scheduler."""
+
+    group: U8 = 0
+    name: Text = ""
+    amount: U64 = 0
+
+
+@message
+class StateClient:
+    """A client. Topic clients."""
+
+    client: Bytes = b""
+    label: Text = ""
+    root: Bytes = b""
+    is_away: U8 = 0
+    open: U64 = 0
+    waiting: U64 = 0
+    seen_ms: U32 = 0
+
+
+@message
+class StateAgent:
+    """An agent and its workers, one row of `workers` for each. Topic workers."""
+
+    agent: Bytes = b""
+    host: Text = ""
+    engine: Text = ""
+    worker_names: Names = ""
+    python_version: Text = ""
+    capabilities: Text = ""
+    pid: U32 = 0
+    cpu_permille: U32 = 0
+    rss_bytes: U64 = 0
+    free_bytes: U64 = 0
+    lag_us: U32 = 0
+    seen_ms: U32 = 0
+    is_leaving: U8 = 0
+    workers: Bytes = b""
+
+
+@message
+class StateProcessors:
+    """The processes of an agent's workers, one row for each. Topic processors."""
+
+    agent: Bytes = b""
+    processors: Bytes = b""
+
+
+@message
+class StateFunction:
+    """The tasks of one function. Topic functions."""
+
+    function: Bytes = b""
+    name: Text = ""
+    waiting: U64 = 0
+    running: U64 = 0
+    success: U64 = 0
+    failed: U64 = 0
+    canceled: U64 = 0
+    other: U64 = 0
+    mean_us: U32 = 0
+    durations: Bytes = b""
+    waits_for: Reason = ""
+
+
+@message
+class StateBins:
+    """What the workers of an agent did since the message before, one row for each that did something. Topic bins."""
+
+    agent: Bytes = b""
+    bins: Bytes = b""
+
+
+@message
+class StateFailure:
+    """Failures of one kind. Topic failures."""
+
+    failure: Bytes = b""
+    type: Text = ""
+    message: Reason = ""
+    function: Bytes = b""
+    function_name: Text = ""
+    times: U64 = 0
+    first_us: U64 = 0
+    last_us: U64 = 0
+    task: Bytes = b""
+    worker: Text = ""
+    traceback: Traceback = ""
+
+
+@message
+class StateTask:
+    """One task, as it is now. Topics tasks (a sample) and task/ID (that one)."""
+
+    task: Bytes = b""
+    name: Text = ""
+    function: Bytes = b""
+    function_name: Text = ""
+    client: Bytes = b""
+    graph: Bytes = b""
+    state: Text = ""
+    worker: Text = ""
+    attempt: U32 = 0
+    submitted_us: U64 = 0
+    started_us: U64 = 0
+    ended_us: U64 = 0
+    duration_us: U32 = 0
+    cpu_us: U32 = 0
+    peak_bytes: U64 = 0
+    reason: Reason = ""
+
+
+@message
+class StateMove:
+    """One step in the life of a task. Topic task/ID, from the subscription on."""
+
+    task: Bytes = b""
+    time_us: U64 = 0
+    event: Text = ""
+    state: Text = ""
+    worker: Text = ""
+    attempt: U32 = 0
+    reason: Reason = ""
+
+
+@message
+class StateGraph:
+    """A graph of tasks. Topic graphs."""
+
+    graph: Bytes = b""
+    name: Text = ""
+    client: Bytes = b""
+    nodes: U32 = 0
+    waiting: U32 = 0
+    running: U32 = 0
+    success: U32 = 0
+    failed: U32 = 0
+    canceled: U32 = 0
+    submitted_us: U64 = 0
+    ended_us: U64 = 0
+
+
+@message
+class StateNode:
+    """A node of a graph of at most 2000. Topic graph/ID: all nodes first, then those that have changed."""
+
+    graph: Bytes = b""
+    position: U32 = 0
+    task: Bytes = b""
+    function_name: Text = ""
+    dependencies: Bytes = b""
+    state: Text = ""
+    duration_us: U32 = 0
+
+
+@message
+class StateObject:
+    """A stored object, the largest first. Topic objects."""
+
+    object: Bytes = b""
+    name: Text = ""
+    client: Bytes = b""
+    size_bytes: U64 = 0
+    copies: U32 = 0
+    users: U32 = 0
+
+
+@message
+class StateEvent:
+    """Something that happened. Topic events."""
+
+    time_us: U64 = 0
+    kind: Text = ""
+    subject: Text = ""
+    reason: Reason = ""

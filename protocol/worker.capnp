@@ -25,6 +25,7 @@ struct AgentToScheduler {
       runUnblocked @9 :RunUnblocked;
       drainRequest @10 :DrainRequest;
       chunk @11 :Common.Chunk;
+      agentState @12 :AgentState;
     }
   }
 }
@@ -48,6 +49,7 @@ struct SchedulerToAgent {
       recallRequest @8 :RecallRequest;
       processorNews @9 :ProcessorNews;
       chunk @10 :Common.Chunk;
+      watchRequest @11 :WatchRequest;
     }
   }
 }
@@ -189,4 +191,30 @@ struct DisconnectResponse {
   # The agent may go; unasked: the agent must go, because the scheduler shuts down.
   count @0 :UInt32;        # number of items
   reason @1 :List(Text);   # for the log
+}
+
+struct WatchRequest {
+  # Somebody watches, or nobody does any more: report what your workers do, from now on, in this interval. An agent that
+  # does not report is shown without figures.
+  count @0 :UInt32;        # number of items
+  intervalMs @1 :Data;     # UInt32 column: so often; 0 = not any more
+  parts @2 :Data;          # byte column: what is asked for, a sum: 1 = workers, 2 = processors, 4 = bins, 8 = functions, 16 = runs
+}
+
+struct AgentState {
+  # What an agent and its workers do. Answers a WatchRequest, again and again, until another one comes. Not counted: a
+  # report that is lost is not said again.
+  count @0 :UInt32;             # number of items
+  host @1 :List(Text);          # the name of its host
+  engine @2 :List(Text);        # what its workers run tasks with
+  pid @3 :Data;                 # UInt32 column: its process; 0 = unknown, also below
+  cpuPermille @4 :Data;         # UInt32 column: of one core, since the report before
+  rssBytes @5 :Data;            # UInt64 column: its resident memory
+  freeBytes @6 :Data;           # UInt64 column: memory that its host has left
+  lagUs @7 :Data;               # UInt32 column: how long its last heartbeat took to the scheduler and back
+  workers @8 :List(Data);       # rows of 40 bytes, one for each worker, in the order of their names, see README.md
+  processors @9 :List(Data);    # rows of 48 bytes
+  bins @10 :List(Data);         # rows of 32 bytes, for workers that ended a run since the report before
+  functions @11 :List(Data);    # rows of 164 bytes, for functions of which a run ended since the report before, or is here
+  runs @12 :List(Data);         # rows of 32 bytes: the runs that execute, those that began first
 }

@@ -69,6 +69,16 @@ class Endpoint:
         return Path(self.place) if self.scheme == IPC and self.address != ANYWHERE else None
 
     @property
+    def monitor_address(self) -> str:
+        """Where viewers expect the monitor stream of a scheduler that listens here; empty if there is no such place.
+
+        The path for tcp is the one that the commands of Scaler 1.x have.
+        """
+        if self.file is not None:
+            return ipc_address(f"{self.file}_monitor")
+        return ipc_address(f"/tmp/{self.host}_{self.port}_monitor") if self.scheme == TCP else ""  # noqa: S108
+
+    @property
     def is_in_process(self) -> bool:
         """Whether both ends are threads of one process."""
         return self.scheme == INPROC

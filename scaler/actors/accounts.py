@@ -57,6 +57,10 @@ class Accounts:
             self._next += 1
         return self._next
 
+    def is_inside(self, client_id: bytes) -> bool:
+        """Return whether a client is inside a task."""
+        return client_id in self._inside
+
     def enter(self, client_id: bytes) -> None:
         """Add a client inside a task. It has no account of its own."""
         self._inside.add(client_id)

@@ -16,6 +16,7 @@ from typing import Any
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import RunsHeld
+from scaler.actors.messages.monitor import AgentSeen, WatchAgent
 from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
 from scaler.actors.messages.peers import (
     ConnectionLost,
@@ -36,6 +37,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
 from scaler.wire.messages.worker import (
     HELD_RUN,
+    AgentState,
     DisconnectRequest,
     DisconnectResponse,
     DrainRequest,
@@ -47,6 +49,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WatchRequest,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
 )
@@ -96,6 +99,9 @@ class AgentSession(Session):
         self._workers: list[ActorRef] = []
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
+        self._watcher: ActorRef | None = None
+        """who wants to hear what its agent reports"""
+        self._is_draining = False
         self._gone: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def on_start(self) -> None:
@@ -171,8 +177,26 @@ class AgentSession(Session):
     @handles(Batch[DrainRequest])
     def _drains(self, batch: Batch[DrainRequest]) -> None:
         logger.info("workers %s take no new tasks: %s", ", ".join(self._worker_names), batch[0].reason)
+        self._is_draining = True
         for worker in self._workers:
             worker.send(DrainWorker())
+
+    # For those who watch
+
+    @handles(WatchAgent)
+    def _watch(self, watch: WatchAgent) -> None:
+        self._watcher = watch.watcher if watch.interval_ms else None
+        self._outbox.put_alone(self._peer, WatchRequest(watch.interval_ms, watch.parts))
+        self._tell_watcher(None)
+
+    @handles(Batch[AgentState])
+    def _reports(self, batch: Batch[AgentState]) -> None:
+        self._tell_watcher(batch[-1])
+
+    def _tell_watcher(self, state: AgentState | None) -> None:
+        if self._watcher is not None:
+            seen = AgentSeen(self.actor_ref, self._peer, self._identity, self._is_draining, state)
+            self._watcher.send(seen)
 
     # The clients inside its processors
 

@@ -19,6 +19,7 @@ import math
 
 from scaler.actors.explanations import explain, in_the_queue
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.actors.messages.monitor import SayBacklog
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
     AssignTasks,
@@ -151,6 +152,11 @@ class Balancer(Actor):
     def _explain(self, waiting: ExplainWaiting) -> None:
         found = in_the_queue(self._policy.room(waiting.spec))
         explain(waiting.question, READY, found, waiting.tries)
+
+    @handles(SayBacklog)
+    def _say_backlog(self, say: SayBacklog) -> None:
+        self._hand_over()
+        self._policy.say_backlog(say.backlog, say.functions)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

@@ -18,6 +18,7 @@ from scaler.actors.graph import GraphActor
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.monitor import SayOpen
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
 from scaler.actors.messages.peers import InfoAsked, SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
@@ -315,6 +316,12 @@ class ClientSession(Session):
             self.spawn(Canceller(cancels))
         self._object_store.send(OwnerLeft(self._client_id))
         super()._leave()
+
+    @handles(SayOpen)
+    def _say_open(self, say: SayOpen) -> None:
+        say.backlog.open[self._client_id] += len(self._tasks)
+        for graph in self._graphs.values():
+            graph.notify(say)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

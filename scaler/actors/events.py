@@ -22,6 +22,8 @@ from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.message import message
 from scaler.wire.capabilities import Capabilities
 from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
 
 SUBMITTED = Event("submitted")  # the first of each task, before all those of the table
 BROKE = Event("broke")  # the task's actor raised, which no table foresees: the task has ended
@@ -58,6 +60,8 @@ class TaskMoved:
     """the worker that had this attempt"""
     reason: str
     """a sentence, if there is one"""
+    result: RunResult | None = None
+    """of the run that ended with it, if one did"""
 
 
 @message
@@ -70,6 +74,8 @@ class PeerIdentity:
     worker_names: tuple[str, ...] = ()
     capabilities: Capabilities = ()
     """the resources of an agent's node, and how much of each"""
+    label: str = ""
+    """what a client calls itself: who and where"""
 
 
 @message
@@ -153,25 +159,31 @@ class ObjectGone:
 class Events:
     """The door. Senders check `listener` or `followed`, and make the event only if it is not None."""
 
-    __slots__ = ("followed", "listener")
+    __slots__ = ("ended", "followed", "listener", "of_objects")
 
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
         """the tasks whose usual moves are told; asked at each of them, so it may grow and shrink"""
+        self.of_objects: ActorRef | None = None
+        """the listener, if it wants to hear of objects"""
+        self.ended = [0] * len(TaskStatus)
+        """how many tasks have ended, by status: counted by the tasks, always"""
 
-    def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None) -> None:
+    def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
         """Report to `listener` from now on, and only to it. May be called again to follow other tasks.
 
         Args:
             listener: the address of an actor; if it may fail, that of a supervisor's child.
             followed: the tasks whose usual moves are reported too: a set of ids, `EVERY_TASK`, or any container of ids.
+            wants_objects: whether it is told of objects.
         """
         self.listener, self.followed = listener, followed
+        self.of_objects = listener if wants_objects else None
 
     def stop(self) -> None:
         """Stop reporting."""
-        self.listener = self.followed = None
+        self.listener = self.followed = self.of_objects = None
 
 
 class _EveryTask(Container[TaskId]):

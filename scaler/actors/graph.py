@@ -23,6 +23,7 @@ from itertools import chain
 from scaler.actors.explanations import STEPS_MOST, explain_node, for_inputs, missing_inputs
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
+from scaler.actors.messages.monitor import SayOpen
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
@@ -378,6 +379,10 @@ class GraphActor(Actor):
                 question = ExplainTask(question.asker, question.task_id, because)
             position = missing[0]
         explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
+
+    @handles(SayOpen)
+    def _say_open(self, say: SayOpen) -> None:
+        say.backlog.open[self._home.client_id] += self._open_count
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

@@ -14,7 +14,7 @@ from scaler.wire.messages.worker import WorkerHello
 def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
     """Return what a peer says of itself."""
     if isinstance(hello, ClientHello):
-        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version)
+        return PeerIdentity(hello.client_id, hello.package_version, hello.python_version, label=hello.label)
     names = tuple(hello.worker_names.split(","))
     versions = hello.package_version, hello.python_version
     return PeerIdentity(hello.agent_id, *versions, names, from_text(hello.capabilities))

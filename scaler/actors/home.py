@@ -44,8 +44,8 @@ class Home:
     """
 
     __slots__ = (
-        "account", "adoption", "balancer", "client_id", "crash_limit", "events", "next_attempt", "object_store",
-        "read_options", "session",
+        "account", "adoption", "balancer", "client_id", "crash_limit", "ended", "events", "next_attempt",
+        "object_store", "read_options", "session",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Home:
         self.balancer = balancer
         self.object_store = object_store
         self.events = events
+        self.ended = events.ended
         self.client_id = client_id
         self.crash_limit = crash_limit
         self.next_attempt = next_attempt

@@ -95,12 +95,16 @@ class ObjectTable:
         """apart from the objects: a task may name one that comes after it, or never"""
         self.copies = Copies()
         self.retained = Retained()
+        self.functions: dict[ObjectId, StoredObject] = {}
+        """those of the objects that are functions"""
+        self.size_bytes = 0
+        """of all objects together"""
 
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners, functions that only hosts have."""
         return {
             "objects": len(self.objects),
-            "object_bytes": sum(stored.size_bytes for stored in self.objects.values()),
+            "object_bytes": self.size_bytes,
             "object_owners": len(self.owned),
             "retained_objects": len(self.retained),
         }
@@ -137,14 +141,7 @@ class ObjectStore(Actor):
             self._forget(store.object_id, stored)  # the id is the hash of the function, so it is nothing else
             stored = self._objects.get(store.object_id)
         if stored is None:
-            stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
-            stored.location, stored.source, stored.supplier = store.location, store.source, store.owner
-            self._retained.remove(store.object_id)  # the copies are of use again
-            if store.owner is None:  # a result: copies that are older may be of another one
-                self._delete_copies(store.object_id)
-            if self._events.listener is not None:
-                told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
-                self._events.listener.send(told)
+            stored = self._add(store)
         elif stored.location and stored.supplier == store.owner:
             self._store_again(stored, store)
         owner = store.owner
@@ -159,6 +156,20 @@ class ObjectStore(Actor):
             stored.holders.add(owner)
         self._table.owned.setdefault(owner, set()).add(store.object_id)
 
+    def _add(self, store: StoreObject) -> StoredObject:
+        stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
+        stored.location, stored.source, stored.supplier = store.location, store.source, store.owner
+        self._table.size_bytes += stored.size_bytes
+        if store.is_function:
+            self._table.functions[store.object_id] = stored
+        self._retained.remove(store.object_id)  # the copies are of use again
+        if store.owner is None:  # a result: copies that are older may be of another one
+            self._delete_copies(store.object_id)
+        if self._events.of_objects is not None:
+            told = ObjectStored(store.object_id, store.owner, store.name, stored.size_bytes)
+            self._events.of_objects.send(told)
+        return stored
+
     def _is_of_others(self, stored: StoredObject, store: StoreObject) -> bool:
         """Return whether an id belongs to other clients. Only functions are shared: their ids are checked."""
         is_shared = stored.is_function and store.is_function
@@ -172,8 +183,9 @@ class ObjectStore(Actor):
                 self._ask_for(store.object_id, stored)
             return
         stored.fill(store.frames)
-        if self._events.listener is not None:
-            self._events.listener.send(ObjectFilled(store.object_id, stored.size_bytes))
+        self._table.size_bytes += stored.size_bytes  # it had no bytes
+        if self._events.of_objects is not None:
+            self._events.of_objects.send(ObjectFilled(store.object_id, stored.size_bytes))
         waiting, stored.waiting = stored.waiting, {}
         for peer in waiting:
             self._outbox.put(peer, ObjectResponse(store.object_id, 1, stored.frames))
@@ -265,8 +277,11 @@ class ObjectStore(Actor):
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
-        if self._events.listener is not None:
-            self._events.listener.send(ObjectGone(object_id))
+        self._table.size_bytes -= stored.size_bytes
+        if stored.is_function:
+            self._table.functions.pop(object_id, None)
+        if self._events.of_objects is not None:
+            self._events.of_objects.send(ObjectGone(object_id))
         for owner in stored.owners:
             discard(self._table.owned, owner, object_id)
         for peer in stored.waiting:

@@ -114,6 +114,7 @@ class Peer:
         "is_due",
         "is_spoilt",
         "key",
+        "label",
         "left",
         "met_at",
         "outgoing",

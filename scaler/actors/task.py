@@ -228,7 +228,7 @@ class TaskActor(AdoptableTask):
         self._state = state
         if state is RUNNING or state is SUCCEEDED:  # the usual way
             if self._home.events.followed is not None:
-                self._tell_if_followed(event, worker)
+                self._tell_if_followed(event, worker, result)
             if result is not None:  # else the worker proxy has sent it on
                 self._enter_succeeded(result)
             return
@@ -269,24 +269,24 @@ class TaskActor(AdoptableTask):
         else:
             explain_other(question, self._state, self._tries)
 
-    def _tell_if_followed(self, event: Event, worker: ActorRef | None = None) -> None:
-        followed = self._home.events.followed
-        if followed is not None and self._spec.task_id in followed:
-            self._tell(event, None, worker)
+    def _tell_if_followed(self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None) -> None:
+        if self._spec.task_id in (self._home.events.followed or ()):
+            self._tell(event, result, worker)
 
     def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
         status = None if result is None else result.status
         reason = ""
         if result is not None and (status not in _WITHOUT_SENTENCE or event is RETRIED):
             reason = _sentence_of(result)
-        self._tell_moved(event, shown_state(self._state, status), worker, reason)
+        self._tell_moved(event, shown_state(self._state, status), worker, reason, result)
 
-    def _tell_moved(self, event: Event, state: str, worker: ActorRef | None, reason: str) -> None:
-        home = self._home
-        listener = home.events.listener
-        if listener is not None:
-            spec, attempt = self._spec, self._attempt
-            listener.send(TaskMoved(self.actor_ref, spec, home.client_id, event, state, attempt, worker, reason))
+    def _tell_moved(
+        self, event: Event, state: str, worker: ActorRef | None, reason: str, result: RunResult | None = None
+    ) -> None:
+        home, spec, attempt = self._home, self._spec, self._attempt
+        if home.events.listener is not None:
+            moved = TaskMoved(self.actor_ref, spec, home.client_id, event, state, attempt, worker, reason, result)
+            home.events.listener.send(moved)
 
     def _say_ready_again(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
@@ -325,6 +325,7 @@ class TaskActor(AdoptableTask):
         home, spec = self._home, self._spec
         if spec.object_ids:
             home.object_store.send(ReleaseObjects(spec.object_ids))
+        home.ended[status] += 1
         size = size_of(frames) if frames else 0
         home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size, profile), frames, self._worker))
         self.stop_now()
@@ -332,6 +333,7 @@ class TaskActor(AdoptableTask):
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         """Clean up: in the queue, at the worker, and in the store."""
         home, spec = self._home, self._spec
+        home.ended[TaskStatus.INTERNAL_ERROR] += 1
         self._tell_moved(BROKE, shown_state(FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))

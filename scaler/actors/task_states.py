@@ -6,6 +6,7 @@ changes nothing. News of an older attempt never gets here: the task drops it bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NewType
 
 from scaler.wire.messages.common import TaskStatus
@@ -184,6 +185,13 @@ def shown_state(state: State, status: int | None = None) -> str:
     if state is FAILED and status is not None:
         return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
     return _SHOWN[state]
+
+
+def status_names() -> Iterator[tuple[TaskStatus, str]]:
+    """Go through the ends of tasks, and their names for users."""
+    for status in TaskStatus:
+        state = {TaskStatus.SUCCESS: SUCCEEDED, TaskStatus.CANCELED: CANCELED}.get(status, FAILED)
+        yield status, shown_state(state, status)
 
 
 class IllegalTransitionError(RuntimeError):

@@ -11,12 +11,15 @@
         `-- agent session    not restarted: its agent says hello again
             `-- worker proxy     with its session
 
+Beside it stands the monitor, if there is one, below a supervisor that restarts it without end.
+
 A scheduler that restarts more than the budget allows ends with a non-zero exit code: a loud end is better than a quiet
 loop.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 from scaler.actors.acceptor import Acceptor, Limits
@@ -28,6 +31,7 @@ from scaler.actors.events import Events, PartRestarted
 from scaler.actors.home import Options
 from scaler.actors.kit import ActorRef, ChildSpec, Dispatcher, RestartBudget, Strategy, Supervisor
 from scaler.actors.messages.peers import SayStatistics
+from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Lines, NewLine
@@ -36,6 +40,8 @@ from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
 from scaler.wire.traffic import Traffic
 
+ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=60.0)
+MONITOR = "monitor"
 OBJECT_STORE, BALANCER, ADOPTION, CENSUS, ACCEPTOR = "object store", "balancer", "adoption", "census", "acceptor"
 
 
@@ -51,6 +57,7 @@ class SchedulerTree:
         read_options: returns what the bytes of a task's options ask for.
         new_line: makes the pipe of a session.
         paused_since: returns for how many seconds the scheduler itself was stopped since a time of its clock.
+        board: where the monitor shows what it builds; None: there is no monitor.
     """
 
     def __init__(
@@ -63,9 +70,10 @@ class SchedulerTree:
         read_options: Callable[[bytes], Options],
         new_line: NewLine,
         paused_since: Callable[[float], float] = _was_never_paused,
+        board: Board | None = None,
     ) -> None:
         self.outbox = Outbox()
-        self.sent = Traffic()
+        self.sent, self.received = Traffic(), Traffic()
         self.limits = limits
         self.clock = dispatcher.clock
         lines = Lines(new_line, limits.window_bytes, self.sent.items)
@@ -94,6 +102,23 @@ class SchedulerTree:
 
         self.supervisor = self._supervisor(limits, acceptor)
         dispatcher.spawn(self.supervisor)
+        self.monitor: ActorRef | None = None
+        """the address of the monitor, if there is one"""
+        if board is not None:
+            self._add_monitor(dispatcher, board, scheduler_id)
+
+    def _add_monitor(self, dispatcher: Dispatcher, board: Board, scheduler_id: SchedulerId) -> None:
+        """Start the monitor, below a supervisor of its own: however often it fails, nobody else does."""
+        balancer = self.supervisor.children[BALANCER]
+        known = Sources(scheduler_id, self.directory, self.objects, self.events, self.sent, self.received, balancer)
+        supervisor = Supervisor(
+            (ChildSpec(MONITOR, Monitor, lambda _peers: Monitor(board, known)),),
+            budget=ENDLESS,
+            on_restart=self._tell_restarted,
+        )
+        dispatcher.spawn(supervisor)
+        self.monitor = supervisor.children[MONITOR]
+        self.events.listen(self.monitor, wants_objects=False)
 
     def _supervisor(self, limits: Limits, acceptor: Callable[[Mapping[str, ActorRef]], Acceptor]) -> Supervisor:
         return Supervisor(

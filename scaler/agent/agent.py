@@ -111,6 +111,7 @@ def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities
             agent_token=node.agent_token,
             end=shell.stop,
             capabilities=capabilities,
+            can_say_runs=Part.WATCH in executor.parts,
         )
 
     def garbage_collector(peers: Peers) -> GarbageCollector:

@@ -137,6 +137,8 @@ class SchedulerConnection(Actor):
         """why the scheduler has refused the last hello; empty after a welcome"""
         self._agents = 0
         """how many agents the scheduler has, as it said last"""
+        self._round_trip_us = 0
+        """how long the last heartbeat took to the scheduler and back"""
         self._reply_heard = 0
         """what the scheduler had heard when it welcomed this agent"""
         self._actions: dict[Action, Callable[[str], None]] = {
@@ -324,6 +326,8 @@ class SchedulerConnection(Actor):
     def _echo(self, echos: Batch[WorkerHeartbeatEcho]) -> None:
         if self._is_up():
             self._agents = echos[-1].agents
+            if echos[-1].sent_ns:  # else it only probes the connection
+                self._round_trip_us = max(0, int(self.now() * 1e6) - echos[-1].sent_ns // 1000)
 
     def _is_up(self) -> bool:
         """Note that the scheduler is alive. Return whether its item is allowed in this state.

@@ -25,6 +25,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 - `CollectionDue`: an interval is over; what was not used in it may be dropped, and asked for again.
 - `ProcessorNews`: the client in a task says that it only waits, or something is on its way to that client. Only for an
   executor with `Part.SUSPENSION`, or without `Part.WAITS`: then it is what says that a run waits, or does not any more.
+- `SayRuns`: only for an executor with `Part.WATCH`: add to the view each process of this worker, which run it executes,
+  and for how long.
 
 Mail out, to the link:
 
@@ -85,6 +87,8 @@ class Part(Enum):
     WAITS = "waits"
     """a task that waits by `task_context` says so itself; without this part only its client does, through the scheduler
     (`ProcessorNews`)"""
+    WATCH = "watch"
+    """a worker says which runs it executes, and in which processes (`SayRuns`)"""
 
 
 _NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_processor_suspend"}

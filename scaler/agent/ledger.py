@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from scaler.agent.tally import Tally
 from scaler.ids import ObjectId, TaskId, is_later
 from scaler.serialization import Frames
 from scaler.wire.messages.columns import Batch
@@ -49,6 +50,8 @@ class Ledger:
         """open tasks with an attempt that an earlier scheduler has numbered"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in their order"""
+        self.tally: Tally | None = None
+        """what ends is counted here while somebody watches"""
 
     # For a hello and a welcome
 
@@ -77,6 +80,10 @@ class Ledger:
     def tasks_by_worker(self) -> Counter[int]:
         """Return how many tasks each worker has."""
         return Counter(task.worker for task in self._open.values())
+
+    def open_by_worker_and_function(self) -> Counter[tuple[int, ObjectId]]:
+        """Return how many tasks of each function each worker has."""
+        return Counter((task.worker, task.function_id) for task in self._open.values())
 
     # Tasks
 
@@ -158,11 +165,13 @@ class Ledger:
 
     def finish(self, results: Sequence[RunResult]) -> None:
         """Some runs have ended, open ones or others; the results are kept."""
-        known = self._open
+        known, tally = self._open, self.tally
         for result in results:
             if self._waiting:
                 self.unblock(result)
             task = known.pop(result.task_id, None)
+            if tally is not None and task is not None:
+                tally.add(task, result)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here
             elif self._former:

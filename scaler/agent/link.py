@@ -12,6 +12,7 @@ Must never: forget a result, or decode a payload.
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterable
 
 from scaler.actors.kit import ActorRef, handles
@@ -26,6 +27,7 @@ from scaler.agent.messages import (
     RunsNotHere,
     SayStatistics,
 )
+from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
 from scaler.peer.states import UP
 from scaler.settings import ClusterConfig
@@ -48,6 +50,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WatchRequest,
 )
 
 logger = logging.getLogger(__name__)
@@ -59,6 +62,7 @@ class Link(SchedulerConnection):
     Args:
         end: called once with the exit code when the agent must end.
         capabilities: of the node, as its hello names them.
+        can_say_runs: whether the workers answer `SayRuns`.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Link(SchedulerConnection):
         agent_token: bytes,
         end: Callable[[int], None],
         capabilities: str = "",
+        can_say_runs: bool = False,
     ) -> None:
         holdings = Holdings(workers, objects)
         super().__init__(door, config, names, agent_token, holdings, end, capabilities)
@@ -80,6 +85,8 @@ class Link(SchedulerConnection):
         self._ledger = holdings.ledger
         self._requested = holdings.requested
         self._gone = holdings.gone
+        asked = workers if can_say_runs else ()
+        self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
 
     # What it does now
 
@@ -89,6 +96,31 @@ class Link(SchedulerConnection):
         tasks = self._ledger.tasks_by_worker()
         for worker, name in enumerate(self._names):
             say.report.add("worker", name, {"tasks": tasks[worker]})
+
+    # For those who watch
+
+    @handles(Batch[WatchRequest])
+    def _watch_requested(self, requests: Batch[WatchRequest]) -> None:
+        if self._is_up():
+            self._watch.ask(requests[-1].interval_ms, requests[-1].parts)
+            self._look_at_workers(WatchDue(self._watch.number))
+
+    @handles(WatchDue)
+    def _look_at_workers(self, due: WatchDue) -> None:
+        watch = self._watch
+        if due.number != watch.number or not watch.interval_seconds:
+            return
+        if self._course.state is UP:
+            self.actor_ref.send(ReportDue(watch.look(), due.number))
+            self.schedule(watch.interval_seconds, due)
+        else:  # whoever is there next asks again
+            watch.ask(0, 0)
+
+    @handles(ReportDue)
+    def _report(self, due: ReportDue) -> None:
+        watch = self._watch
+        if due.number == watch.number and watch.interval_seconds and self._course.state is UP:
+            self._door.say_alone(watch.report(due.view, self.now(), self._round_trip_us))
 
     # Tasks
 

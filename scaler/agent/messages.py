@@ -17,6 +17,7 @@ from scaler.message import message
 
 if TYPE_CHECKING:
     from scaler.actors.kit import ActorRef
+    from scaler.agent.view import View
     from scaler.process.report import Report
     from scaler.serialization import Frames
     from scaler.shared_memory import SharedBlock
@@ -84,6 +85,13 @@ class FetchObject:
     object_id: ObjectId
     by_value: bool = False
     """its location could not be opened"""
+
+
+@message
+class SayRuns:
+    """To the workers, in the urgent lane: add to the view which runs you execute, and in which processes."""
+
+    view: View
 
 
 # To and from the object cache.

@@ -58,7 +58,8 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
 
     config = SchedulerConfig.from_json(_settings())
     set_up_logging(config.logging)
-    return SchedulerProcess(config).run(lambda address: report("ready", address), LIFELINE)
+    process = SchedulerProcess(config)
+    return process.run(lambda address: report("ready", [address, process.monitor_address]), LIFELINE)
 
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:

@@ -26,7 +26,8 @@ class SchedulerClusterCombo:
         n_workers: how many tasks run at once.
         address: where the scheduler listens: tcp://host:port or ipc:///path; a socket in a folder that only
             this user can enter if None.
-        monitor_address: None; there is no monitor yet.
+        monitor_address: where viewers see what the scheduler does: tcp://host:port or ipc:///path. If None, a path
+            that follows from the address; `get_monitor_address` says it.
         worker_io_threads: network threads; one handles a few GB/s.
         scheduler_io_threads: network threads; one handles a few GB/s.
         max_number_of_tasks_waiting: refuse new tasks with NoWorkerError while this many wait and no worker has room;
@@ -147,6 +148,10 @@ class SchedulerClusterCombo:
     def get_address(self) -> str:
         """Return the address of the scheduler, for clients and further clusters."""
         return self._scheduler.get_address()
+
+    def get_monitor_address(self) -> str:
+        """Return where viewers (`scaler_top`, `scaler_ui`) see what the scheduler does."""
+        return self._scheduler.get_monitor_address()
 
     def shutdown(self) -> None:
         """End all processes. Any number of times; also done when the interpreter exits."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import schedulers
-from scaler.config import ConfigError, check_reachable
+from scaler.config import check_reachable
 from scaler.endpoint import ANYWHERE, LOCAL
 from scaler.settings import SchedulerConfig
 from scaler.settings.sources import completes_from_outside
-from scaler.wire.private import remove_private_place
+from scaler.wire.private import remove_private_place, remove_socket
 
 
 class Scheduler(ChildProcess):
@@ -58,12 +58,11 @@ class Scheduler(ChildProcess):
         kept_bytes: int = 268435456,
     ) -> None:
         arguments = locals()
-        if monitor_address is not None:
-            raise ConfigError("monitor_address must be None: this version of Scaler has no monitor yet")
         super().__init__("scaler_scheduler")
         self._config = SchedulerConfig.of(arguments)
         check_reachable(self._config.address)
         self._address = address
+        self._monitor_address = ""
 
     def start(self) -> None:
         """Start the process; returns when it listens.
@@ -77,7 +76,7 @@ class Scheduler(ChildProcess):
     def listen(self) -> None:
         """Let a launched process go on to its address; returns when it listens."""
         self.configure(self._config)
-        self._address = self.wait_ready()
+        self._address, self._monitor_address = self.wait_ready()
         schedulers.add(self._address)
 
     def shutdown(self) -> None:
@@ -86,7 +85,13 @@ class Scheduler(ChildProcess):
         super().shutdown()
         if self._config.address == ANYWHERE:
             remove_private_place(self._address)  # it may have been killed
+        if self._monitor_address:
+            remove_socket(self._monitor_address)
 
     def get_address(self) -> str:
         """Return where it listens."""
         return self._address
+
+    def get_monitor_address(self) -> str:
+        """Return where viewers see what it does; empty before it has started."""
+        return self._monitor_address

@@ -21,7 +21,7 @@ HOST = "engine host"
 class ForeignEngine:
     """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
 
-    parts = frozenset({Part.CRASH})
+    parts = frozenset({Part.CRASH, Part.WATCH})
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]

@@ -24,7 +24,7 @@ AGENT_PROCESS = 1
 class LocalThreads:
     """Runs each task in a thread of this process."""
 
-    parts = frozenset({Part.WAITS})
+    parts = frozenset({Part.WAITS, Part.WATCH})
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
 

@@ -21,7 +21,16 @@ from enum import Enum
 from itertools import count
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.agent.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, RunsNotHere
+from scaler.agent.messages import (
+    CollectionDue,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectLost,
+    RunsNotHere,
+    SayRuns,
+)
+from scaler.agent.view import ProcessNow
 from scaler.ids import ObjectId
 from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
@@ -59,6 +68,7 @@ class _Run:
     number: int
     """never used again by this worker"""
     thread: Runner
+    began: float
     state: _State = _State.RUNS
 
 
@@ -137,6 +147,15 @@ class InlineWorker(Actor):
         others = [run for run in named if run_of(run) not in here]
         if others:
             self._link.send(RunsNotHere(others))
+
+    @handles(SayRuns)
+    def _say_runs(self, say: SayRuns) -> None:
+        """The threads are those of the agent, or nobody knows the processes: only the runs can be said."""
+        now = self.now()
+        for run in self._runs.values():
+            if run.state is not _State.ABANDONED:
+                is_waiting = run.state is not _State.RUNS
+                say.view.processes.append(ProcessNow(run.task.worker, 0, run.task, now - run.began, is_waiting))
 
     # From the object cache
 
@@ -223,7 +242,7 @@ class InlineWorker(Actor):
                 return
             thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)
             number = self._next_number()
-            self._runs[thread] = _Run(task, number, thread)
+            self._runs[thread] = _Run(task, number, thread, self.now())
             thread.hand(Job(number, task, self._objects.values))
             if task.options:
                 self._limit(thread, number, RunOptions.decode(task.options).timeout_ms / 1000)

@@ -81,7 +81,6 @@ class Processor:
         self.waiting = ProcessorTaskContext(
             birth, config.address, progress.words, uplink.say, uplink.await_permission, is_hard
         )
-        self._has_limit = config.task_timeout_seconds > 0
         self._is_extra = birth.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
@@ -149,13 +148,11 @@ class Processor:
 
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         words, put, after_task, waiting = self._words, self._uplink.put, self._after_task, self.waiting
-        has_limit = self._has_limit
         number = self._number
         last = number + len(tasks)
         for task in tasks:
             number += 1
-            if has_limit or task.options:
-                words[4] = monotonic_ns()
+            words[4] = monotonic_ns()
             words[0] = number
             if words[1] < number <= words[2]:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())

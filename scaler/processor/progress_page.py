@@ -8,8 +8,7 @@ handed to this processor.
     word 1  written by the agent       tasks after this one ...
     word 2  written by the agent       ... up to this one must not be started
     word 3  written by the agent       the task that is to be interrupted; the processor writes 0 when it is
-    word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock, if
-                                       there may be a limit for how long it may run
+    word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock
 
 Neither side blocks. The processor writes word 0 and then reads words 1 and 2. The agent writes words 1 and 2, waits
 some milliseconds, and then reads word 0: if it has not changed, no later task was or will be started. On a signal the

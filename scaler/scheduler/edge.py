@@ -30,7 +30,6 @@ from scaler.wire.messages.directions import (
     SCHEDULER_TO_CLIENT,
 )
 from scaler.wire.messages.worker import RunTask, WorkerHeartbeatEcho, WorkerHello
-from scaler.wire.traffic import Traffic
 from scaler.wire.transport import Listener, PeerGoneError
 
 logger = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class SchedulerEdge:
         """connections that were found broken in this turn, and their peers"""
         self._clock = tree.clock
         self._kept_bytes = tree.limits.kept_bytes
-        self.received = Traffic()
+        self.received = tree.received
         self.sent = tree.sent
         self.bad_messages = 0
         self.undeliverable = 0

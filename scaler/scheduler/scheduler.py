@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import psutil
 
 from scaler.actors.acceptor import Limits
+from scaler.actors.monitor import About
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
-from scaler.ids import Connection, SchedulerId, random_id
+from scaler.ids import Connection, SchedulerId, public_id, random_id
 from scaler.process.files import allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
+from scaler.scheduler.gauges import ProcessGauges
+from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
@@ -92,11 +97,27 @@ class SchedulerProcess:
                 ) from None
             raise
         self.address = self._listener.address
+        try:
+            self._publisher = open_publisher(config.monitor_address, self._usual_monitor_address(), logger.warning)
+        except OSError:
+            self._close()
+            raise
+        self.monitor_address = "" if self._publisher is None else self._publisher.address
+        """where the monitor stream is; empty if there is none, because all are threads of this process"""
         self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
         self._suspects: dict[Connection, int] = {}
         """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
+
+    def _usual_monitor_address(self) -> str:
+        """Return where viewers expect the monitor: as the address was given, with the port that it has."""
+        wanted, taken = Endpoint.parse(self._config.address), Endpoint.parse(self.address)
+        return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor_address
+
+    def _close(self) -> None:
+        self._listener.close(linger_seconds=0.5)
+        self._transport.close()
 
     def run(self, on_started: Callable[[str], None] | None = None, lifeline: int | None = None) -> int:
         """Serve until a signal, a shutdown, or the end of the lifeline.
@@ -109,24 +130,31 @@ class SchedulerProcess:
             the exit code for the process.
         """
         shell, config = self._shell, self._config
+        scheduler_id = SchedulerId(random_id())
+        board = self._board(scheduler_id)
         tree = SchedulerTree(
             shell.dispatcher,
-            SchedulerId(random_id()),
+            scheduler_id,
             __version__,
             self._limits(),
             self._stop_soon,
             RunOptions.decode,
             Pipe,
             self._clock.paused_since,
+            board,
         )
         edge = SchedulerEdge(self._listener, tree)
+        if board is not None:
+            board.monitor = tree.monitor
+            shell.watch(board.descriptor, board.receive)
         shell.watch(self._listener.descriptor)
         shell.watch(self._listener.monitor_descriptor, lambda: self._connections_lost(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
-        logger.info("scheduler: event loop %s, address %s", config.event_loop, self.address)
+        at = (config.event_loop, self.address, self.monitor_address or "none")
+        logger.info("scheduler: event loop %s, address %s, monitor %s", *at)
         others = Endpoint.parse(self.address).who_can_connect()
         if others:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
@@ -137,9 +165,16 @@ class SchedulerProcess:
         try:
             return shell.run(edge)
         finally:
-            self._listener.close(linger_seconds=0.5)
-            self._transport.close()
+            if self._publisher is not None:
+                self._publisher.close()
+            self._close()
             logger.info("scheduler: ended (%s)", self._counts(tree, edge))
+
+    def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:
+        if self._publisher is None:
+            return None
+        about = About(self.address, __version__, time.time_ns() // 1000, self._config.per_worker_queue_size)
+        return MonitorEdge(self._publisher, public_id(scheduler_id), about, ProcessGauges(self._shell.loop))
 
     def _limits(self) -> Limits:
         config = self._config

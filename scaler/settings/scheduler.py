@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scaler.config import check_address, entry
+from scaler.config import ConfigError, check_address, entry
+from scaler.endpoint import Endpoint
 from scaler.settings.base import ADDRESS, EVENT_LOOP, EVENT_LOOPS, IO_THREADS, TRANSFER_WINDOW, LoggingConfig, Settings
 
 POLICIES = ("fair", "fifo")
@@ -14,6 +15,12 @@ def _check_listening_address(address: str) -> None:
     check_address(address, may_be_any_port=True)
 
 
+def _check_monitor_address(address: str) -> None:
+    check_address(address, may_be_any_port=True)
+    if Endpoint.parse(address).is_in_process:
+        raise ConfigError(f"the monitor cannot be at {address!r}: viewers are other processes; take ipc:///path")
+
+
 @dataclass(frozen=True)
 class SchedulerConfig(Settings):
     """Settings of a scheduler process."""
@@ -21,6 +28,17 @@ class SchedulerConfig(Settings):
     TABLE = "scheduler"
 
     address: str = field(metadata=entry(ADDRESS, "address", check=_check_listening_address, metavar="ADDRESS"))
+    monitor_address: str | None = field(
+        default=None,
+        metadata=entry(
+            "where viewers see what the scheduler does: tcp://host:port or ipc:///path",
+            "-ma",
+            "--monitor-address",
+            check=_check_monitor_address,
+            metavar="ADDRESS",
+            default="ipc:///tmp/HOST_PORT_monitor; of ipc, its path with _monitor behind it",
+        ),
+    )
     io_threads: int = field(default=1, metadata=entry(IO_THREADS, "--io-threads", least=1))
     max_number_of_tasks_waiting: int = field(
         default=-1,

@@ -182,7 +182,7 @@ class RouterSocket:
             address = new_private_address()
         endpoint = Endpoint.parse(address)
         self._has_descriptors = not endpoint.is_in_process
-        _check_ipc_file(endpoint)
+        check_ipc_file(endpoint)
         self._socket = _new_socket(context, zmq.ROUTER, endpoint)
         self._socket.setsockopt(zmq.RCVHWM, MESSAGES_WAITING)
         self._socket.setsockopt(zmq.MAXMSGSIZE, frame_bytes)
@@ -195,7 +195,7 @@ class RouterSocket:
         silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, silence_ms + HEARTBEAT_TIMEOUT_MS)
         try:
-            self._bind(endpoint)
+            bind(self._socket, endpoint)
         except zmq.ZMQError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:
@@ -206,17 +206,6 @@ class RouterSocket:
         self._monitor = _CutMonitor(self._socket)
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = _Descriptors()
-
-    def _bind(self, endpoint: Endpoint) -> None:
-        """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
-        if endpoint.file is None:
-            self._socket.bind(endpoint.address)
-            return
-        umask = os.umask(0o177)
-        try:
-            self._socket.bind(endpoint.address)
-        finally:
-            os.umask(umask)
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""
@@ -334,7 +323,19 @@ class DealerSocket:
             self._socket.close(linger=int(linger_seconds * 1000))
 
 
-def _check_ipc_file(endpoint: Endpoint) -> None:
+def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
+    """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
+    if endpoint.file is None:
+        socket.bind(endpoint.address)
+        return
+    umask = os.umask(0o177)
+    try:
+        socket.bind(endpoint.address)
+    finally:
+        os.umask(umask)
+
+
+def check_ipc_file(endpoint: Endpoint) -> None:
     """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
     file = endpoint.file
     if file is None or not file.exists():

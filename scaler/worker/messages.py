@@ -62,6 +62,7 @@ class ProcessorUp:
     progress: Progress
     is_extra: bool
     """a slot has asked for it: when it ends, no other one is started"""
+    pid: int = 0
 
 
 @message

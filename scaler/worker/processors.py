@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from scaler.actors.kit import ActorRef
+from scaler.agent.view import ProcessNow
 from scaler.processor.progress_page import Progress
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processor_states import (
@@ -60,6 +61,7 @@ class ProcessorRecord:
     held_us: float = 0.0
     """how long all that takes; infinite: nothing more is handed to it before it holds nothing"""
     results_seen: int = 0
+    pid: int = 0
 
     def tasks(self) -> list[RunTask]:
         """Return the tasks that it holds."""
@@ -125,7 +127,7 @@ class Processors:
         """A process has ended before it was ready."""
         self._coming.discard(number)
 
-    def join(self, number: int, proxy: ActorRef, progress: Progress, is_extra: bool) -> ProcessorRecord:
+    def join(self, number: int, proxy: ActorRef, progress: Progress, is_extra: bool, pid: int = 0) -> ProcessorRecord:
         """A process that was expected is ready for work.
 
         Raises:
@@ -135,7 +137,8 @@ class Processors:
             raise IllegalTransitionError(f"processor {number} is ready and was not expected")
         self._coming.remove(number)
         state = TRANSITIONS[COMING][READY]
-        processor = self._members[number] = ProcessorRecord(number, proxy, progress, is_extra, state)
+        processor = ProcessorRecord(number, proxy, progress, is_extra, state, pid=pid)
+        self._members[number] = processor
         self._places[state][number] = processor
         return processor
 
@@ -186,6 +189,15 @@ class Processors:
         """Return the processor that asks for the task of the greatest priority; of several the one that asked first."""
         blocked = self._blocked
         return max(self._places[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
+
+    def now(self, worker: int, now: float) -> Iterator[ProcessNow]:
+        """Return what each of them executes."""
+        for processor in self:
+            number = processor.progress.executing
+            task = processor.task_at(number) if number else None
+            seconds = processor.progress.ran_seconds(number, now) if task is not None else 0.0
+            is_waiting = processor.number in self._blocked
+            yield ProcessNow(worker, processor.pid, task, seconds, is_waiting)
 
     def audit(self) -> None:
         """Audit what always holds.

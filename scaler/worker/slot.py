@@ -31,6 +31,7 @@ from scaler.agent.messages import (
     NeedObject,
     ObjectFound,
     ObjectLost,
+    SayRuns,
 )
 from scaler.ids import ObjectId
 from scaler.wire.messages.columns import Batch
@@ -183,7 +184,7 @@ class Slot(Actor):
 
     @handles(ProcessorUp)
     def _processor_up(self, up: ProcessorUp) -> None:
-        self._supplies.join(self._processors.join(up.number, up.proxy, up.progress, up.is_extra))
+        self._supplies.join(self._processors.join(up.number, up.proxy, up.progress, up.is_extra, up.pid))
         self._reserve.watch()
         self._queue.bring_back()
         self._hand_out()
@@ -309,6 +310,10 @@ class Slot(Actor):
                 self._answers.end([task], end)
         self._queue.put_back(back)
         logger.debug("%s: %d tasks taken back from behind a long one", self.name, len(back))
+
+    @handles(SayRuns)
+    def _say_runs(self, say: SayRuns) -> None:
+        say.view.processes += self._processors.now(self._index, self.now())
 
     def check(self) -> None:
         """Audit what always holds: each run is in one place, and no room remembers a processor that is gone.

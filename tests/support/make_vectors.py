@@ -28,7 +28,7 @@ from scaler.wire.messages.directions import (
     PROCESSOR_TO_AGENT,
     Direction,
 )
-from scaler.wire.messages.monitor import BIN_ROW, PROCESSOR_ROW, WORKER_ROW
+from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 from scaler.wire.messages.worker import HELD_RUN
 from scaler.wire.schemas import schema_directory
 from scaler.wire.structs import RunOptions, TaskFailure
@@ -70,6 +70,12 @@ BYTES = {
         b"",
         bytes(2 * PROCESSOR_ROW.size),
     ],
+    "functions": [
+        FUNCTION_ROW.pack(SHORT[0], 5, 20, 1, 0, 2, 4_200_000, *range(32)),
+        b"",
+        bytes(FUNCTION_ROW.size),
+    ],
+    "runs": [RUN_ROW.pack(bytes(range(16)), 1, 0, 1500, SHORT[0]), b"", bytes(RUN_ROW.size)],
     "bins": [BIN_ROW.pack(1, 1234, 20, 1, 0, 0, SHORT[0]), b"", bytes(BIN_ROW.size)],
 }
 FRAMES: list[tuple[bytes, ...]] = [(b"first frame", b"second frame"), (), (b"",)]

@@ -82,6 +82,10 @@ class FairShare(Generic[T]):
             if ready is not None:
                 yield ready
 
+    def by_account(self) -> dict[int, int]:
+        """Return how many tasks of each account wait."""
+        return {account: len(queue) for account, queue in self._ring.items() if queue}
+
     def clear(self) -> None:
         """Forget all tasks."""
         self._ring.clear()

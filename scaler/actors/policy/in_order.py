@@ -87,6 +87,10 @@ class InOrder(Generic[T]):
         self._levels = {0: _Level()}
         self._priorities = [0]
 
+    def by_account(self) -> dict[int, int]:
+        """Return nothing: accounts take no turns here."""
+        return {}
+
     def _rows(self) -> Iterator[Row[T]]:
         levels, priorities = self._levels, self._priorities
         while len(priorities) > 1 and not (levels[priorities[-1]].again or levels[priorities[-1]].new):

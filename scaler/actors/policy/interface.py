@@ -9,6 +9,7 @@ Must never: know a message, an actor or a clock; the time comes with the questio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -60,6 +61,21 @@ class Ready(Protocol):
 
 
 T = TypeVar("T", bound=Ready)
+
+
+class Backlog(Protocol):
+    """What a monitor wants to know."""
+
+    waiting: int
+    """tasks that no worker has"""
+    running: int
+    """tasks that workers have, without those that wait for others"""
+    workers: int
+    counted: int
+    """of the waiting ones, those of which the functions were counted"""
+    functions: Counter[ObjectId]
+    accounts: dict[int, int]
+    """waiting tasks by account; empty if accounts take no turns"""
 
 
 @dataclass(slots=True)
@@ -126,6 +142,13 @@ class Policy(Protocol[W, T]):
 
     def room(self, spec: Spec) -> Room:
         """Return what a task that waits may have to wait for."""
+
+    def say_backlog(self, backlog: Backlog, functions: int) -> None:
+        """Write down what waits and what runs.
+
+        Args:
+            functions: of how many waiting tasks to count the functions.
+        """
 
     def statistics(self) -> dict[str, int]:
         """Return counts: tasks that wait, workers."""

@@ -6,14 +6,16 @@ refusals and recalls.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Generic, Protocol
 
 from scaler.actors.policy.backlog import Backlog
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
+from scaler.actors.policy.interface import Backlog as WhatWaits
 from scaler.actors.policy.interface import Decisions, Policy, Room, Spec, T, W
 from scaler.actors.policy.places import WORK_AHEAD_US, Places
 from scaler.actors.policy.rounds import Rounds
@@ -46,6 +48,9 @@ class Order(Protocol[T]):
 
     def clear(self) -> None:
         """Forget all tasks."""
+
+    def by_account(self) -> dict[int, int]:
+        """Return how many tasks of each account wait; nothing if accounts take no turns."""
 
 
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
@@ -150,6 +155,14 @@ class Placement(Generic[W, T]):
     def room(self, spec: Spec) -> Room:  # noqa: ARG002 - all workers take the same tasks
         places = self._places
         return Room(len(places), places.with_room, places.tasks)
+
+    def say_backlog(self, backlog: WhatWaits, functions: int) -> None:
+        backlog.waiting, backlog.running = len(self._queue), self._places.tasks
+        backlog.workers = len(self._places)
+        backlog.accounts = self._queue.by_account()
+        if functions:
+            backlog.functions = Counter(ready.spec.function_id for ready in islice(self._queue, functions))
+            backlog.counted = min(functions, backlog.waiting)
 
     def statistics(self) -> dict[str, int]:
         return {"ready_tasks": len(self._queue), "workers": len(self._places)}

@@ -5,7 +5,10 @@ Used by the links. Must never: hold what differs between two connections.
 
 from __future__ import annotations
 
+import getpass
+import os
 import platform
+import socket
 
 import cloudpickle
 
@@ -23,4 +26,13 @@ def make_hello(client_id: ClientId, nest: TaskContext) -> ClientHello:
         nest: the task that the client is inside of, if it is inside of one of this scheduler.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
-    return ClientHello(*versions, client_id, nest.agent_token, nest.processor)
+    return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=_label())
+
+
+def _label() -> str:
+    """Return who and where this process is, for people who watch."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

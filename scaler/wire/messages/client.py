@@ -63,6 +63,8 @@ class ClientHello:
     """if it is back: the number of its account, which its tasks that still run name for their children"""
     dial: U32 = 0
     """which of its connections this is, from 1: a hello may be overtaken by the next one; 0: it does not count them"""
+    label: Text = ""
+    """who and where it is, for people"""
 
 
 @message

@@ -71,6 +71,7 @@ from scaler.wire.messages.processor import (
     TaskUnblocked,
 )
 from scaler.wire.messages.worker import (
+    AgentState,
     DisconnectRequest,
     DisconnectResponse,
     DrainRequest,
@@ -83,6 +84,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WatchRequest,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
@@ -162,6 +164,7 @@ AGENT_TO_SCHEDULER = Direction(
         RunUnblocked,
         DrainRequest,
         Chunk,
+        AgentState,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -180,6 +183,7 @@ SCHEDULER_TO_AGENT = Direction(
         RecallRequest,
         ProcessorNews,
         Chunk,
+        WatchRequest,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

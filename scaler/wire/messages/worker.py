@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from enum import IntFlag
 from typing import Annotated
 
 from scaler.ids import NO_ID
@@ -26,6 +27,7 @@ from scaler.wire.messages.columns import (
     Text,
 )
 from scaler.wire.messages.common import ProfileColumn, StatusColumn
+from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 
 HELD_RUN = struct.Struct("<16sIH")
 """A task that an agent still has: its id, the attempt and the worker."""
@@ -200,3 +202,41 @@ class DisconnectResponse:
     """The agent may leave; or, unasked, must leave."""
 
     reason: Reason
+
+
+class Part(IntFlag):
+    """What a watched agent is asked for."""
+
+    WORKERS = 1
+    PROCESSORS = 2
+    BINS = 4
+    FUNCTIONS = 8
+    RUNS = 16
+
+
+@message
+class WatchRequest:
+    """Report what the workers do, again and again, from now on."""
+
+    interval_ms: U32
+    """0: not any more"""
+    parts: U8
+    """a sum of `Part`"""
+
+
+@message
+class AgentState:
+    """What an agent and its workers do; unknown figures are 0. The rows are those of `messages/monitor.py`."""
+
+    host: Text = ""
+    engine: Text = ""
+    pid: U32 = 0
+    cpu_permille: U32 = 0
+    rss_bytes: U64 = 0
+    free_bytes: U64 = 0
+    lag_us: U32 = 0
+    workers: Annotated[bytes, "bytes", Rows.of(WORKER_ROW.size)] = b""
+    processors: Annotated[bytes, "bytes", Rows.of(PROCESSOR_ROW.size)] = b""
+    bins: Annotated[bytes, "bytes", Rows.of(BIN_ROW.size)] = b""
+    functions: Annotated[bytes, "bytes", Rows.of(FUNCTION_ROW.size)] = b""
+    runs: Annotated[bytes, "bytes", Rows.of(RUN_ROW.size)] = b""

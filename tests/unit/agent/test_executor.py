@@ -15,7 +15,7 @@ ADDRESS = "tcp://127.0.0.1:1"
 
 def test_the_engines_that_come_with_scaler_are_found_by_name() -> None:
     assert load_executor(ClusterConfig(ADDRESS, 1)).parts == frozenset(Part)
-    assert load_executor(ClusterConfig(ADDRESS, 1, engine="inline")).parts == {Part.WAITS}
+    assert load_executor(ClusterConfig(ADDRESS, 1, engine="inline")).parts == {Part.WAITS, Part.WATCH}
 
 
 def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> None:

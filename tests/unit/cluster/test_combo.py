@@ -65,9 +65,9 @@ def test_the_halves_have_the_arguments_of_a_combo_in_its_order() -> None:
                 assert arguments[own] == default, name
 
 
-def test_a_monitor_address_is_refused_as_long_as_there_is_no_monitor() -> None:
-    with pytest.raises(ConfigError, match="monitor_address must be None"):
-        SchedulerClusterCombo(1, None, "tcp://127.0.0.1:2346")
+def test_a_monitor_is_not_inside_a_process() -> None:
+    with pytest.raises(ConfigError, match="viewers are other processes"):
+        SchedulerClusterCombo(1, None, "inproc://here")
 
 
 @pytest.mark.parametrize(

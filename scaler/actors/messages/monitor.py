@@ -1,0 +1,89 @@
+"""What the monitor and the other actors tell each other, and what its edge tells it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scaler.ids import ClientId, ObjectId
+from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.actors.events import PeerIdentity
+    from scaler.actors.kit import ActorRef
+    from scaler.actors.peer import Peer
+    from scaler.wire.messages.worker import AgentState
+
+
+@message
+class SubscriptionsChanged:
+    """edge -> monitor: a viewer came, or nobody wants a topic any more. `prefix`: what is wanted anew, if any is."""
+
+    prefix: str | None
+
+
+@message
+class Tick:
+    """monitor -> itself, by timer."""
+
+    number: int
+
+
+@message
+class WatchAgent:
+    """monitor -> agent session: have your agent report in this interval, and tell me; 0: not any more."""
+
+    interval_ms: int
+    parts: int
+    watcher: ActorRef
+
+
+@message
+class AgentSeen:
+    """agent session -> monitor: my agent is there, or has reported."""
+
+    session: ActorRef
+    peer: Peer
+    identity: PeerIdentity
+    is_draining: bool
+    state: AgentState | None
+
+
+@dataclass
+class Backlog:
+    """The tasks that no worker has, as the balancer counts them when it is asked."""
+
+    waiting: int = 0
+    running: int = 0
+    workers: int = 0
+    counted: int = 0
+    """of the waiting ones, those of which the functions were counted"""
+    functions: Counter[ObjectId] = field(default_factory=Counter)
+    accounts: dict[int, int] = field(default_factory=dict)
+    """waiting tasks by account; empty if clients take no turns"""
+    open: Counter[ClientId] = field(default_factory=Counter)
+    """open tasks, by client"""
+
+
+@message
+class SayBacklog:
+    """monitor -> balancer, in the urgent lane: add what waits. `functions`: of so many tasks, count their functions."""
+
+    backlog: Backlog
+    functions: int
+
+
+@message
+class SayOpen:
+    """monitor -> client sessions -> graphs, in the urgent lane: add your open tasks."""
+
+    backlog: Backlog
+
+
+@message
+class ShowDue:
+    """monitor -> itself: all have answered."""
+
+    topics: tuple[str, ...]
+    backlog: Backlog

@@ -1,0 +1,107 @@
+"""Agents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
+
+Used by the monitor, which tells it of each report. The rows of workers are handed on unread, so a worker costs nothing
+here. Must never: read a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from scaler.actors.events import PeerIdentity
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages.monitor import AgentSeen
+from scaler.actors.monitor.board import Shown
+from scaler.actors.peer import Peer
+from scaler.ids import public_id
+from scaler.wire.capabilities import to_text
+from scaler.wire.messages.monitor import BIN_ROW, PROCESSOR_ROW, StateAgent, StateBins, StateProcessors
+from scaler.wire.messages.worker import AgentState
+
+_NOTHING = AgentState()
+_UINT32_MOST = 2**32 - 1
+_DRAINS, _AWAY = 1, 2
+
+
+class _Agent:
+    """One agent, and what it reported last."""
+
+    __slots__ = ("bins", "identity", "is_draining", "peer", "short_id", "state")
+
+    def __init__(self, peer: Peer, identity: PeerIdentity) -> None:
+        self.peer = peer
+        self.identity = identity
+        self.short_id = public_id(identity.peer_id)
+        self.state = _NOTHING
+        self.is_draining = False
+        self.bins: list[bytes] = []
+        """those of the reports since the topic was said last"""
+
+
+class Agents:
+    """All agents that were asked, by session."""
+
+    def __init__(self) -> None:
+        self._agents: dict[ActorRef, _Agent] = {}
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def add(self, seen: AgentSeen) -> None:
+        """An agent is there, or has reported."""
+        agent = self._agents.get(seen.session)
+        if agent is None:
+            agent = self._agents[seen.session] = _Agent(seen.peer, seen.identity)
+        agent.is_draining = seen.is_draining
+        if seen.state is not None:
+            agent.state = seen.state
+            if seen.state.bins:
+                agent.bins.append(seen.state.bins)
+
+    def keep_only(self, sessions: Iterable[ActorRef]) -> None:
+        """Forget the agents of all other sessions."""
+        for session in self._agents.keys() - set(sessions):
+            del self._agents[session]
+
+    def states(self) -> Iterator[AgentState]:
+        """Go through the last reports."""
+        return (agent.state for agent in self._agents.values())
+
+    def workers(self, now: float) -> Shown:
+        """Return what the topic `workers` shows."""
+        count = sum(len(agent.identity.worker_names) for agent in self._agents.values())
+        return [self._worker_item(agent, now) for agent in self._agents.values()], count, count
+
+    def _worker_item(self, agent: _Agent, now: float) -> StateAgent:
+        identity, state, peer = agent.identity, agent.state, agent.peer
+        return StateAgent(
+            agent.short_id,
+            state.host,
+            state.engine,
+            ",".join(identity.worker_names),
+            identity.python_version,
+            to_text(dict(identity.capabilities)),
+            state.pid,
+            state.cpu_permille,
+            state.rss_bytes,
+            state.free_bytes,
+            state.lag_us,
+            min(_UINT32_MOST, int(1000 * max(0.0, now - peer.heard_at))),
+            _DRAINS if agent.is_draining else 0 if peer.connection else _AWAY,
+            state.workers,
+        )
+
+    def processors(self) -> Shown:
+        """Return what the topic `processors` shows."""
+        rows = {agent.short_id: agent.state.processors for agent in self._agents.values() if agent.state.processors}
+        count = sum(map(len, rows.values())) // PROCESSOR_ROW.size
+        return [StateProcessors(short_id, packed) for short_id, packed in rows.items()], count, count
+
+    def bins(self) -> Shown:
+        """Return what the topic `bins` shows: what was reported since it was said last."""
+        items, count = [], 0
+        for agent in self._agents.values():
+            items += [StateBins(agent.short_id, packed) for packed in agent.bins]
+            count += sum(map(len, agent.bins)) // BIN_ROW.size
+            agent.bins.clear()
+        return items, count, count

@@ -1,0 +1,71 @@
+"""Happenings: the topic `events`: who came and went, and what was restarted, the last ones.
+
+Used by the monitor, which tells it of each. Must never: tell of single tasks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from scaler.actors.events import (
+    PartRestarted,
+    PeerBack,
+    PeerCame,
+    PeerCut,
+    PeerIdentity,
+    PeerRefused,
+    PeerWent,
+    Role,
+)
+from scaler.actors.kit import ActorRef
+from scaler.ids import public_id
+from scaler.wire.messages.monitor import StateEvent
+
+KEPT_MOST = 500
+_NAMED_MOST = 3
+
+PeerEvent = PeerCame | PeerCut | PeerBack | PeerWent | PeerRefused | PartRestarted
+
+
+class Happenings:
+    """The last events."""
+
+    def __init__(self) -> None:
+        self._events: deque[StateEvent] = deque(maxlen=KEPT_MOST)
+        self._subjects: dict[ActorRef, str] = {}
+        """of the sessions that are there"""
+        self.total = 0
+
+    def add(self, event: PeerEvent, time_us: int) -> None:
+        """Something happened."""
+        kind, subject, reason = self._read(event)
+        self._events.append(StateEvent(time_us, kind, subject, reason))
+        self.total += 1
+
+    def _read(self, event: PeerEvent) -> tuple[str, str, str]:
+        if type(event) is PeerCame:
+            subject = self._subjects[event.session] = _subject(event.role, event.identity)
+            return "came", subject, ""
+        if type(event) is PeerWent:
+            self._subjects.pop(event.session, None)
+            reason = f"{event.departure}: {event.reason}" if event.reason else event.departure
+            return "went", _subject(event.role, event.identity), reason
+        if type(event) is PeerRefused:
+            return "refused", _subject(event.role, event.identity), event.reason
+        if type(event) is PartRestarted:
+            return "restarted", event.part, event.reason
+        assert isinstance(event, PeerCut | PeerBack)
+        subject = self._subjects.get(event.session, "")
+        return ("cut", subject, event.reason) if type(event) is PeerCut else ("back", subject, "")
+
+    def items(self) -> list[StateEvent]:
+        """Return the items of the topic, the oldest first."""
+        return list(self._events)
+
+
+def _subject(role: Role, identity: PeerIdentity) -> str:
+    names = identity.worker_names
+    if names:
+        more = f" and {len(names) - _NAMED_MOST} more" if len(names) > _NAMED_MOST else ""
+        return f"{role} of {', '.join(names[:_NAMED_MOST])}{more}"
+    return f"{role} {identity.label or public_id(identity.peer_id).hex()}"

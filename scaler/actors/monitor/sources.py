@@ -1,0 +1,30 @@
+"""Sources: what the monitor reads of the scheduler, and whom it asks. It changes none of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler.actors.directory import Directory
+from scaler.actors.events import Events
+from scaler.actors.kit import ActorRef
+from scaler.actors.object_store import ObjectTable
+from scaler.ids import SchedulerId, public_id
+from scaler.wire.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The parts of the scheduler that the monitor sees."""
+
+    scheduler_id: SchedulerId
+    directory: Directory
+    objects: ObjectTable
+    events: Events
+    sent: Traffic
+    received: Traffic
+    balancer: ActorRef
+
+    @property
+    def short_id(self) -> bytes:
+        """The short id of this run of the scheduler."""
+        return public_id(self.scheduler_id)

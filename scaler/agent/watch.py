@@ -1,0 +1,274 @@
+"""Watch: reports what the workers of an agent do, again and again, while somebody watches the scheduler.
+
+The scheduler asks for it (`WatchRequest`); the link keeps this and sends what it makes. In each interval it asks the
+workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory. A worker
+of an executor without `Part.WATCH` is not asked: then the report has its tasks only.
+
+Must never: do anything while nobody watches.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from scaler.actors.kit import ActorRef
+from scaler.agent.ledger import Ledger
+from scaler.agent.messages import SayRuns
+from scaler.agent.tally import BUCKETS, Bin, Tally
+from scaler.agent.view import ProcessNow, View
+from scaler.ids import ObjectId, public_id
+from scaler.message import message
+from scaler.process.memory import resident_bytes
+from scaler.process.meters import CpuMeter, free_bytes, peak_bytes
+from scaler.wire.messages.monitor import (
+    BIN_ROW,
+    FUNCTION_ROW,
+    HAS_TASK,
+    INITIALIZED,
+    PROCESSOR_ROW,
+    RUN_ROW,
+    SUSPENDED,
+    TASK_LOCK,
+    WORKER_ROW,
+)
+from scaler.wire.messages.worker import AgentState, Part
+
+LEAST_SECONDS = 0.2
+"""No scheduler may ask more often than this."""
+
+RUNS_MOST = 64
+"""So many runs are named in one report: those that began first."""
+
+FUNCTIONS_MOST = 1000
+"""So many functions are counted in one report: those that took longest."""
+
+_UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
+
+
+@message
+class WatchDue:
+    """link -> itself, by timer: time for a report, if this is still what the scheduler wants."""
+
+    number: int
+
+
+@message
+class ReportDue:
+    """link -> itself: the workers have answered."""
+
+    view: View
+    number: int
+
+
+class _Totals:
+    """One worker's processes together."""
+
+    __slots__ = ("cpu_permille", "executing", "first", "flags", "resident_bytes", "suspended")
+
+    def __init__(self) -> None:
+        self.cpu_permille = self.resident_bytes = self.suspended = self.executing = self.flags = 0
+        self.first: ProcessNow | None = None
+        """the process that holds its place"""
+
+
+class Watch:
+    """The reports of one agent.
+
+    Args:
+        host: the name of the machine.
+        engine: what runs the tasks.
+        workers: who is asked for runs and processes; none, if they cannot say it.
+        names: how many workers there are.
+        ledger: their tasks.
+    """
+
+    def __init__(self, host: str, engine: str, workers: Sequence[ActorRef], count: int, ledger: Ledger) -> None:
+        self._host = host
+        self._engine = engine
+        self._workers = workers
+        self._count = count
+        self._ledger = ledger
+        self._parts = Part(0)
+        self._meter = CpuMeter()
+        self._last: tuple[float, float] | None = None
+        """when the last report was, and the processor time of this process then"""
+        self.number = 0
+        """of the request that holds"""
+        self.interval_seconds = 0.0
+        """0: nobody watches"""
+
+    def ask(self, interval_ms: int, parts: int) -> None:
+        """The scheduler wants other reports from now on, or none."""
+        self.number += 1
+        self.interval_seconds = max(LEAST_SECONDS, interval_ms / 1000) if interval_ms else 0.0
+        self._parts = Part(parts & int(~Part(0)))
+        if not interval_ms:
+            self._ledger.tally, self._last, self._meter = None, None, CpuMeter()
+        elif self._ledger.tally is None:
+            self._ledger.tally = Tally()
+
+    def look(self) -> View:
+        """Ask the workers what they do. They have answered when the mail that is sent now arrives."""
+        view = View()
+        for worker in self._workers:
+            worker.notify(SayRuns(view))
+        return view
+
+    def report(self, view: View, now: float, lag_us: int) -> AgentState:
+        """Return the report."""
+        parts, tally = self._parts, self._ledger.tally
+        assert tally is not None, "nobody watches"
+        open_tasks = self._ledger.open_by_worker_and_function()
+        bins, functions = tally.take()
+        short = _ShortIds()
+        totals = [_Totals() for _ in range(self._count)]
+        processors = self._processors(view, now, totals, short)
+        pids = {process.pid for process in view.processes if process.pid}
+        self._meter.keep_only(pids)
+        if not pids:  # its workers have no processes that could be missing
+            for total in totals:
+                total.flags |= INITIALIZED
+        return AgentState(
+            self._host,
+            self._engine,
+            os.getpid(),
+            self._own_cpu(now),
+            resident_bytes(),
+            free_bytes(),
+            lag_us,
+            _worker_rows(totals, open_tasks, tally, short) if parts & Part.WORKERS else b"",
+            processors if parts & Part.PROCESSORS else b"",
+            _bin_rows(bins, short) if parts & Part.BINS else b"",
+            _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",
+            _run_rows(view, short) if parts & Part.RUNS else b"",
+        )
+
+    def _own_cpu(self, now: float) -> int:
+        cpu = time.process_time()
+        last, self._last = self._last, (now, cpu)
+        return 0 if last is None or now <= last[0] else round(1000 * (cpu - last[1]) / (now - last[0]))
+
+    def _processors(self, view: View, now: float, totals: list[_Totals], short: _ShortIds) -> bytes:
+        """Return the rows of all processes, and add them to the totals of their workers."""
+        wants_rows = bool(self._parts & Part.PROCESSORS)
+        rows = []
+        for process in view.processes:
+            cpu_permille, reading = self._meter.look(process.pid, now) if process.pid else (0, None)
+            resident = 0 if reading is None else reading.resident_bytes
+            flags = INITIALIZED
+            task = process.task
+            if task is not None:
+                flags |= HAS_TASK
+            if process.is_waiting:
+                flags |= TASK_LOCK
+            if reading is not None and reading.is_stopped:
+                flags |= SUSPENDED
+            _add(totals[process.worker], process, cpu_permille, resident, flags)
+            if wants_rows:
+                rows.append(
+                    PROCESSOR_ROW.pack(
+                        process.pid,
+                        process.worker,
+                        flags,
+                        cpu_permille,
+                        _milliseconds(process.ran_seconds) if task is not None else 0,
+                        resident,
+                        peak_bytes(process.pid) if process.pid else 0,
+                        short.of(task.task_id) if task is not None else b"",
+                        short.of(task.function_id) if task is not None else b"",
+                    )
+                )
+        return b"".join(rows)
+
+
+class _ShortIds:
+    """Short ids, each made once for a report."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+
+    def of(self, secret: bytes) -> bytes:
+        known = self._known.get(secret)
+        if known is None:
+            known = self._known[secret] = public_id(secret)
+        return known
+
+
+def _add(total: _Totals, process: ProcessNow, cpu_permille: int, resident: int, flags: int) -> None:
+    total.cpu_permille += cpu_permille
+    total.resident_bytes += resident
+    total.flags |= flags & INITIALIZED
+    if process.is_waiting:
+        total.suspended += 1
+    elif process.task is not None:
+        total.executing += 1
+        total.flags |= flags
+        if total.first is None:
+            total.first = process
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(_UINT32_MOST, max(0, int(seconds * 1000)))
+
+
+def _worker_rows(
+    totals: list[_Totals], open_tasks: dict[tuple[int, ObjectId], int], tally: Tally, short: _ShortIds
+) -> bytes:
+    tasks = [0] * len(totals)
+    for (worker, _), count in open_tasks.items():
+        if worker < len(tasks):
+            tasks[worker] += count
+    rows = []
+    for worker, total in enumerate(totals):
+        task = None if total.first is None else total.first.task
+        rows.append(
+            WORKER_ROW.pack(
+                total.cpu_permille,
+                tasks[worker],
+                max(0, tasks[worker] - total.executing - total.suspended),
+                total.suspended,
+                total.flags,
+                total.resident_bytes,
+                short.of(task.function_id) if task is not None else b"",
+                _milliseconds(total.first.ran_seconds) if total.first is not None else 0,
+                tally.ended[worker] & _UINT32_MOST,
+            )
+        )
+    return b"".join(rows)
+
+
+def _bin_rows(bins: dict[int, Bin], short: _ShortIds) -> bytes:
+    return b"".join(
+        BIN_ROW.pack(worker, min(_UINT32_MOST, each.busy_us // 1000), *each.outcomes, short.of(each.main_function))
+        for worker, each in bins.items()
+    )
+
+
+def _function_rows(
+    functions: dict[ObjectId, list[int]], open_tasks: dict[tuple[int, ObjectId], int], short: _ShortIds
+) -> bytes:
+    here: dict[ObjectId, int] = {}
+    for (_, function_id), count in open_tasks.items():
+        here[function_id] = here.get(function_id, 0) + count
+    nothing = [0] * (5 + BUCKETS)
+    for function_id in here:
+        functions.setdefault(function_id, nothing)
+    longest = sorted(functions, key=lambda each: functions[each][4], reverse=True)[:FUNCTIONS_MOST]
+    return b"".join(
+        FUNCTION_ROW.pack(short.of(each), min(_UINT32_MOST, here.get(each, 0)), *functions[each]) for each in longest
+    )
+
+
+def _run_rows(view: View, short: _ShortIds) -> bytes:
+    running = [process for process in view.processes if process.task is not None]
+    running.sort(key=lambda process: process.ran_seconds, reverse=True)
+    rows = []
+    for process in running[:RUNS_MOST]:
+        task = process.task
+        assert task is not None
+        flags = HAS_TASK | (TASK_LOCK if process.is_waiting else 0)
+        milliseconds = _milliseconds(process.ran_seconds)
+        rows.append(RUN_ROW.pack(task.task_id, process.worker, flags, milliseconds, short.of(task.function_id)))
+    return b"".join(rows)

@@ -1,0 +1,77 @@
+"""Meters: what the system says of processes and of this machine: processor time and memory.
+
+Used by the scheduler and the agents while somebody watches them. Everything is 0 where the system does not tell (not
+Linux), or where the process is gone. Must never: be asked while nobody watches.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+_TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = resource.getpagesize()
+_USER_TIME, _SYSTEM_TIME, _RESIDENT_PAGES = 11, 12, 21
+"""Places in /proc/PID/stat behind the name of the program."""
+
+
+class Reading(NamedTuple):
+    """What the system says of a process."""
+
+    cpu_seconds: float = 0.0
+    """its processor time so far"""
+    resident_bytes: int = 0
+    is_stopped: bool = False
+    """by a signal"""
+
+
+def read_process(pid: int) -> Reading:
+    """Ask the system for a process."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+        return Reading(ticks * _TICK_SECONDS, int(fields[_RESIDENT_PAGES]) * _PAGE_BYTES, fields[0] == b"T")
+    except (OSError, IndexError, ValueError):
+        return Reading()
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most memory that a process ever had."""
+    return _kilobytes(_PROC / str(pid) / "status", b"VmHWM:") * 1024
+
+
+def free_bytes() -> int:
+    """Return the memory that this machine can still give to programs."""
+    return _kilobytes(_PROC / "meminfo", b"MemAvailable:") * 1024
+
+
+def _kilobytes(path: Path, name: bytes) -> int:
+    try:
+        return int(path.read_bytes().partition(name)[2].split(None, 1)[0])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+class CpuMeter:
+    """How busy processes are: from one look to the next."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[float, float]] = {}
+        """by process: when it was looked at, and its processor time"""
+
+    def look(self, pid: int, now: float) -> tuple[int, Reading]:
+        """Return permille of a core since the last look, 0 at the first one, and what the system says now."""
+        reading = read_process(pid)
+        before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
+        self._before[pid] = (now, reading.cpu_seconds)
+        if now <= before:
+            return 0, reading
+        return max(0, round(1000 * (reading.cpu_seconds - before_seconds) / (now - before))), reading
+
+    def keep_only(self, pids: set[int]) -> None:
+        """Forget the other processes."""
+        for pid in self._before.keys() - pids:
+            del self._before[pid]

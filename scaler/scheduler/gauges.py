@@ -1,0 +1,69 @@
+"""Gauges: what the system says of the scheduler's process, while somebody watches it.
+
+Used by the edge of the monitor stream. How late the loop is, is measured by a timer of its own. Must never: run while
+nobody watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+
+from scaler.actors.monitor import Gauges
+from scaler.process.memory import resident_bytes
+from scaler.process.meters import free_bytes
+
+LOOK_SECONDS = 0.05
+LOOKS_MOST = 200
+"""The last ten seconds."""
+
+
+class ProcessGauges:
+    """The gauges of this process.
+
+    Args:
+        loop: whose lateness is measured.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._late: deque[float] = deque(maxlen=LOOKS_MOST)
+        self._last = (time.monotonic(), time.process_time())
+
+    def start(self) -> None:
+        """Somebody watches. May be called again."""
+        if self._timer is None:
+            self._last = (time.monotonic(), time.process_time())
+            self._look_later()
+
+    def stop(self) -> None:
+        """Nobody watches. May be called again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._late.clear()
+
+    def _look_later(self) -> None:
+        self._due = self._loop.time() + LOOK_SECONDS
+        self._timer = self._loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        self._late.append(max(0.0, self._loop.time() - self._due))
+        self._look_later()
+
+    def read(self) -> Gauges:
+        """Return what the system says now, and for the time since the last call."""
+        now, cpu = time.monotonic(), time.process_time()
+        (before, cpu_before), self._last = self._last, (now, cpu)
+        permille = round(1000 * (cpu - cpu_before) / (now - before)) if now > before else 0
+        late = sorted(self._late)
+        self._late.clear()
+        return Gauges(permille, resident_bytes(), free_bytes(), _share(late, 0.5), _share(late, 0.95))
+
+
+def _share(late: list[float], share: float) -> int:
+    """Return the microseconds below which this share of the times is."""
+    return int(late[min(len(late) - 1, int(share * len(late)))] * 1e6) if late else 0

@@ -1,0 +1,116 @@
+"""The edge of the monitor stream: subscriptions of viewers in, what the monitor builds out.
+
+Tells the monitor what is wanted; the monitor puts its items here (it is its `Board`), and they leave at once, in
+messages of their topic. Must never: wait for a viewer, or let one of them cost the others anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages.monitor import SubscriptionsChanged
+from scaler.actors.monitor import About, Gauges
+from scaler.endpoint import ANYWHERE
+from scaler.scheduler.gauges import ProcessGauges
+from scaler.wire.codec import encode_message
+from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
+from scaler.wire.messages.monitor import StateHead
+from scaler.wire.publisher import Publisher
+
+logger = logging.getLogger(__name__)
+
+ITEMS_MOST = 1000
+"""The most items in one message of the stream."""
+
+PREFIXES_MOST = 10_000
+"""So many different subscriptions are heeded at a time."""
+
+
+class MonitorEdge:
+    """The one edge of the monitor stream.
+
+    Args:
+        short_id: of this run of the scheduler.
+        about: what does not change.
+        gauges: of this process.
+    """
+
+    def __init__(self, publisher: Publisher, short_id: bytes, about: About, gauges: ProcessGauges) -> None:
+        self._publisher = publisher
+        self._short_id = short_id
+        self._gauges = gauges
+        self._prefixes: dict[str, None] = {}
+        self._numbers: dict[str, int] = {}
+        """the number of the last message, by topic"""
+        self.about = about
+        self.descriptor = publisher.descriptor
+        self.monitor: ActorRef | None = None
+
+    # From viewers
+
+    def receive(self) -> None:
+        """Hear what viewers want."""
+        for is_wanted, prefix in self._publisher.changes():
+            try:
+                text = prefix.decode("ascii")
+            except UnicodeDecodeError:
+                continue  # there is no such topic
+            if is_wanted and len(self._prefixes) < PREFIXES_MOST:
+                self._prefixes[text] = None
+            elif not is_wanted:
+                self._prefixes.pop(text, None)
+            if self.monitor is not None:
+                self.monitor.send(SubscriptionsChanged(text if is_wanted else None))
+        if self._prefixes:
+            self._gauges.start()
+        else:
+            self._gauges.stop()
+
+    # For the monitor
+
+    def prefixes(self) -> Iterable[str]:
+        return tuple(self._prefixes)
+
+    def publish(self, topic: str, items: Sequence[Any], shown: int, total: int) -> None:
+        now_us = self.time_us()
+        starts = range(0, len(items), ITEMS_MOST) or range(1)
+        for start in starts:
+            number = self._numbers[topic] = self._numbers.get(topic, 0) + 1
+            has_more = start + ITEMS_MOST < len(items)
+            head = StateHead(self._short_id, now_us, shown, total, int(has_more))
+            part = [head, *items[start : start + ITEMS_MOST]]
+            header, _ = encode_message(SCHEDULER_TO_MONITOR, part, number)
+            self._publisher.send(topic.encode(), header)
+
+    def time_us(self) -> int:
+        return time.time_ns() // 1000
+
+    def gauges(self) -> Gauges:
+        return self._gauges.read()
+
+
+def open_publisher(wanted: str | None, usual: str, say: Callable[[str], None]) -> Publisher | None:
+    """Return the socket of the stream.
+
+    Args:
+        wanted: the address that the settings name; None: the usual one.
+        usual: where viewers expect it; empty: there is none, since all viewers would be in this process.
+        say: called with a sentence if it is elsewhere.
+
+    Raises:
+        OSError: if the wanted address cannot be bound; the message says why.
+    """
+    if wanted:
+        return Publisher(None if wanted == ANYWHERE else wanted)
+    if not usual:
+        return None
+    try:
+        return Publisher(usual)
+    except OSError as error:
+        publisher = Publisher(None)
+        say(f"the monitor is at {publisher.address}, and not where viewers expect it: {error.strerror or error}")
+        return publisher

@@ -1,0 +1,149 @@
+"""The monitor stream of a real scheduler, seen through a plain SUB socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import wait
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.actors.monitor.overview import ENDED, RECEIVED
+from scaler.wire.messages.monitor import (
+    BIN_ROW,
+    HAS_TASK,
+    PROCESSOR_ROW,
+    WORKER_ROW,
+    StateAgent,
+    StateBins,
+    StateClient,
+    StateEvent,
+    StateFunction,
+    StateProcessors,
+    StateScheduler,
+)
+from tests.support.viewer import Message, Viewer, rows
+
+
+@pytest.fixture(scope="module")
+def combo() -> Iterator[SchedulerClusterCombo]:
+    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
+        yield combo
+
+
+def odd_only(number: int) -> int:
+    if number % 10 == 0:
+        raise ValueError(f"{number} is a multiple of ten")
+    return number
+
+
+def function_of(message: Message, name: str) -> StateFunction | None:
+    return next((each for each in message.of(StateFunction) if each.name == name), None)
+
+
+def test_counters_are_exact(combo: SchedulerClusterCombo) -> None:
+    with Viewer(combo.get_monitor_address(), "scheduler", "functions", "bins") as viewer:
+        watched = viewer.until(lambda seen: "AgentState" in seen.counts(RECEIVED), "a report: now all is counted")
+        before = watched.counts(ENDED)
+        with Client(combo.get_address()) as client:
+            others = [client.submit(time.sleep, 60) for _ in range(9)]
+            open_tasks = viewer.until(
+                lambda seen: [each for each in seen.of(StateScheduler) if each.waiting == 7], "all"
+            )
+            assert open_tasks.of(StateScheduler)[0].running == 2
+            for future in others:
+                future.cancel()
+            wait([client.submit(odd_only, number) for number in range(1000)])
+            bins: list[tuple[int, ...]] = []
+            seen_last: dict[str, Message] = {}
+
+            def is_complete(seen: Message) -> bool:
+                bins.extend(row[2:6] for each in seen.of(StateBins) for row in rows(BIN_ROW, each.bins))
+                seen_last[seen.topic] = seen
+                counts = seen_last["scheduler"].counts(ENDED) if "scheduler" in seen_last else before
+                function = function_of(seen_last["functions"], "odd_only") if "functions" in seen_last else None
+                return (
+                    function is not None
+                    and function.success + function.failed >= 1000
+                    and sum(counts.values()) - sum(before.values()) >= 1009
+                    and sum(sum(row) for row in bins) >= 1002
+                )
+
+            viewer.until(is_complete, "the ends of all tasks")
+        after = seen_last["scheduler"].counts(ENDED)
+        ended = {"success": 900, "failed": 100, "canceled": 9}
+        assert {name: after[name] - before[name] for name in after if after[name] != before[name]} == ended
+        function = function_of(seen_last["functions"], "odd_only")
+        assert function is not None
+        assert (function.success, function.failed, function.waiting, function.running) == (900, 100, 0, 0)
+        assert sum(int.from_bytes(function.durations[at : at + 4], "little") for at in range(0, 128, 4)) == 1000
+        assert [sum(row[outcome] for row in bins) for outcome in range(4)] == [900, 100, 2, 0]
+
+
+def test_what_a_worker_does_is_seen(combo: SchedulerClusterCombo) -> None:
+    with (
+        Viewer(combo.get_monitor_address(), "workers", "processors", "clients", "scheduler", "functions") as viewer,
+        Client(combo.get_address()) as client,
+    ):
+        future = client.submit(time.sleep, 60)
+
+        def busy(seen: Message) -> list[tuple[StateAgent, tuple[int, ...]]]:
+            return [
+                (agent, row)
+                for agent in seen.of(StateAgent)
+                for row in rows(WORKER_ROW, agent.workers)
+                if row[4] & HAS_TASK and row[7] >= 1000
+            ]
+
+        ((agent, row),) = busy(viewer.until(busy, "a busy worker"))
+        assert row[1:4] == (1, 0, 0)
+        assert row[5] > 1024 * 1024
+        assert len(agent.worker_names.split(",")) == len(agent.workers) // WORKER_ROW.size == 2
+        assert agent.pid
+        assert agent.rss_bytes > 1024 * 1024
+        processors = viewer.until(lambda seen: seen.of(StateProcessors), "processors").of(StateProcessors)[0]
+        assert sum(bool(each[2] & HAS_TASK) for each in rows(PROCESSOR_ROW, processors.processors)) == 1
+        (state,) = viewer.until(lambda seen: seen.of(StateScheduler), "the scheduler").of(StateScheduler)
+        assert (state.workers, state.agents, state.clients, state.running) == (2, 1, 1, 1)
+        assert state.rss_bytes > 1024 * 1024
+        (shown,) = viewer.until(lambda seen: seen.of(StateClient), "the client").of(StateClient)
+        assert shown.open == 1
+        assert "@" in shown.label
+        function = function_of(viewer.until(lambda seen: function_of(seen, "sleep"), "the function"), "sleep")
+        assert function is not None
+        assert function.function == row[6]
+        future.cancel()
+
+
+def test_agents_report_only_while_somebody_watches(combo: SchedulerClusterCombo) -> None:
+    def reports(viewer: Viewer) -> int:
+        return viewer.until(lambda seen: seen.counts(RECEIVED), "the counters").counts(RECEIVED).get("AgentState", 0)
+
+    with Viewer(combo.get_monitor_address(), "scheduler") as viewer:
+        before = reports(viewer)
+        viewer.want("workers")
+        viewer.until(lambda seen: seen.counts(RECEIVED).get("AgentState", 0) >= before + 2, "two reports")
+        viewer.leave("workers")
+        viewer.until(lambda seen: seen.topic == "scheduler", "that it was heard")
+        stopped = reports(viewer)
+        time.sleep(2.5)
+        for _ in viewer.messages(0.1):
+            pass
+        assert reports(viewer) <= stopped + 1  # one may have been on its way
+
+
+def test_a_second_viewer_does_not_wait_and_leaves_the_first_alone(combo: SchedulerClusterCombo) -> None:
+    with Viewer(combo.get_monitor_address(), "events") as first:
+        came = first.until(lambda seen: seen.of(StateEvent), "events")
+        with Viewer(combo.get_monitor_address(), "events") as second:
+            again = second.until(lambda seen: seen.of(StateEvent), "events", seconds=5.0)
+        assert came.of(StateEvent)[0] == again.of(StateEvent)[0]
+        number = came.number
+        with Client(combo.get_address()):
+            named = first.until(
+                lambda seen: [each for each in seen.of(StateEvent) if each.kind == "came" and "client" in each.subject],
+                "the client",
+            )
+        assert named.number > number
+        assert came.head.scheduler == named.head.scheduler == again.head.scheduler

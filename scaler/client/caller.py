@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Caller:
@@ -73,6 +76,28 @@ class Caller:
         client, core, known = self._caller
         return ClientWithOptions(client, core, more.over(known))
 
+    @overload
+    def map(
+        self,
+        fn: Callable[..., T],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        progress: bool = ...,
+        timeout: float | None = ...,
+        return_exceptions: Literal[False] = ...,
+    ) -> list[T]: ...
+
+    @overload
+    def map(
+        self,
+        fn: Callable[..., T],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        progress: bool = ...,
+        timeout: float | None = ...,
+        return_exceptions: bool,
+    ) -> list[T | BaseException]: ...
+
     def map(
         self,
         fn: Callable[..., Any],
@@ -109,6 +134,28 @@ class Caller:
     starmap = map  # noqa: A003 - the name is a public contract
     """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
 
+    @overload
+    def map_unordered(
+        self,
+        fn: Callable[..., T],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        timeout: float | None = ...,
+        return_exceptions: Literal[False] = ...,
+        window: int = ...,
+    ) -> Iterator[T]: ...
+
+    @overload
+    def map_unordered(
+        self,
+        fn: Callable[..., T],
+        iterable: Iterable[Sequence[Any]],
+        *,
+        timeout: float | None = ...,
+        return_exceptions: bool,
+        window: int = ...,
+    ) -> Iterator[T | BaseException]: ...
+
     def map_unordered(
         self,
         fn: Callable[..., Any],
@@ -136,6 +183,17 @@ class Caller:
         """
         _, core, options = self._caller
         return core.map_unordered(fn, iterable, core.terms(options), timeout, return_exceptions, window)
+
+    @overload
+    def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: Literal[True] = ...) -> dict[str, Any]: ...
+
+    @overload
+    def get(
+        self, graph: Mapping[str, Any], keys: Iterable[str], block: Literal[False]
+    ) -> dict[str, ScalerFuture[Any]]: ...
+
+    @overload
+    def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool) -> dict[str, Any]: ...
 
     def get(self, graph: Mapping[str, Any], keys: Iterable[str], block: bool = True) -> dict[str, Any]:
         """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
@@ -187,7 +245,7 @@ class ClientWithOptions(Caller):
     def _caller(self) -> tuple[object, Core, TaskOptions]:
         return self._client, self._core, self.task_options
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]:
         """Like `Client.submit`, but all keyword arguments belong to `fn`."""
         core = self._core
         return core.submit(self._client, fn, args, kwargs, core.terms(self.task_options))

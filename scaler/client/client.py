@@ -10,11 +10,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from scaler import task_context
 from scaler.client import lifetime, presence
-from scaler.client.caller import Caller
+from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
     ClientSettings,
     address_said_outside,
@@ -123,9 +123,18 @@ class Client(Caller):
     def __repr__(self) -> str:
         return f"<Client {self.identity.hex()[:8]} of {self._core.link.address}>"
 
-    def submit(
-        self, fn: Callable[..., Any], /, *args: Any, profiling: bool | None = None, **kwargs: Any
-    ) -> ScalerFuture:
+    @overload
+    def submit(self, fn: Callable[..., T], /, *args: Any, profiling: bool | None, **kwargs: Any) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[..., T], /, *args: Any, name: str, **kwargs: Any) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]: ...
+
+    def submit(  # type: ignore[misc]  # `P` could have a `profiling` of its own, which is the client's
+        self, fn: Callable[..., T], /, *args: Any, profiling: bool | None = None, **kwargs: Any
+    ) -> ScalerFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker.
 
         Arguments are serialised before this returns. An argument that is an `ObjectReference` arrives as its object.
@@ -205,7 +214,7 @@ class Client(Caller):
         """
         return presence.wait_for_workers(self._core.link, n_workers, timeout)
 
-    def story(self, task: ScalerFuture | bytes) -> Story:
+    def story(self, task: ScalerFuture[Any] | bytes) -> Story:
         """Return what is known of a task of this client: state, worker, what it waits for, why earlier tries ended.
 
         It asks the scheduler, and waits two seconds for the answer at most.

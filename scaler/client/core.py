@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.functions import Terms
@@ -21,6 +21,8 @@ from scaler.client.map_run import MapRun, MapStream
 from scaler.config import check_number
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Serializer
+
+T = TypeVar("T")
 
 
 class Core(CallMaker):
@@ -41,14 +43,16 @@ class Core(CallMaker):
         self.is_shared = is_shared
 
     def submit(
-        self, owner: object, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
-    ) -> ScalerFuture:
+        self, owner: object, fn: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
+    ) -> ScalerFuture[T]:
         """Submit one task. Its future keeps `owner` alive."""
         link = self.link
         link.check_open()
         function = self.functions.get(fn)
         task_id = TaskId(self.new_id())
-        future = ScalerFuture(task_id, link, self.serializer, owner, terms[1] or function.instruction.name)
+        future: ScalerFuture[T] = ScalerFuture(
+            task_id, link, self.serializer, owner, terms[1] or function.instruction.name
+        )
         link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 
@@ -92,7 +96,7 @@ class Core(CallMaker):
         """Run the part of a graph that the keys need. Return their values, or futures that keep `owner` alive."""
         self.link.check_open()
         entry, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
-        futures: dict[str, ScalerFuture] = {}
+        futures: dict[str, ScalerFuture[Any]] = {}
         for key, task_id in tasks.items():
             future = futures[key] = ScalerFuture(
                 task_id or TaskId(self.new_id()), self.link, self.serializer, owner, key
@@ -119,5 +123,5 @@ class Core(CallMaker):
         self.link.release(object_id)
 
 
-def _all_done(futures: dict[str, ScalerFuture]) -> bool:
+def _all_done(futures: dict[str, ScalerFuture[Any]]) -> bool:
     return all(future.done() for future in futures.values())

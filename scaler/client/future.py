@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError, Receiver
@@ -28,6 +28,11 @@ from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
+
+T = TypeVar("T")
+
+_NOT_HERE: Any = None
+"""what the standard library's future has as its result: the value is read when it is asked for"""
 
 
 class FutureLink(Protocol):
@@ -114,7 +119,7 @@ class _UnreadError(Exception):
 _UNREAD = _UnreadError()
 
 
-class ScalerFuture(Future[Any]):
+class ScalerFuture(Future[T]):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
     A large result (more than 16 KiB) stays with the scheduler until it is asked for. If the scheduler dies before, the
@@ -138,7 +143,7 @@ class ScalerFuture(Future[Any]):
         self._client = client  # a client lives at least as long as its open futures
         self._raw: TaskResult | None = None
         self._arrival: Arrival | None = None
-        self._release: weakref.finalize[[ObjectId], ScalerFuture] | None = None
+        self._release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
         self._outcome: tuple[Any, BaseException | None] | None = None
         self._is_wanted = False
         self._profile = b""
@@ -151,7 +156,7 @@ class ScalerFuture(Future[Any]):
             state = "cancelled" if self.cancelled() else "finished" if self._exception is None else "failed"
         return f"<ScalerFuture {self.name} {self.task_id.hex()[-8:]}: {state}>"
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> T:
         """Return what the task returned; wait for it, at most `timeout` seconds.
 
         Raises:
@@ -165,7 +170,8 @@ class ScalerFuture(Future[Any]):
         self._wait(timeout)
         outcome = self._read(deadline)
         if outcome[1] is None:
-            return outcome[0]
+            value: T = outcome[0]
+            return value
         try:
             raise outcome[1]
         finally:
@@ -233,7 +239,7 @@ class ScalerFuture(Future[Any]):
         """Why nothing of its client goes on, as a sentence; empty: nothing is known to be wrong."""
         return self._link.concern
 
-    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""
         self._is_wanted = True
         if task_context.current.task and not self.done():
@@ -242,7 +248,7 @@ class ScalerFuture(Future[Any]):
             super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, T]:
         if self.done() and self._outcome is None and self._is_stored():
             return asyncio.get_running_loop().run_in_executor(None, self.result).__await__()
         return asyncio.wrap_future(self).__await__()
@@ -250,7 +256,7 @@ class ScalerFuture(Future[Any]):
     def settle(self, value: Any) -> None:
         """End with a value that needs no task, before the future is given out."""
         self._outcome = (value, None)
-        self.set_result(None)
+        self.set_result(_NOT_HERE)
 
     # For the link's thread
 
@@ -258,7 +264,7 @@ class ScalerFuture(Future[Any]):
         self._raw = result
         self._profile = result.profile
         try:
-            self.set_result(None)
+            self.set_result(_NOT_HERE)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
 
@@ -293,7 +299,7 @@ class ScalerFuture(Future[Any]):
             self.refuse(self._arrival.refusal)
             return
         try:
-            self.set_result(None)
+            self.set_result(_NOT_HERE)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
             self._link.forget_result(ObjectId(self.task_id))

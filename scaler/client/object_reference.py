@@ -8,13 +8,16 @@ travels.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
+_Anything: Any = Any if TYPE_CHECKING else object
+"""A reference stands for its object, so type checkers take it for a value of any type."""
 
-class ObjectReference:
+
+class ObjectReference(_Anything):  # type: ignore[misc]
     """An object at the scheduler, for use as an argument of any number of tasks.
 
     Attributes:

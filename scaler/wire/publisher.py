@@ -14,7 +14,7 @@ import zmq
 
 from scaler.endpoint import Endpoint
 from scaler.wire.private import new_private_address, remove_private_place
-from scaler.wire.sockets import HANDSHAKE_MS, HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, bind, check_ipc_file
+from scaler.wire.sockets import HANDSHAKE_MS, bind, check_ipc_file, give_up_after
 from scaler.wire.transport import AddressInUseError
 
 MESSAGES_KEPT = 200
@@ -92,8 +92,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> 
     socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # the second viewer of a topic is told of, too
     socket.setsockopt(zmq.MAXMSGSIZE, SUBSCRIPTION_BYTES_MOST)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    give_up_after(socket, 0)  # without heartbeats of ZeroMQ, see there
     socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
     socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")  # refuses peers of ZMTP 1 and 2
     return socket

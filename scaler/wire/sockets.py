@@ -30,8 +30,12 @@ from scaler.wire.transport import AddressInUseError, Message, PeerGoneError
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 _RCVMORE, _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.RCVMORE), int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
-HEARTBEAT_MS = 5_000
-HEARTBEAT_TIMEOUT_MS = 20_000
+GIVEN_UP_AFTER_MS = 20_000
+"""The system closes a connection on which nothing is answered for the longest time-out and so much more. ZeroMQ's own
+heartbeats could find that out, too, but libzmq aborts the process (`!_io_error`) when one is due on a connection that
+was reset while it was held back."""
+KEEPALIVE_SECONDS = 5
+"""The time between two probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
 """A connection that has not finished its handshake after this time is closed."""
 RECONNECT_MS = 50
@@ -62,6 +66,15 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: En
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
     socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
     return socket
+
+
+def give_up_after(socket: zmq.Socket[bytes], silence_seconds: float) -> None:
+    """Have the system close connections on which nothing was answered for so long, and `GIVEN_UP_AFTER_MS` more."""
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_SECONDS)
+    silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - GIVEN_UP_AFTER_MS)
+    socket.setsockopt(zmq.TCP_MAXRT, silence_ms + GIVEN_UP_AFTER_MS)
 
 
 class _CutMonitor:
@@ -162,8 +175,8 @@ class RouterSocket:
     """The scheduler's end: many peers, each known by its connection.
 
     Args:
-        silence_seconds: a connection that is silent for this time, even without ZeroMQ's own heartbeats, is closed a
-            little later.
+        silence_seconds: a connection whose other end answers nothing for this time, not even to the probes of the
+            system, is closed a little later.
 
     Raises:
                 AddressInUseError: if another socket listens there.
@@ -174,7 +187,7 @@ class RouterSocket:
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         address: str,
-        silence_seconds: float = HEARTBEAT_TIMEOUT_MS / 1000,
+        silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
         frame_bytes: int = FRAME_BYTES_MOST,
     ) -> None:
         self._is_private = address == ANYWHERE
@@ -191,9 +204,7 @@ class RouterSocket:
         # those.
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-        self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-        silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - HEARTBEAT_TIMEOUT_MS)
-        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, silence_ms + HEARTBEAT_TIMEOUT_MS)
+        give_up_after(self._socket, silence_seconds)
         try:
             bind(self._socket, endpoint)
         except zmq.ZMQError as error:
@@ -271,7 +282,7 @@ class RouterSocket:
 class DealerSocket:
     """A peer's end of one connection. A new connection takes a new socket: its identity is never used again.
 
-    It answers the heartbeats of ZeroMQ and says none: how long a scheduler may be silent is not decided here.
+    It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:

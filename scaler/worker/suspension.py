@@ -10,7 +10,7 @@ arrived and none is on the way to it. The scheduler also says when an item is on
 in order.
 
 Messages may be lost. So every few seconds the process continues until it has reported again that it only waits. In that
-time it answers ZeroMQ's heartbeats and renews a lost connection.
+time it says its heartbeat and renews a lost connection.
 
 Must never: leave a process stopped whose task must end or whose wait is over.
 """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.simulation.contact import Contacts
 
 CHECK_SECONDS = 5.0
-"""How often ZeroMQ asks whether the other end is there."""
+"""How often the system asks whether the other end is there."""
 RETRY_SECONDS, RETRY_MOST_SECONDS = sockets.RECONNECT_MS / 1000, sockets.RECONNECT_MOST_MS / 1000
 
 
@@ -232,7 +232,7 @@ class Line:
         self.down.holes_changed()
 
     def _check(self) -> None:
-        """What ZeroMQ's own heartbeats find out."""
+        """What the systems of both hosts find out."""
         if not (self.is_open_here or self.is_open_there):
             return
         here, there, now = self.dialer.party, self.listener, self.world.now
@@ -243,7 +243,7 @@ class Line:
                 self._heard_up = now
             if self.down.is_empty:
                 self._heard_down = now
-        if self.is_open_here and here.runs and now - self._heard_down > sockets.HEARTBEAT_TIMEOUT_MS / 1000:
+        if self.is_open_here and here.runs and now - self._heard_down > sockets.GIVEN_UP_AFTER_MS / 1000:
             self.world.log(f"{here.name}: the socket gives its connection up")
             self._end_here()
             self.up.drop_waiting()
@@ -361,7 +361,7 @@ class ListenerModel(_SocketModel):
     def __init__(self, network: Network, party: Party, silence_seconds: float) -> None:
         super().__init__(party)
         self._network = network
-        self.silence_seconds = silence_seconds + sockets.HEARTBEAT_TIMEOUT_MS / 1000
+        self.silence_seconds = silence_seconds + sockets.GIVEN_UP_AFTER_MS / 1000
         self.address = TransportModel.address
         self.lines: dict[Connection, Line] = {}
         self._lost: list[Connection] = []

@@ -5,6 +5,8 @@ import os
 import select
 import socket as unix
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +51,14 @@ def soon(look: Callable[[], Any], *descriptors: int) -> Any:
         assert time.monotonic() < deadline
         select.select(descriptors, [], [], 0.02)
     return seen
+
+
+def soon_quiet(count: Callable[[], int]) -> None:
+    """Wait until a count stays as it is."""
+    before = -1
+    while (now := count()) != before:
+        before = now
+        time.sleep(0.2)
 
 
 def received(socket: Any) -> Any:
@@ -416,10 +426,8 @@ def test_a_frame_that_is_too_large_ends_its_connection_at_the_dealer(
 
 
 def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent(
-    context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+    context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    monkeypatch.setattr(sockets, "HEARTBEAT_MS", 20)
-    monkeypatch.setattr(sockets, "HEARTBEAT_TIMEOUT_MS", 20)
     router = RouterSocket(context, "tcp://127.0.0.1:*", silence_seconds=60)
     with Proxy(router.address) as proxy:
         dealer = DealerSocket(context, proxy.address)
@@ -433,6 +441,50 @@ def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent
         assert received(dealer) == (b"here again", [])
         dealer.close()
     router.close()
+
+
+ROUTER_THAT_DOES_NOT_READ = """
+import sys, zmq
+from scaler.wire.sockets import RouterSocket
+with zmq.Context() as context:
+    router = RouterSocket(context, "tcp://127.0.0.1:*", silence_seconds=60)
+    print(router.address, flush=True)
+    sys.stdin.read()
+    router.close()
+"""
+
+
+@pytest.mark.more
+@pytest.mark.processes
+def test_a_router_survives_that_a_connection_is_reset_which_it_holds_back(
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    """With heartbeats of ZeroMQ, one every 5 s, libzmq aborts the process."""
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", ROUTER_THAT_DOES_NOT_READ], **options) as process:  # type: ignore[call-overload]
+        with Proxy(process.stdout.readline().strip()) as proxy:
+            dealer = DealerSocket(context, proxy.address)
+            for _ in range(20 * sockets.MESSAGES_WAITING):
+                dealer.send(bytes(1000), [])
+            soon(lambda: proxy.n_bytes[0] > 1000 * sockets.MESSAGES_WAITING)
+            soon_quiet(lambda: proxy.n_bytes[0])
+            proxy.reset()
+            dealer.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(6.0)
+        process.stdin.close()
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_connection_whose_other_end_answers_nothing_is_closed_after_the_time_out(context: Any) -> None:
+    """By the system; what no test waits for."""
+    pair = Pair(context, "tcp://127.0.0.1:*")
+    assert pair.router.receive() is None
+    with unix.socket(fileno=os.dup(pair.router._descriptors.known[pair.connection])) as accepted:
+        options = (unix.TCP_USER_TIMEOUT, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL)
+        assert [accepted.getsockopt(unix.IPPROTO_TCP, option) for option in options] == [40_000, 30, 5]
+    pair.dealer.close()
+    pair.router.close()
 
 
 # Between threads of one process

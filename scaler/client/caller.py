@@ -13,6 +13,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
+from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture
 
 P = ParamSpec("P")
@@ -75,6 +76,18 @@ class Caller:
             more = more.over(options)
         client, core, known = self._caller
         return ClientWithOptions(client, core, more.over(known))
+
+    def as_executor(self, max_workers: int | None = None) -> ClientExecutor:
+        """Return an executor of `concurrent.futures` whose tasks run with this client and these options.
+
+        Args:
+            max_workers: the most tasks that are handed to the cluster at once; further ones wait in this process, and
+                only these can be cancelled. None: 1,024.
+
+        Raises:
+            ValueError: if `max_workers` is not above 0.
+        """
+        return ClientExecutor(self.options(), max_workers)
 
     @overload
     def map(

@@ -269,3 +269,14 @@ def test_processes_that_are_not_needed_any_more_end(combo: SchedulerClusterCombo
     # One in which a client is just at work when it should end stays until it was idle for two more checks of 5 s.
     wait_until(lambda: len(descendants()) <= few, f"all but {few} processes have ended", SECONDS)
     assert client.submit(depth, client, 3).result(SECONDS) == 3
+
+
+def sum_of_squares(count: int) -> int:
+    with Client() as inner, inner.as_executor() as executor:
+        futures = [executor.submit(pow, n, 2) for n in range(count)]
+        concurrent.futures.wait(futures[:1])
+        return sum(executor.map(pow, range(count), [2] * count)) + futures[-1].result()
+
+
+def test_a_task_that_waits_for_its_executor_gives_up_its_place(client: Client) -> None:
+    assert client.submit(sum_of_squares, 10).result(SECONDS) == sum(n * n for n in range(10)) + 81

@@ -1,0 +1,276 @@
+"""Model: what a viewer knows of a cluster, from the items of the monitor stream. Both viewers are built on it.
+
+It keeps the latest state of each thing, rates and the history of the last seconds, and notices restarts, gaps and
+silence. Sans I/O: whoever calls passes the time, in seconds that only grow. Everything in it is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from scaler.monitor.model_left import Left
+from scaler.monitor.model_rates import HISTORY_SECONDS, History, Rates, by_outcome
+from scaler.monitor.model_workers import Processor, Stuck, Worker, processors_of, workers_of
+from scaler.monitor.news import News
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.monitor import (
+    StateAgent,
+    StateClient,
+    StateCount,
+    StateEvent,
+    StateFailure,
+    StateFunction,
+    StateGraph,
+    StateHead,
+    StateMove,
+    StateNode,
+    StateObject,
+    StateProcessors,
+    StateScheduler,
+    StateTask,
+)
+
+SILENT_SECONDS = 3.0
+"""State comes each second; after this time a viewer says that there is no news."""
+TASKS_MOST = 10_000
+FAILURES_MOST = 1_000
+EVENTS_MOST = 1_000
+MOVES_MOST = 1_000
+_SUCCEEDED = frozenset({"success", "succeeded"})
+ENDED, SENT, RECEIVED, REASONS = range(4)
+"""Groups of `StateCount`."""
+
+
+class Model:
+    """All that one viewer has heard.
+
+    Args:
+        history_seconds: how far back the history of the scheduler reaches.
+        tasks_most: how many single tasks are kept; those that succeeded go first.
+    """
+
+    def __init__(self, history_seconds: int = HISTORY_SECONDS, tasks_most: int = TASKS_MOST) -> None:
+        self._tasks_most = tasks_most
+        self.scheduler_id = b""
+        self.restarts = 0
+        self.restarted_us = 0
+        """When the first news of the present scheduler was, if there was another one before; 0 if there was none."""
+        self.workers_before = 0
+        """How many workers the scheduler before had."""
+        self.heard_at: float | None = None
+        """When anything was heard last."""
+        self.heard_us = 0
+        """The same, by the clock of the scheduler: microseconds since 1970."""
+        self.missed = 0
+        """How many messages were missing in between."""
+        self.history = History(history_seconds)
+        self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
+        self._forget()
+        self._handlers: dict[type, Callable[[News, Batch[Any], float], None]] = {
+            StateScheduler: self._on_scheduler,
+            StateCount: self._gather,
+            StateClient: self._gather,
+            StateAgent: self._gather,
+            StateProcessors: self._gather,
+            StateFunction: self._gather,
+            StateGraph: self._gather,
+            StateObject: self._gather,
+            StateFailure: self._on_failures,
+            StateTask: self._on_tasks,
+            StateMove: self._on_moves,
+            StateNode: self._on_nodes,
+            StateEvent: lambda _, batch, __: self.events.extend(batch),
+        }
+        # Topics whose messages hold everything at one time: what is not in them is not there any more.
+        self._snapshots: dict[str, Callable[[list[Any], float], None]] = {
+            "scheduler": self._finish_counts,
+            "clients": self._finish_clients,
+            "workers": self._finish_agents,
+            "processors": self._finish_processors,
+            "functions": self._finish_functions,
+            "graphs": self._finish_graphs,
+            "objects": self._finish_objects,
+        }
+
+    def _forget(self) -> None:
+        """Begin anew, because the scheduler did."""
+        self.scheduler: StateScheduler | None = None
+        self.ended: dict[str, int] = {}
+        """Tasks by the state in which they ended, since the start of the scheduler."""
+        self.sent: dict[str, int] = {}
+        self.received: dict[str, int] = {}
+        self.reasons: dict[str, int] = {}
+        """Waiting tasks by reason."""
+        self.clients: dict[bytes, StateClient] = {}
+        self.agents: dict[bytes, StateAgent] = {}
+        self.workers: list[Worker] = []
+        self.processors: list[Processor] = []
+        self.functions: dict[bytes, StateFunction] = {}
+        """By short id; the one of no bytes stands for all that have no item of their own."""
+        self.graphs: dict[bytes, StateGraph] = {}
+        self.objects: dict[bytes, StateObject] = {}
+        self.failures: dict[bytes, StateFailure] = {}
+        self.tasks: dict[bytes, StateTask] = {}
+        self.moves: dict[bytes, deque[StateMove]] = {}
+        self.nodes: dict[bytes, dict[int, StateNode]] = {}
+        self.heads: dict[str, StateHead] = {}
+        """The last head of each topic: `shown` and `total` are in it."""
+        self.stuck = Stuck()
+        self.left = Left()
+        self._pages: dict[str, list[Any]] = {}
+        self._names: dict[bytes, str] = {}
+
+    # ------------------------------------------------------------------------------------------------------- taking
+
+    def take(self, news: News, now: float) -> None:
+        """Learn from one message."""
+        head = news.head
+        if head.scheduler != self.scheduler_id:
+            self._meet(head)
+        self.heard_at, self.heard_us = now, max(head.time_us, self.heard_us)
+        self.missed += news.missed
+        self.heads[news.topic] = head
+        for batch in news.batches:
+            handle = self._handlers.get(batch.item)
+            if handle is not None:
+                handle(news, batch, now)
+        self._finish_snapshot(news, now)
+
+    def _meet(self, head: StateHead) -> None:
+        if self.scheduler_id:
+            self.workers_before = len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
+            self.restarts += 1
+            self.restarted_us = self.heard_us = head.time_us
+            self.history.restart()
+            self._forget()
+        self.scheduler_id = head.scheduler
+
+    def _on_scheduler(self, _: News, batch: Batch[StateScheduler], __: float) -> None:
+        self.scheduler = batch[0]
+
+    def _gather(self, news: News, batch: Batch[Any], _: float) -> None:
+        self._pages.setdefault(news.topic, []).extend(batch)
+
+    def _finish_snapshot(self, news: News, now: float) -> None:
+        finish = self._snapshots.get(news.topic)
+        if finish is not None and not news.head.more:
+            finish(self._pages.pop(news.topic, []), now)
+
+    def _finish_counts(self, counts: list[StateCount], _: float) -> None:
+        groups: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+        for each in counts:
+            if each.group < len(groups):
+                groups[each.group][each.name] = each.amount
+        self.ended, self.sent, self.received, self.reasons = groups
+        if self.scheduler is not None:
+            time_us = self.heads["scheduler"].time_us
+            self.history.add(time_us, self.scheduler, self.ended, self.sent, self.received)
+
+    def _finish_clients(self, clients: list[StateClient], _: float) -> None:
+        self.clients = {each.client: each for each in clients}
+
+    def _finish_agents(self, agents: list[StateAgent], now: float) -> None:
+        self.agents = {each.agent: each for each in agents}
+        queue_size = self.scheduler.queue_size if self.scheduler else 0
+        self.workers = [worker for agent in agents for worker in workers_of(agent, queue_size)]
+        self.stuck.see(self.workers, self.functions, now)
+
+    def _finish_processors(self, states: list[StateProcessors], _: float) -> None:
+        self.processors = [each for state in states for each in processors_of(state)]
+
+    def _finish_functions(self, functions: list[StateFunction], _: float) -> None:
+        self.functions = {each.function: each for each in functions}
+        self._names.update((each.function, each.name) for each in functions if each.function)
+        places = self.scheduler.workers if self.scheduler else len(self.workers)
+        self.left.see(functions, places)
+
+    def _finish_graphs(self, graphs: list[StateGraph], _: float) -> None:
+        self.graphs = {each.graph: each for each in graphs}
+
+    def _finish_objects(self, objects: list[StateObject], _: float) -> None:
+        self.objects = {each.object: each for each in objects}
+
+    def _on_failures(self, _: News, batch: Batch[StateFailure], __: float) -> None:
+        for failure in batch:
+            known = self.failures.pop(failure.failure, None)
+            if known is not None and not failure.traceback:
+                self.failures[failure.failure] = replace(failure, traceback=known.traceback)  # it is said once
+            else:
+                self.failures[failure.failure] = failure
+            self._names.setdefault(failure.function, failure.function_name)
+        _cut(self.failures, FAILURES_MOST)
+
+    def _on_tasks(self, _: News, batch: Batch[StateTask], __: float) -> None:
+        for task in batch:
+            self.tasks.pop(task.task, None)
+            self.tasks[task.task] = task
+            if task.function_name:
+                self._names.setdefault(task.function, task.function_name)
+        excess = len(self.tasks) - self._tasks_most
+        if excess > 0:
+            succeeded = (name for name, task in self.tasks.items() if task.state in _SUCCEEDED)
+            for name in list(islice(succeeded, excess)):
+                del self.tasks[name]
+            _cut(self.tasks, self._tasks_most)
+
+    def _on_moves(self, _: News, batch: Batch[StateMove], __: float) -> None:
+        for move in batch:
+            self.moves.setdefault(move.task, deque(maxlen=MOVES_MOST)).append(move)
+        _cut(self.moves, MOVES_MOST)
+
+    def _on_nodes(self, _: News, batch: Batch[StateNode], __: float) -> None:
+        for node in batch:
+            self.nodes.setdefault(node.graph, {})[node.position] = node
+        _cut(self.nodes, MOVES_MOST)
+
+    # ------------------------------------------------------------------------------------------------------ deriving
+
+    @property
+    def rates(self) -> Rates:
+        """Per second, since the last message but one."""
+        return self.history.rates
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Tasks that ended, as success, failed, canceled or not_found."""
+        return by_outcome(self.ended)
+
+    @property
+    def open_tasks(self) -> int:
+        """Tasks that have not ended."""
+        return self.scheduler.waiting + self.scheduler.running if self.scheduler else 0
+
+    @property
+    def worker_count(self) -> int:
+        """How many workers there are, also where their rows are not known."""
+        return len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
+
+    @property
+    def busy(self) -> int:
+        """How many workers execute a task."""
+        return sum(worker.is_busy for worker in self.workers)
+
+    def silent_seconds(self, now: float) -> float | None:
+        """Return for how long nothing was heard, once that is too long; None as long as there is news."""
+        if self.heard_at is None:
+            return None
+        silent = now - self.heard_at
+        return silent if silent > SILENT_SECONDS else None
+
+    def function_name(self, function: bytes) -> str:
+        """Return the name of a function as far as it is known, else its short id."""
+        return self._names.get(function, "") or function.hex()
+
+    def shown_and_total(self, topic: str) -> tuple[int, int]:
+        """Return how many things of a topic are shown, and how many there are."""
+        head = self.heads.get(topic)
+        return (head.shown, head.total) if head else (0, 0)
+
+
+def _cut(things: dict[bytes, Any], most: int) -> None:
+    for name in list(islice(things, max(0, len(things) - most))):
+        del things[name]

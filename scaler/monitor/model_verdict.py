@@ -1,0 +1,77 @@
+"""The verdict: in one word, what holds the cluster back, and in a sentence what to do."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+from scaler.monitor.model import Model
+
+NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS = (
+    "no news",
+    "idle",
+    "no workers",
+    "nobody can take them",
+    "scheduler",
+    "workers",
+    "inputs",
+    "clients",
+    "round trips",
+)
+UNTAKEABLE = "no worker can take it"
+"""Reasons to wait, as the scheduler names them."""
+FOR_INPUTS = frozenset({"inputs"})
+_OVERLOAD_MOMENTS = 5
+_OVERLOAD_PERMILLE = 900
+_OVERLOAD_LAG_US = 50_000
+_FULL = 0.95
+
+
+class Verdict(NamedTuple):
+    """What holds the cluster back."""
+
+    word: str
+    sentence: str
+    """for people, with what to do"""
+
+
+def verdict(model: Model, now: float) -> Verdict:
+    """Return the first of the verdicts that holds."""
+    return _without_work(model, now) or _with_work(model)
+
+
+def _without_work(model: Model, now: float) -> Verdict | None:
+    silent = model.silent_seconds(now)
+    scheduler = model.scheduler
+    if silent is not None:
+        return Verdict(NO_NEWS, f"no news for {silent:.0f} s: is the scheduler running?")
+    if scheduler is None:
+        return Verdict(NO_NEWS, "nothing was heard yet")
+    if not model.worker_count:
+        return Verdict(NO_WORKERS, f"start scaler_cluster {scheduler.address or 'ADDRESS'}")
+    if not model.open_tasks:
+        return Verdict(IDLE, "all tasks that were submitted have ended")
+    return None
+
+
+def _with_work(model: Model) -> Verdict:
+    untakeable = model.reasons.get(UNTAKEABLE, 0)
+    if untakeable:
+        return Verdict(NOBODY, f"no worker can take {untakeable:,} of the tasks: start one that can")
+    if _is_overloaded(model):
+        return Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")
+    if model.busy >= _FULL * model.worker_count:
+        return Verdict(WORKERS, "all workers are busy: more workers would help")
+    waiting = model.scheduler.waiting if model.scheduler else 0
+    if sum(model.reasons.get(name, 0) for name in FOR_INPUTS) > waiting / 2:
+        return Verdict(INPUTS, "most tasks wait for the results of others")
+    if not waiting:
+        return Verdict(CLIENTS, "there are free workers and nothing waits: the clients submit no faster")
+    return Verdict(TRIPS, "tasks are so short that workers wait for the next ones: larger tasks would help")
+
+
+def _is_overloaded(model: Model) -> bool:
+    last = list(islice(reversed(model.history.moments), _OVERLOAD_MOMENTS))
+    return len(last) == _OVERLOAD_MOMENTS and all(
+        moment.cpu_permille >= _OVERLOAD_PERMILLE or moment.lag_us > _OVERLOAD_LAG_US for moment in last
+    )

@@ -1,0 +1,187 @@
+"""Workers as viewers show them: a row for each, made from the items of their agents, and which of them look stuck."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from scaler.wire.messages.monitor import (
+    HAS_TASK,
+    INITIALIZED,
+    PROCESSOR_ROW,
+    SUSPENDED,
+    TASK_LOCK,
+    WORKER_ROW,
+    StateAgent,
+    StateFunction,
+    StateProcessors,
+)
+
+STUCK_SECONDS = 60.0
+QUIET_SECONDS = 30.0
+QUIET_PERMILLE = 10
+SEEN_SECONDS = 5.0
+"""A worker that was last seen before this time is shown as such."""
+_BUCKETS = 32
+_NO_FUNCTION = bytes(8)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker. What is not known is None."""
+
+    key: tuple[bytes, int]
+    """short id of its agent and its position there: two agents may use the same name"""
+    name: str
+    host: str
+    agent: StateAgent
+    free: int | None = None
+    cpu_permille: int | None = None
+    rss_bytes: int | None = None
+    sent: int | None = None
+    queued: int | None = None
+    suspended: int | None = None
+    flags: int | None = None
+    function: bytes = b""
+    running_ms: int = 0
+    ended: int | None = None
+
+    @property
+    def seen_seconds(self) -> float:
+        """How long ago its agent was heard last."""
+        return self.agent.seen_ms / 1000
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it executes a task now."""
+        return bool((self.flags or 0) & HAS_TASK) and not (self.flags or 0) & (SUSPENDED | TASK_LOCK)
+
+    @property
+    def marks(self) -> str:
+        """ITL: initialized, has a task, task lock, a 1 or a 0 for each."""
+        if self.flags is None:
+            return "---"
+        return "".join("01"[bool(self.flags & flag)] for flag in (INITIALIZED, HAS_TASK, TASK_LOCK))
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A process of a worker."""
+
+    agent: bytes
+    position: int
+    pid: int
+    flags: int
+    cpu_permille: int
+    running_ms: int
+    rss_bytes: int
+    peak_bytes: int
+    task: bytes
+    function: bytes
+
+
+def workers_of(agent: StateAgent, queue_size: int) -> Iterator[Worker]:
+    """Yield the workers of an agent; without a report of it, those that its hello named."""
+    names = agent.worker_names.split(",") if agent.worker_names else []
+    rows = list(WORKER_ROW.iter_unpack(agent.workers[: len(agent.workers) // WORKER_ROW.size * WORKER_ROW.size]))
+    for position in range(max(len(names), len(rows))):
+        name = names[position] if position < len(names) else f"{agent.host}:{agent.pid}/{position}"
+        key = (agent.agent, position)
+        if position >= len(rows):
+            yield Worker(key, name, agent.host, agent)
+            continue
+        cpu, sent, queued, suspended, flags, rss, function, running_ms, ended = rows[position]
+        yield Worker(
+            key,
+            name,
+            agent.host,
+            agent,
+            max(0, queue_size - sent) if queue_size else None,
+            cpu,
+            rss,
+            sent,
+            queued,
+            suspended,
+            flags,
+            b"" if function == _NO_FUNCTION else function,
+            running_ms,
+            ended,
+        )
+
+
+def processors_of(state: StateProcessors) -> Iterator[Processor]:
+    """Yield the processes of an agent's workers."""
+    whole = len(state.processors) // PROCESSOR_ROW.size * PROCESSOR_ROW.size
+    for pid, position, flags, cpu, running_ms, rss, peak, task, function in PROCESSOR_ROW.iter_unpack(
+        state.processors[:whole]
+    ):
+        yield Processor(
+            state.agent,
+            position,
+            pid,
+            flags,
+            cpu,
+            running_ms,
+            rss,
+            peak,
+            task if any(task) else b"",
+            function if any(function) else b"",
+        )
+
+
+def percentile_us(durations: bytes, part: float) -> float | None:
+    """Return the duration that `part` of all runs stay under, from the counts of a `StateFunction`; None if unknown."""
+    if len(durations) != 4 * _BUCKETS:
+        return None
+    counts: tuple[int, ...] = struct.unpack(f"<{_BUCKETS}I", durations)
+    wanted = part * sum(counts)
+    if not wanted:
+        return None
+    below: float = 0
+    for number, amount in enumerate(counts):
+        if amount and below + amount >= wanted:
+            low = float(1 << number >> 1)
+            return low + (float(1 << number) - low) * (wanted - below) / amount
+        below += amount
+    return float(1 << _BUCKETS - 1)
+
+
+class Stuck:
+    """Which workers look stuck, and why. It sees each snapshot once."""
+
+    def __init__(self) -> None:
+        self._quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
+        self.reasons: dict[tuple[bytes, int], str] = {}
+        """by the key of a worker"""
+
+    def see(self, workers: Iterable[Worker], functions: Mapping[bytes, StateFunction], now: float) -> None:
+        """Look at a new snapshot."""
+        quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
+        self.reasons = {}
+        for worker in workers:
+            quiet_seconds = 0.0
+            if worker.is_busy and (worker.cpu_permille or 0) < QUIET_PERMILLE:
+                running_ms, since = self._quiet_since.get(worker.key, (0, now))
+                since = since if worker.running_ms >= running_ms else now
+                quiet_since[worker.key] = worker.running_ms, since
+                quiet_seconds = now - since
+            reason = _reason(worker, functions.get(worker.function), quiet_seconds)
+            if reason:
+                self.reasons[worker.key] = reason
+        self._quiet_since = quiet_since
+
+
+def _reason(worker: Worker, function: StateFunction | None, quiet_seconds: float) -> str:
+    if worker.seen_seconds > SEEN_SECONDS:
+        return f"not heard for {worker.seen_seconds:.0f} s"
+    if not worker.is_busy:
+        return ""
+    seconds = worker.running_ms / 1000
+    usual_us = percentile_us(function.durations, 0.95) if function else None
+    usual = (usual_us or 0.0) / 1e6
+    if seconds > max(STUCK_SECONDS, 10 * usual):
+        return f"its task runs for {seconds:.0f} s" + (f", 95 % of them take under {usual:.1f} s" if usual_us else "")
+    if usual_us is not None and seconds > usual and quiet_seconds >= QUIET_SECONDS:
+        return f"its task runs for {seconds:.0f} s and has used no processor time for {quiet_seconds:.0f} s"
+    return ""

@@ -1,0 +1,186 @@
+"""Subscriber: a viewer's end of the monitor stream, over one connection after the other.
+
+It has no loop of its own: `receive` never waits, `wait` is for programs with a plain loop, `news` for those of asyncio.
+After a lost connection it opens another one by itself, and looks each time whose socket is there. Must never: know what
+the items mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from scaler.config import ConfigError
+from scaler.endpoint import Endpoint
+from scaler.errors import ProtocolError
+from scaler.monitor.news import News
+from scaler.monitor.place import find
+from scaler.wire.codec import decode, numbers
+from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
+from scaler.wire.messages.monitor import StateHead
+from scaler.wire.sockets import FRAME_BYTES_MOST, HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS
+
+PAUSE_SECONDS = 0.5
+PAUSE_SECONDS_MOST = 2.0
+"""How long to wait for a connection before the next attempt."""
+_READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
+_POLLIN = int(zmq.POLLIN)
+
+
+class Subscriber:
+    """A socket that hears the wanted topics.
+
+    Args:
+        address: of the monitor stream, or of its scheduler.
+        topics: those that are wanted from the beginning on.
+        clock: seconds that only grow.
+
+    Raises:
+        ConfigError: if the address cannot be one, or the socket there belongs to another user.
+    """
+
+    def __init__(self, address: str, topics: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._given = address
+        self._clock = clock
+        self._topics = set(topics)
+        self._last: dict[str, tuple[bytes, int]] = {}
+        self._pause_seconds = PAUSE_SECONDS
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.is_connected = False
+        self.problem = ""
+        """Why the last attempt to connect was refused here; empty if it was not."""
+        self.refused = 0
+        """How many messages could not be read."""
+        try:
+            self.address = find(address)
+            self._open()
+        except BaseException:
+            self._context.term()
+            raise
+
+    def _open(self) -> None:
+        socket = self._socket = self._context.socket(zmq.SUB)
+        self._events = socket.get_monitor_socket(_READY | _LOST)
+        for option, value in (
+            (zmq.LINGER, 0),
+            (zmq.MAXMSGSIZE, FRAME_BYTES_MOST),
+            (zmq.RECONNECT_IVL, -1),  # whose socket it is must be looked at before each attempt
+            (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),
+            (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS),
+            (zmq.IPV6, int(Endpoint.parse(self.address).is_ipv6)),
+        ):
+            socket.setsockopt(option, value)
+        for topic in self._topics:
+            socket.subscribe(topic)
+        self.is_connected = False
+        self._again_at = self._clock() + self._pause_seconds
+        socket.connect(self.address)
+
+    def _hang_up(self) -> None:
+        self._socket.disable_monitor()
+        self._events.close(0)
+        self._socket.close(0)
+
+    def _open_again(self) -> None:
+        self._pause_seconds = min(PAUSE_SECONDS_MOST, 2 * self._pause_seconds)
+        self._again_at = self._clock() + self._pause_seconds
+        try:
+            self.address = find(self._given)
+        except ConfigError as error:
+            self.problem = str(error)
+            return
+        self.problem = ""
+        self._hang_up()
+        self._open()
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that are wanted."""
+        return frozenset(self._topics)
+
+    def want(self, topics: Collection[str]) -> None:
+        """From now on, hear these topics and no others."""
+        wanted = set(topics)
+        for topic in wanted - self._topics:
+            self._socket.subscribe(topic)
+        for topic in self._topics - wanted:
+            self._socket.unsubscribe(topic)
+            self._last.pop(topic, None)
+        self._topics = wanted
+
+    def fileno(self) -> int:
+        """The descriptor of the present connection's socket: readable when there may be news. It changes."""
+        return int(self._socket.getsockopt(zmq.FD))
+
+    def receive(self) -> list[News]:
+        """Return all that has come since the last call, without waiting; care for the connection."""
+        self._look_at_the_connection()
+        heard = []
+        while int(self._socket.getsockopt(zmq.EVENTS)) & _POLLIN:
+            news = self._read(self._socket.recv_multipart(zmq.NOBLOCK))
+            if news is not None:
+                heard.append(news)
+        return heard
+
+    def wait(self, seconds: float, *descriptors: int) -> list[int]:
+        """Wait until news may have come or one of the descriptors is readable; return those that are."""
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        for descriptor in descriptors:
+            poller.register(descriptor, zmq.POLLIN)
+        ready = dict(poller.poll(max(0, int(seconds * 1000))))
+        return [descriptor for descriptor in descriptors if descriptor in ready]
+
+    async def news(self, seconds: float = 1.0) -> list[News]:
+        """Return what has come; if that is nothing, wait for it for so long at most."""
+        heard = self.receive()
+        if heard:
+            return heard
+        loop, come, descriptor = asyncio.get_running_loop(), asyncio.Event(), self.fileno()
+        loop.add_reader(descriptor, come.set)
+        try:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(come.wait(), min(seconds, PAUSE_SECONDS))
+        finally:
+            loop.remove_reader(descriptor)
+        return self.receive()
+
+    def _look_at_the_connection(self) -> None:
+        while self._events.poll(0):
+            event = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))["event"]
+            self.is_connected = event == _READY
+            if self.is_connected:
+                self._pause_seconds = PAUSE_SECONDS
+            else:
+                self._again_at = self._clock() + self._pause_seconds
+        if not self.is_connected and self._clock() >= self._again_at:
+            self._open_again()
+
+    def _read(self, frames: list[bytes]) -> News | None:
+        try:
+            topic, header = frames
+            name = topic.decode()
+            number, _ = numbers(SCHEDULER_TO_MONITOR, header)
+            first, *batches = decode(SCHEDULER_TO_MONITOR, header, ())
+            if first.item is not StateHead:
+                raise ProtocolError("a message without a head")
+        except (ProtocolError, ValueError):
+            self.refused += 1
+            return None
+        if name not in self._topics:
+            return None  # a subscription to `task/1` also hears `task/12`, and one that has ended its last messages
+        head: StateHead = first[0]
+        scheduler, last = self._last.get(name, (b"", 0))
+        missed = number - last - 1 if last and scheduler == head.scheduler else 0
+        self._last[name] = head.scheduler, number
+        return News(name, head, batches, max(0, missed))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._hang_up()
+        self._context.term()

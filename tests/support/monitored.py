@@ -1,0 +1,152 @@
+"""Made-up items of the monitor stream, and a socket that publishes them as a scheduler does."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections import Counter
+from typing import Any
+
+import zmq
+
+from scaler.monitor.news import News
+from scaler.wire.codec import decode, encode_message
+from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
+from scaler.wire.messages.monitor import (
+    HAS_TASK,
+    INITIALIZED,
+    WORKER_ROW,
+    StateAgent,
+    StateCount,
+    StateFunction,
+    StateHead,
+    StateScheduler,
+)
+
+SCHEDULER = b"schedule"
+NOON_US = 1_795_000_000_000_000
+QUEUE_SIZE = 1000
+BUSY = INITIALIZED | HAS_TASK
+FUNCTION = b"function"
+NAMES = ("ended", "sent", "received", "reasons")
+
+
+def head(time_us: int = NOON_US, scheduler: bytes = SCHEDULER, **fields: int) -> StateHead:
+    return StateHead(scheduler, time_us, **fields)
+
+
+def news(topic: str, *items: Any, missed: int = 0, **fields: Any) -> News:
+    """One message, as it comes out of the codec."""
+    first = head(**fields)
+    header, _ = encode_message(SCHEDULER_TO_MONITOR, [first, *items], number=1)
+    batches = decode(SCHEDULER_TO_MONITOR, header, ())
+    return News(topic, batches[0][0], batches[1:], missed)
+
+
+def counts(**groups: dict[str, int]) -> list[StateCount]:
+    """`counts(ended={"success": 3}, reasons={"inputs": 2})`."""
+    return [
+        StateCount(NAMES.index(group), name, amount)
+        for group, amounts in groups.items()
+        for name, amount in amounts.items()
+    ]
+
+
+def scheduler(**fields: Any) -> StateScheduler:
+    usual = {"address": "tcp://127.0.0.1:2345", "workers": 1, "agents": 1, "queue_size": QUEUE_SIZE}
+    return StateScheduler(**(usual | fields))
+
+
+def row(
+    cpu: int = 999,
+    sent: int = 2,
+    queued: int = 1,
+    suspended: int = 0,
+    flags: int = BUSY,
+    rss: int = 400 << 20,
+    function: bytes = FUNCTION,
+    running_ms: int = 500,
+    ended: int = 10,
+) -> bytes:
+    return WORKER_ROW.pack(cpu, sent, queued, suspended, flags, rss, function, running_ms, ended)
+
+
+def agent(
+    *rows: bytes, names: str | None = None, name: bytes = b"agent", host: str = "rome07", **fields: Any
+) -> StateAgent:
+    """An agent with these workers."""
+    usual: dict[str, Any] = {
+        "pid": 4711,
+        "cpu_permille": 121,
+        "rss_bytes": 98 << 20,
+        "free_bytes": 9 << 30,
+        "lag_us": 700,
+        "seen_ms": 100,
+    }
+    names = ",".join(f"{host}:{number}" for number in range(len(rows))) if names is None else names
+    return StateAgent(name, host, worker_names=names, workers=b"".join(rows), **(usual | fields))
+
+
+def durations(**buckets: int) -> bytes:
+    """`durations(b16=95, b20=5)`: so many runs in bucket 16 and in bucket 20."""
+    amounts = [0] * 32
+    for bucket, amount in buckets.items():
+        amounts[int(bucket[1:])] = amount
+    return struct.pack("<32I", *amounts)
+
+
+def function(name: str = "price", waiting: int = 0, running: int = 0, mean_us: int = 0, **fields: Any) -> StateFunction:
+    identity = fields.pop("function", FUNCTION)
+    return StateFunction(identity, name, waiting, running, mean_us=mean_us, **fields)
+
+
+class Publisher:
+    """The scheduler's side of the stream: says what it is told to.
+
+    Args:
+        address: where it listens.
+        scheduler: short id of this run.
+    """
+
+    def __init__(self, address: str, scheduler: bytes = b"") -> None:
+        self.scheduler = scheduler or os.urandom(8)
+        self._numbers: Counter[str] = Counter()
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.XPUB)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.bind(address)
+        self.topics: Counter[str] = Counter()
+        """Subscriptions that have been seen, by topic."""
+
+    def await_topic(self, topic: str, seconds: float = 10) -> None:
+        """Wait until somebody subscribes to the topic."""
+        ends_at = time.monotonic() + seconds
+        while not self.topics[topic]:
+            assert self._socket.poll(int((ends_at - time.monotonic()) * 1000)), f"nobody subscribes to {topic}"
+            self.look()
+
+    def look(self) -> None:
+        """Count the subscriptions that have come."""
+        while self._socket.poll(0):
+            said = self._socket.recv()
+            self.topics[said[1:].decode()] += 1 if said[0] else -1
+
+    def say(self, topic: str, *items: Any, time_us: int | None = None, **fields: int) -> None:
+        """Publish one message."""
+        self._numbers[topic] += 1
+        now_us = time.time_ns() // 1000 if time_us is None else time_us
+        first = head(now_us, self.scheduler, **fields)
+        header, _ = encode_message(SCHEDULER_TO_MONITOR, [first, *items], number=self._numbers[topic])
+        self._socket.send_multipart([topic.encode(), header])
+
+    def say_raw(self, *frames: bytes) -> None:
+        self._socket.send_multipart(frames)
+
+    def skip(self, topic: str, messages: int) -> None:
+        """As if so many messages had been lost."""
+        self._numbers[topic] += messages
+
+    def close(self) -> None:
+        self._socket.close()
+        self._context.term()

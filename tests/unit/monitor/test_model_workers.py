@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.monitor.model import Model
+from scaler.monitor.model_workers import percentile_us, processors_of
+from scaler.wire.messages.monitor import PROCESSOR_ROW, SUSPENDED, TASK_LOCK, StateProcessors
+from tests.support.monitored import BUSY, agent, durations, function, news, row, scheduler
+
+FAST = function(durations=durations(b16=100))  # 95 of 100 under 66 ms
+
+
+def stuck_after(*snapshots: tuple[float, bytes], known: bool = True, **fields: int) -> str:
+    model = Model()
+    model.take(news("scheduler", scheduler()), 0)
+    if known:
+        model.take(news("functions", FAST), 0)
+    for now, worker in snapshots:
+        model.take(news("workers", agent(worker, **fields)), now)
+    return "".join(model.stuck.reasons.values())
+
+
+def test_a_task_that_runs_far_longer_than_usual_is_stuck() -> None:
+    assert stuck_after((0, row(running_ms=59_000))) == ""
+    assert stuck_after((0, row(running_ms=61_000))) == "its task runs for 61 s, 95 % of them take under 0.1 s"
+
+
+def test_what_usually_takes_long_may_take_long() -> None:
+    model = Model()
+    model.take(news("functions", function(durations=durations(b25=100))), 0)  # some 30 s
+    model.take(news("workers", agent(row(running_ms=200_000))), 0)
+    assert model.stuck.reasons == {}
+    model.take(news("workers", agent(row(running_ms=400_000))), 0)
+    assert len(model.stuck.reasons) == 1
+
+
+def test_a_task_without_processor_time_is_stuck_after_half_a_minute() -> None:
+    rows = [(float(now), row(cpu=0, running_ms=1000 * now)) for now in range(0, 31, 2)]
+    assert stuck_after(*rows[:-1]) == ""
+    assert "no processor time for 30 s" in stuck_after(*rows)
+    assert stuck_after(*rows, known=False) == ""  # it may be asleep, as the others of its function are
+
+
+def test_another_task_begins_the_quiet_time_anew() -> None:
+    rows = [(float(now), row(cpu=0, running_ms=1000 * (now % 20))) for now in range(0, 60, 2)]
+    assert stuck_after(*rows) == ""
+
+
+@pytest.mark.parametrize("flag", [SUSPENDED, TASK_LOCK])
+def test_a_task_that_waits_for_others_is_not_stuck(flag: int) -> None:
+    assert stuck_after((0, row(running_ms=500_000, flags=BUSY | flag))) == ""
+
+
+def test_a_worker_that_is_not_heard_is_stuck_whatever_it_does() -> None:
+    assert stuck_after((0, row(flags=1)), seen_ms=12_000) == "not heard for 12 s"
+
+
+def test_percentiles_come_from_the_buckets() -> None:
+    assert percentile_us(b"", 0.95) is None
+    assert percentile_us(durations(), 0.95) is None
+    assert percentile_us(durations(b0=1), 0.5) == 0.5
+    assert percentile_us(durations(b11=50, b21=50), 0.5) == 2048
+    assert percentile_us(durations(b11=50, b21=50), 0.75) == pytest.approx(1.5 * 2**20)
+
+
+def test_a_row_that_is_cut_off_is_left_out() -> None:
+    model = Model()
+    model.take(news("workers", agent(row(), row()[:-1], names="a")), 0)
+    assert [worker.name for worker in model.workers] == ["a"]
+
+
+def test_processors_are_rows_too() -> None:
+    packed = PROCESSOR_ROW.pack(12, 3, BUSY, 500, 70, 1 << 20, 2 << 20, b"taskTASK", bytes(8))
+    (processor,) = processors_of(StateProcessors(b"agent", packed + b"rest"))
+    assert (processor.pid, processor.position, processor.cpu_permille, processor.running_ms) == (12, 3, 500, 70)
+    assert (processor.rss_bytes, processor.peak_bytes, processor.task, processor.function) == (
+        1 << 20,
+        2 << 20,
+        b"taskTASK",
+        b"",
+    )

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.monitor.news import News
+from scaler.monitor.subscriber import Subscriber
+from scaler.wire.messages.monitor import StateClient, StateEvent
+from tests.support.monitored import Publisher, scheduler
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/stream"
+
+
+@pytest.fixture
+def publisher(address: str) -> Iterator[Publisher]:
+    publisher = Publisher(address)
+    yield publisher
+    publisher.close()
+
+
+def hear(subscriber: Subscriber, count: int, seconds: float = 10) -> list[News]:
+    heard: list[News] = []
+    ends_at = time.monotonic() + seconds
+    while len(heard) < count and time.monotonic() < ends_at:
+        subscriber.wait(0.1)
+        heard += subscriber.receive()
+    return heard
+
+
+def look_until_subscribed(publisher: Publisher, subscriber: Subscriber) -> None:
+    ends_at = time.monotonic() + 10
+    while not publisher.topics["events"]:
+        assert time.monotonic() < ends_at, "it has not connected"
+        subscriber.wait(0.05)
+        assert subscriber.receive() == []
+        publisher.look()
+
+
+def test_it_hears_the_wanted_topics_only(address: str, publisher: Publisher) -> None:
+    subscriber = Subscriber(address, ["scheduler"])
+    try:
+        publisher.await_topic("scheduler")
+        publisher.say("clients", StateClient(b"c" * 8))
+        publisher.say("scheduler", scheduler(waiting=3))
+        (news,) = hear(subscriber, 1)
+        assert (news.topic, news.head.scheduler, news.missed) == ("scheduler", publisher.scheduler, 0)
+        assert news.batches[0][0].waiting == 3
+        subscriber.want(["clients"])
+        publisher.await_topic("clients")
+        publisher.say("scheduler", scheduler())
+        publisher.say("clients", StateClient(b"d" * 8))
+        (news,) = hear(subscriber, 1)
+        assert news.batches[0][0].client == b"d" * 8
+    finally:
+        subscriber.close()
+
+
+def test_gaps_are_counted_for_each_topic(address: str, publisher: Publisher) -> None:
+    subscriber = Subscriber(address, ["events", "clients"])
+    try:
+        publisher.await_topic("events")
+        publisher.await_topic("clients")
+        publisher.skip("events", 7)  # before its first message: nobody listened
+        publisher.say("events", StateEvent(1))
+        publisher.skip("events", 2)
+        publisher.say("clients")
+        publisher.say("events", StateEvent(2))
+        publisher.scheduler = b"another!"
+        publisher.skip("events", 5)
+        publisher.say("events", StateEvent(3))
+        assert [(news.topic, news.missed) for news in hear(subscriber, 4)] == [
+            ("events", 0),
+            ("clients", 0),
+            ("events", 2),
+            ("events", 0),
+        ]
+    finally:
+        subscriber.close()
+
+
+def test_what_cannot_be_read_is_counted_and_left_out(address: str, publisher: Publisher) -> None:
+    subscriber = Subscriber(address, ["events"])
+    try:
+        publisher.await_topic("events")
+        publisher.say_raw(b"events", b"not a message")
+        publisher.say_raw(b"events")
+        publisher.say("events", StateEvent(1))
+        assert len(hear(subscriber, 1)) == 1
+        assert subscriber.refused == 2
+    finally:
+        subscriber.close()
+
+
+def test_it_finds_the_next_scheduler_at_the_address(address: str) -> None:
+    first = Publisher(address)
+    subscriber = Subscriber(address, ["events"])
+    try:
+        first.await_topic("events")
+        first.say("events", StateEvent(1))
+        assert len(hear(subscriber, 1)) == 1
+        first.close()
+        assert hear(subscriber, 1, 0.7) == []
+        assert not subscriber.is_connected
+        second = Publisher(address)
+        try:
+            look_until_subscribed(second, subscriber)
+            second.say("events", StateEvent(2))
+            (news,) = hear(subscriber, 1)
+            assert news.head.scheduler == second.scheduler
+            assert subscriber.is_connected
+        finally:
+            second.close()
+    finally:
+        subscriber.close()
+
+
+def test_it_may_begin_before_its_scheduler(address: str) -> None:
+    subscriber = Subscriber(address, ["events"])
+    try:
+        assert hear(subscriber, 1, 0.2) == []
+        publisher = Publisher(address)
+        try:
+            look_until_subscribed(publisher, subscriber)
+        finally:
+            publisher.close()
+    finally:
+        subscriber.close()
+
+
+def test_in_asyncio_news_are_awaited(address: str, publisher: Publisher) -> None:
+    async def first_news() -> list[News]:
+        subscriber = Subscriber(address, ["events"])
+        try:
+            assert await subscriber.news(0.01) == []
+            publisher.await_topic("events")
+            asyncio.get_running_loop().call_later(0.05, publisher.say, "events", StateEvent(1))
+            heard: list[News] = []
+            while not heard:
+                heard = await subscriber.news(5)
+            return heard
+        finally:
+            subscriber.close()
+
+    began = time.monotonic()
+    (news,) = asyncio.run(first_news())
+    assert news.batches[0][0].time_us == 1
+    assert time.monotonic() - began < 5
+
+
+def test_plain_loops_wait_for_other_descriptors_too(address: str) -> None:
+    import os
+
+    reader, writer = os.pipe()
+    subscriber = Subscriber(address)
+    try:
+        assert subscriber.wait(0.01, reader) == []
+        os.write(writer, b"x")
+        assert subscriber.wait(5, reader) == [reader]
+    finally:
+        subscriber.close()
+        os.close(reader)
+        os.close(writer)

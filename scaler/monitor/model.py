@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -228,6 +229,16 @@ class Model:
         _cut(self.nodes, MOVES_MOST)
 
     # ------------------------------------------------------------------------------------------------------ deriving
+
+    def still(self) -> Model:
+        """Return the present state, which further news does not change. It takes none itself."""
+        picture = copy(self)
+        picture.history = self.history.still()
+        picture.stuck, picture.left, picture.events = copy(self.stuck), copy(self.left), self.events.copy()
+        picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
+        picture.moves = {task: moves.copy() for task, moves in self.moves.items()}
+        picture.nodes = {graph: dict(nodes) for graph, nodes in self.nodes.items()}
+        return picture
 
     @property
     def rates(self) -> Rates:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from scaler.wire.messages.monitor import StateScheduler
@@ -84,6 +85,12 @@ class History:
         self._last = None
         self.rates = Rates()
         self._restarted = True
+
+    def still(self) -> History:
+        """Return a copy that does not change."""
+        picture = copy(self)
+        picture.moments = self.moments.copy()
+        return picture
 
     def add(
         self,

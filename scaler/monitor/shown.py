@@ -14,11 +14,13 @@ _BYTES = ("b", "k", "m", "g", "t", "p")
 
 
 def count(number: float | None, width: int = 99) -> str:
-    """Return `9,120,377`, or `9.1M` where that is wider than `width`."""
+    """Return `9,120,377`, or `9.1M` where that is wider than `width`; four digits rather without their comma."""
     if number is None:
         return UNKNOWN
-    text = f"{number:,.0f}"
-    return text if len(text) <= width else _scaled(number, 1000, _THOUSANDS, 999_950, width)
+    for text in (f"{number:,.0f}", f"{number:.0f}" if number < 10_000 else ""):
+        if text and len(text) <= width:
+            return text
+    return _scaled(number, 1000, _THOUSANDS, 999_950, width)
 
 
 def size(number: float | None, width: int = 6) -> str:

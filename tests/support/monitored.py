@@ -72,10 +72,9 @@ def row(
     return WORKER_ROW.pack(cpu, sent, queued, suspended, flags, rss, function, running_ms, ended)
 
 
-def agent(
-    *rows: bytes, names: str | None = None, name: bytes = b"agent", host: str = "rome07", **fields: Any
-) -> StateAgent:
+def agent(*rows: bytes, names: str | None = None, host: str = "rome07", **fields: Any) -> StateAgent:
     """An agent with these workers."""
+    name = fields.pop("agent", b"agent")
     usual: dict[str, Any] = {
         "pid": 4711,
         "cpu_permille": 121,

@@ -1,0 +1,110 @@
+"""scaler_top: watch a cluster in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+
+from scaler.config import ConfigError
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.top.advice import silence_advice
+from scaler.monitor.top.once import as_json, listen, page
+from scaler.monitor.top.program import TOPICS, Program
+from scaler.monitor.top.screen import Screen
+from scaler.version import __version__
+
+DESCRIPTION = """\
+Watch what a cluster does: its scheduler, workers, functions, clients and failures. Nothing is changed in it.
+Press ? for help and q to quit. Where the output is no terminal, one page is printed.
+"""
+EXAMPLES = """\
+examples:
+  scaler_top tcp://127.0.0.1:2345                    the scheduler's address, on its machine
+  scaler_top ipc:///tmp/127.0.0.1_2345_monitor       the monitor address that scaler_scheduler prints
+  scaler_top tcp://127.0.0.1:2345 --once             one page
+  scaler_top tcp://127.0.0.1:2345 --once --json      one page for programs; exit code 1 if nothing is heard
+"""
+LEAST_SECONDS, MOST_SECONDS = 0.1, 3600.0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    parser = argparse.ArgumentParser(
+        "scaler_top",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("address", metavar="MONITOR_ADDRESS", help="of the monitor stream, or of its scheduler")
+    parser.add_argument(
+        "-t",
+        "--timeout",
+        type=_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="without any news for so long, say what to look at (default: 5)",
+    )
+    parser.add_argument("--once", action="store_true", help="print one page and end")
+    parser.add_argument("--json", action="store_true", help="with --once: print it as JSON")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0.1 and 3600")
+    return seconds
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    if arguments.json and not arguments.once:
+        parser.error("--json is for one page: add --once")
+    try:
+        subscriber = Subscriber(arguments.address, TOPICS)
+    except ConfigError as error:
+        parser.error(str(error))
+    try:
+        sys.exit(_watch(subscriber, arguments))
+    except KeyboardInterrupt:
+        sys.exit(0)
+    finally:
+        subscriber.close()
+
+
+def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
+    is_terminal = sys.stdout.isatty() and sys.stdin.isatty()
+    if arguments.once or not is_terminal:
+        return _print_once(subscriber, arguments)
+    screen = Screen()
+    if not screen.can_show:
+        return (
+            f"scaler_top: the terminal {screen.terminal.kind!r} cannot show a screen that changes. Set TERM to what it "
+            f"is, such as xterm, or print one page: scaler_top {arguments.address} --once"
+        )
+    Program(subscriber, screen, arguments.timeout).run()
+    return 0
+
+
+def _print_once(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
+    model = listen(subscriber, arguments.timeout)
+    if model is None:
+        advice = "\n".join(silence_advice(subscriber.address, subscriber.problem))
+        return f"scaler_top: nothing was heard from {subscriber.address} for {arguments.timeout:g} s.\n{advice}"
+    if arguments.json:
+        print(as_json(model))
+    else:
+        is_unicode = "utf" in (sys.stdout.encoding or "").lower()
+        print(page(model, subscriber.address, shutil.get_terminal_size((100, 24)).columns, is_unicode))
+    return 0
+
+
+if __name__ == "__main__":
+    main()

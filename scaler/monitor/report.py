@@ -1,0 +1,113 @@
+"""The model as plain data, for programs: `scaler_top --once --json` prints it. Ids are hex."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.monitor.model import Model
+from scaler.monitor.model_verdict import verdict
+from scaler.monitor.model_workers import Worker, percentile_us
+
+
+def report(model: Model, now: float) -> dict[str, Any]:
+    """Return what is known now. What is not known is None."""
+    word, sentence = verdict(model, now)
+    state = model.scheduler
+    return {
+        "time_us": model.heard_us,
+        "verdict": word,
+        "advice": sentence,
+        "left_seconds": model.left.seconds,
+        "scheduler": None
+        if state is None
+        else {
+            "id": model.scheduler_id.hex(),
+            "address": state.address,
+            "version": state.package_version,
+            "started_us": state.started_us,
+            "cpu_permille": state.cpu_permille,
+            "rss_bytes": state.rss_bytes,
+            "rss_free_bytes": state.free_bytes,
+            "loop_lag_us": state.lag_most_us,
+            "objects": state.objects,
+            "object_bytes": state.object_bytes,
+        },
+        "tasks": {
+            "unassigned": state.waiting if state else None,
+            "running": state.running if state else None,
+            **model.outcomes,
+            "per_second": model.rates.tasks,
+            "waiting_for": model.reasons,
+            "ended": model.ended,
+        },
+        "sent": model.sent,
+        "received": model.received,
+        "clients": [
+            {"id": each.client.hex(), "label": each.label, "open": each.open, "waiting": each.waiting}
+            for each in model.clients.values()
+        ],
+        "functions": _functions(model),
+        "failures": _failures(model),
+        "workers": [_worker(model, worker) for worker in model.workers],
+        "workers_total": model.worker_count,
+    }
+
+
+def _functions(model: Model) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": each.function.hex(),
+            "name": each.name,
+            "waiting": each.waiting,
+            "running": each.running,
+            "success": each.success,
+            "failed": each.failed + each.other,
+            "canceled": each.canceled,
+            "mean_us": each.mean_us or None,
+            "p95_us": percentile_us(each.durations, 0.95),
+            "waits_for": each.waits_for,
+        }
+        for each in model.functions.values()
+    ]
+
+
+def _failures(model: Model) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": each.type,
+            "message": each.message,
+            "function": each.function_name,
+            "count": each.times,
+            "first_us": each.first_us,
+            "last_us": each.last_us,
+            "task": each.task.hex(),
+            "worker": each.worker,
+            "traceback": each.traceback,
+        }
+        for each in model.failures.values()
+    ]
+
+
+def _worker(model: Model, worker: Worker) -> dict[str, Any]:
+    agent = worker.agent
+    return {
+        "name": worker.name,
+        "host": worker.host,
+        "agent_pid": agent.pid or None,
+        "agent_cpu_permille": agent.cpu_permille,
+        "agent_rss_bytes": agent.rss_bytes or None,
+        "cpu_permille": worker.cpu_permille,
+        "rss_bytes": worker.rss_bytes,
+        "rss_free_bytes": agent.free_bytes or None,
+        "free": worker.free,
+        "sent": worker.sent,
+        "queued": worker.queued,
+        "suspended": worker.suspended,
+        "lag_us": agent.lag_us or None,
+        "seen_seconds": worker.seen_seconds,
+        "itl": worker.marks,
+        "busy": worker.is_busy,
+        "function": model.function_name(worker.function) if worker.function else None,
+        "running_ms": worker.running_ms if worker.is_busy else None,
+        "stuck": model.stuck.reasons.get(worker.key),
+    }

@@ -1,0 +1,1 @@
+"""scaler_top: the cluster in a terminal."""

@@ -1,0 +1,254 @@
+"""Details of one thing: lines, some of which lead to the details of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scaler.monitor import shown
+from scaler.monitor.model import Model
+from scaler.monitor.model_workers import Worker, percentile_us
+from scaler.monitor.top import grid
+from scaler.monitor.top.view import Target
+from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
+
+_FLAGS = ((INITIALIZED, "ready"), (HAS_TASK, "has a task"), (SUSPENDED, "suspended"), (TASK_LOCK, "waits for tasks"))
+
+
+@dataclass(frozen=True)
+class DetailLine:
+    """One line; Enter on it opens `target`."""
+
+    text: str
+    style: str = grid.PLAIN
+    target: Target | None = None
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is shown of one thing."""
+
+    title: str
+    lines: Sequence[DetailLine]
+
+
+def topic_of(target: Target) -> str:
+    """Return the topic that its details need beside those that are always heard; empty for none."""
+    if target.kind == "worker":
+        return "processors"
+    return f"task/{target.key.hex()}" if target.kind == "task" and isinstance(target.key, bytes) else ""
+
+
+def details_of(model: Model, target: Target) -> Details:
+    """Return the details of a thing."""
+    return _MAKERS[target.kind](model, target.key)
+
+
+def _worker(model: Model, key: object) -> Details:
+    worker = next((each for each in model.workers if each.key == key), None)
+    if worker is None:
+        return Details("worker", [DetailLine("This worker is not there any more.")])
+    agent = worker.agent
+    stuck = model.stuck.reasons.get(worker.key)
+    lines = [DetailLine(f"* stuck? {stuck}", grid.RUNNING)] if stuck else []
+    lines += [
+        DetailLine(f"host      {worker.host}   engine {agent.engine or '-'}   Python {agent.python_version or '-'}"),
+        DetailLine(f"agent     process {agent.pid or '-'}, cpu {shown.share(agent.cpu_permille)}, {_seen(worker)}"),
+        DetailLine(f"tasks     {_known(worker.sent)} sent, {_known(worker.queued)} of them wait there"),
+    ]
+    if worker.is_busy:
+        name = model.function_name(worker.function)
+        lines.append(DetailLine(f"runs      {name} for {shown.duration(worker.running_ms * 1000)}", grid.RUNNING))
+    if agent.capabilities:
+        lines.append(DetailLine(f"has       {agent.capabilities}"))
+    lines += [DetailLine(""), DetailLine("processes", grid.BOLD)]
+    return Details(f"worker {worker.name}", [*lines, *_processors(model, worker)])
+
+
+def _known(number: int | None) -> str:
+    return shown.count(number)
+
+
+def _seen(worker: Worker) -> str:
+    left = {1: ", is leaving", 2: ", its connection is lost"}.get(worker.agent.is_leaving, "")
+    return f"heard {shown.ago(worker.seen_seconds)}{'' if worker.seen_seconds < 1 else ' ago'}{left}"
+
+
+def _processors(model: Model, worker: Worker) -> list[DetailLine]:
+    mine = [each for each in model.processors if (each.agent, each.position) == worker.key]
+    if not mine:
+        return [DetailLine(" no news of its processes yet" if "processors" not in model.heads else " none")]
+    lines = []
+    for each in mine:
+        flags = ", ".join(text for flag, text in _FLAGS if each.flags & flag)
+        task = (
+            f", {model.function_name(each.function)} for {shown.duration(each.running_ms * 1000)}" if each.task else ""
+        )
+        text = f" {each.pid:>7} {shown.share(each.cpu_permille):>6} {shown.size(each.rss_bytes):>6}"
+        text += f" (most {shown.size(each.peak_bytes)})  {flags}{task}"
+        lines.append(DetailLine(text, target=Target("task", each.task) if each.task else None))
+    return lines
+
+
+def _function(model: Model, key: object) -> Details:
+    each = model.functions.get(key) if isinstance(key, bytes) else None
+    if each is None:
+        return Details("function", [DetailLine("This function has no tasks any more.")])
+    halves = [shown.duration(percentile_us(each.durations, part)) for part in (0.5, 0.95, 0.99)]
+    lines = [
+        DetailLine(f"open      {each.waiting:,} wait, {each.running:,} are at workers"),
+        DetailLine(f"waits for {each.waits_for or '-'}"),
+        DetailLine(
+            f"ended     {each.success:,} success, {each.failed:,} failed, {each.canceled:,} canceled, "
+            f"{each.other:,} other"
+        ),
+        DetailLine("          (since somebody first watched)"),
+        DetailLine(f"duration  mean {shown.duration(each.mean_us or None)}, half of them under {halves[0]}"),
+        DetailLine(f"          95 % under {halves[1]}, 99 % under {halves[2]}"),
+    ]
+    running = [worker for worker in model.workers if worker.is_busy and worker.function == key]
+    if running:
+        lines += [DetailLine(""), DetailLine("runs at", grid.BOLD)]
+    longest = sorted(running, key=lambda worker: -worker.running_ms)
+    lines += [
+        DetailLine(f" {worker.name}  {shown.duration(worker.running_ms * 1000)}", target=Target("worker", worker.key))
+        for worker in longest[:200]
+    ]
+    failures = [failure for failure in model.failures.values() if failure.function == key]
+    if failures:
+        lines += [DetailLine(""), DetailLine("failures", grid.BOLD)]
+    lines += [
+        DetailLine(
+            f"!{failure.times:,} {failure.type}: {failure.message}", grid.FAILED, Target("failure", failure.failure)
+        )
+        for failure in failures
+    ]
+    return Details(f"function {each.name or 'all others'}", lines)
+
+
+def _client(model: Model, key: object) -> Details:
+    each = model.clients.get(key) if isinstance(key, bytes) else None
+    if each is None:
+        return Details("client", [DetailLine("This client is not there any more.")])
+    lines = [
+        DetailLine(f"id        {each.client.hex()}"),
+        DetailLine(f"tasks     {each.open:,} open, {each.waiting:,} of them wait for a worker"),
+        DetailLine(
+            f"heard     {shown.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else "")
+        ),
+    ]
+    root = model.clients.get(each.root)
+    if root is not None and root is not each:
+        lines.append(DetailLine(f"works for {root.label}", target=Target("client", root.client)))
+    return Details(f"client {each.label}", lines)
+
+
+def _failure(model: Model, key: object) -> Details:
+    each = model.failures.get(key) if isinstance(key, bytes) else None
+    if each is None:
+        return Details("failure", [DetailLine("This failure is not kept any more.")])
+    lines = [
+        DetailLine(f"{each.type}: {each.message}", grid.FAILED),
+        DetailLine(
+            f"count     {each.times:,}, first {shown.day_and_clock(each.first_us)}, "
+            f"last {shown.day_and_clock(each.last_us)}"
+        ),
+        DetailLine(f"function  {each.function_name or '-'}", target=_target("function", each.function)),
+        DetailLine(
+            f"example   task #{each.task.hex()} at {each.worker or 'no worker'}", target=_target("task", each.task)
+        ),
+        DetailLine(""),
+    ]
+    lines += [DetailLine(line) for line in (each.traceback or "no traceback was kept").splitlines()]
+    return Details(f"failure {each.type}", lines)
+
+
+def _target(kind: str, key: bytes) -> Target | None:
+    return Target(kind, key) if key else None
+
+
+def _task(model: Model, key: object) -> Details:
+    task = model.tasks.get(key) if isinstance(key, bytes) else None
+    moves = model.moves.get(key, ()) if isinstance(key, bytes) else ()
+    title = f"task #{key.hex()}" if isinstance(key, bytes) else "task"
+    lines = _facts_of(model, task) if task else [DetailLine("The scheduler has not told anything of this task yet.")]
+    if moves:
+        lines += [DetailLine(""), DetailLine("history, since it is watched", grid.BOLD)]
+    lines += [
+        DetailLine(
+            f" {shown.clock(move.time_us)} {move.event:<14} {move.state:<12} {move.worker}"
+            f"{f' attempt {move.attempt}' if move.attempt else ''} {move.reason}"
+        )
+        for move in moves
+    ]
+    failure = next((each for each in model.failures.values() if each.task == key), None)
+    if failure is not None:
+        lines += [DetailLine(""), DetailLine(f"{failure.type}: {failure.message}", grid.FAILED)]
+        lines += [DetailLine(line) for line in failure.traceback.splitlines()]
+    return Details(title, lines)
+
+
+def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
+    style = {"running": grid.RUNNING, "succeeded": grid.SUCCESS, "success": grid.SUCCESS, "failed": grid.FAILED}
+    state = f"state     {task.state}" + (f": {task.reason}" if task.reason else "")
+    return [
+        DetailLine(state, style.get(task.state, grid.PLAIN)),
+        DetailLine(f"name      {task.name or task.function_name or '-'}"),
+        DetailLine(
+            f"function  {task.function_name or model.function_name(task.function)}",
+            target=_target("function", task.function),
+        ),
+        DetailLine(f"worker    {task.worker or '-'}, given to one {task.attempt} time(s)"),
+        DetailLine(
+            f"times     submitted {shown.clock(task.submitted_us)}, started {shown.clock(task.started_us)}, "
+            f"ended {shown.clock(task.ended_us)}"
+        ),
+        DetailLine(
+            f"last run  {shown.duration(task.duration_us or None)}, processor {shown.duration(task.cpu_us or None)}, "
+            f"most memory {shown.size(task.peak_bytes or None)}"
+        ),
+    ]
+
+
+def _host(model: Model, key: object) -> Details:
+    mine = [worker for worker in model.workers if worker.host == key]
+    agents = {worker.agent.agent: worker.agent for worker in mine}
+    lines = [
+        DetailLine(
+            f"agent     process {agent.pid or '-'}, cpu {shown.share(agent.cpu_permille)}, rss "
+            f"{shown.size(agent.rss_bytes or None)}, host has {shown.size(agent.free_bytes or None)} left"
+        )
+        for agent in agents.values()
+    ]
+    lines += [DetailLine(""), DetailLine("workers", grid.BOLD)]
+    lines += [
+        DetailLine(
+            f"{'*' if worker.key in model.stuck.reasons else ' '}{worker.name}  {shown.share(worker.cpu_permille)}",
+            target=Target("worker", worker.key),
+        )
+        for worker in mine
+    ]
+    return Details(f"host {key}", lines)
+
+
+def _event(model: Model, key: object) -> Details:
+    each = next((event for event in model.events if (event.time_us, event.kind, event.subject) == key), None)
+    if each is None:
+        return Details("event", [DetailLine("This event is not kept any more.")])
+    texts = [
+        f"when      {shown.day_and_clock(each.time_us)}",
+        f"who       {each.subject}",
+        f"why       {each.reason or '-'}",
+    ]
+    return Details(f"event {each.kind}", [DetailLine(text) for text in texts])
+
+
+_MAKERS: dict[str, Callable[[Model, object], Details]] = {
+    "worker": _worker,
+    "function": _function,
+    "client": _client,
+    "failure": _failure,
+    "task": _task,
+    "host": _host,
+    "event": _event,
+}

@@ -1,0 +1,243 @@
+"""A frame: the whole screen as a grid, from the model and the user's choices.
+
+Small screens lose what matters least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler.monitor import shown
+from scaler.monitor.model import Model
+from scaler.monitor.model_verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
+from scaler.monitor.top import grid
+from scaler.monitor.top.advice import silence_advice
+from scaler.monitor.top.details import details_of
+from scaler.monitor.top.grid import Grid
+from scaler.monitor.top.help import HELP
+from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
+from scaler.monitor.top.side import draw_side
+from scaler.monitor.top.tables import Table, draw_table, scrolled_to, table_of
+from scaler.monitor.top.text import fit
+from scaler.monitor.top.view import FAILURES, VIEWS, View
+
+LEAST_WIDTH, LEAST_HEIGHT = 40, 10
+USUAL_WIDTH = 80
+WIDE, HIGH = 160, 40
+TABLE_WIDTH = 123
+SHORTCUTS = (
+    "Shortcuts: worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] rss_free[F] free[f]",
+    "           sent[w] queued[d] suspended[s] lag[l]",
+)
+RESTART_SECONDS = 60
+_TABLE_ROWS = 5
+"""The rows that the table should have before anything above it is shown."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a frame depends on beside model and view."""
+
+    now: float
+    address: str
+    problem: str = ""
+    is_unicode: bool = True
+    is_plain: bool = False
+    """whether the frame is printed, and nobody presses keys"""
+    is_late: bool = False
+    """whether the first news should have come by now"""
+
+
+def draw(model: Model, view: View, width: int, height: int, moment: Moment) -> Grid:
+    """Return the frame for a screen of this size."""
+    canvas = Grid(width, height)
+    if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+        canvas.put(0, 0, f"Too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}")
+        return canvas
+    table = None if view.is_help or view.details else table_of(model, view, _table_width(canvas))
+    y = _draw_top(canvas, model, view, moment, table)
+    rows = height - y - 2
+    if view.is_help:
+        _draw_lines(canvas, y, rows + 1, [(text, grid.PLAIN) for text in HELP], view, -1)
+    elif view.details:
+        _draw_details(canvas, model, view, y, rows)
+    elif table is not None and model.heard_at is not None:
+        _draw_body(canvas, model, view, y, rows, table)
+    if _is_silent(model, moment):
+        for row in (*range(y - 1), *range(y, height)):
+            canvas.fill(row, grid.DIM)
+    if moment.is_late and table is not None and (model.heard_at is None or _is_silent(model, moment)):
+        _draw_advice(canvas, y + 1, moment)
+    if not moment.is_plain:
+        _draw_keys(canvas, model, view)
+    return canvas
+
+
+def _is_large(canvas: Grid) -> bool:
+    return canvas.width >= WIDE and canvas.height >= HIGH
+
+
+def _table_width(canvas: Grid) -> int:
+    return TABLE_WIDTH if _is_large(canvas) else canvas.width
+
+
+def _draw_top(canvas: Grid, model: Model, view: View, moment: Moment, table: Table | None) -> int:
+    """Draw what is above the table, as far as there is room; return the row where the table begins.
+
+    Help and details take all the room of a small screen.
+    """
+    is_wide = _is_large(canvas)
+    if table is None and not is_wide:
+        _draw_total(canvas, 0, model, view, moment, table)
+        return 1
+    has_panels = canvas.height >= ROWS + 3 + _TABLE_ROWS
+    has_lists = not is_wide and canvas.width >= USUAL_WIDTH and canvas.height >= ROWS + 7 + _TABLE_ROWS
+    has_shortcuts = canvas.width >= USUAL_WIDTH and canvas.height >= ROWS + 5 + _TABLE_ROWS and not moment.is_plain
+    y = 0
+    if has_panels:
+        draw_panels(canvas, model, view, moment.is_unicode)
+        y = ROWS
+    if has_lists:
+        clients = sorted(((each.label, each.open) for each in model.clients.values()), key=lambda each: -each[1])
+        count = model.scheduler.clients if model.scheduler else len(clients)
+        draw_line(canvas, y, f"client_manager {count}", clients, 0)
+        functions = sorted(
+            ((each.name, each.waiting + each.running) for each in model.functions.values() if each.function),
+            key=lambda each: -each[1],
+        )
+        others = model.functions.get(b"")
+        total = max(len(functions), model.shown_and_total("functions")[1])
+        rest = others.waiting + others.running if others else 0
+        draw_line(canvas, y + 1, f"function_id_to_tasks {total}", functions, rest)
+        y += 2
+    if y:
+        canvas.put(0, y, ("\u2500" if moment.is_unicode else "-") * canvas.width)
+        y += 1
+    if has_shortcuts and is_wide:
+        canvas.put(0, y, f"{SHORTCUTS[0]} {SHORTCUTS[1].strip()}")
+        y += 1
+    elif has_shortcuts:
+        canvas.put(0, y, SHORTCUTS[0])
+        canvas.put(0, y + 1, SHORTCUTS[1])
+        y += 2
+    _draw_total(canvas, y, model, view, moment, table)
+    return y + 1
+
+
+def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, table: Table | None) -> None:
+    silent = model.silent_seconds(moment.now)
+    if model.heard_at is None:
+        canvas.put(0, y, fit(f"Waiting for the first news from {moment.address}", canvas.width), grid.REVERSE)
+        return
+    if silent is not None:
+        text = f"NO NEWS for {silent:.0f}s, shown as of {shown.clock(model.heard_us)}, trying again"
+        canvas.put(0, y, fit(text, canvas.width), grid.REVERSE)
+        return
+    parts = _total_parts(model, view, moment, table)
+    now = "paused" if view.is_paused else "live" if view.cadence == 1 else f"live, each {view.cadence:g}s"
+    clock = shown.clock(model.heard_us)
+    word = parts[1]
+    busy = f"{model.busy}/{model.worker_count} busy"
+    choices = ([*parts, f"{clock} {now}"], [*parts[:2], f"{clock} {now}"], [*parts[:2], clock], parts[:2], [busy, word])
+    chosen = next((each for each in choices if len(" | ".join(each)) <= canvas.width), [word])
+    x = 0
+    for number, part in enumerate(chosen):
+        x = canvas.put(x, y, " | ") if number else 0
+        x = canvas.put(x, y, part, _style_of(part, word, view, number == len(chosen) - 1))
+
+
+def _style_of(part: str, word: str, view: View, is_last: bool) -> str:
+    if part == word:
+        return f"{grid.FAILED}_{grid.BOLD}" if part.startswith("no worker") else grid.BOLD
+    return grid.BOLD if is_last and view.is_paused else grid.PLAIN
+
+
+def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) -> list[str]:
+    restarted = model.restarted_us and model.heard_us - model.restarted_us < RESTART_SECONDS * 1_000_000
+    if restarted:
+        back = f"{model.worker_count} of {model.workers_before} workers back"
+        return [f"Scheduler restarted {shown.clock(model.restarted_us)}, counters began anew", back]
+    word, sentence = verdict(model, moment.now)
+    count = f"Total {model.worker_count} worker(s)"
+    if view.filter and table is not None:
+        count = f"{len(table.lines)} of {table.total} with {view.filter!r}"
+    parts = [count + ("" if word == NO_WORKERS else f", {model.busy} busy")]
+    if word == IDLE:
+        parts.append("idle: nothing is open")
+    elif word in (NO_WORKERS, NOBODY, NO_NEWS):
+        parts.append(f"no workers: {sentence}" if word == NO_WORKERS else sentence)
+    else:
+        parts.append(f"bound by: {word}")
+    if model.left.text:
+        parts.append(f"left {model.left.text}")
+    if model.missed:
+        parts.append(f"missed {model.missed}")
+    return parts
+
+
+def _is_silent(model: Model, moment: Moment) -> bool:
+    return model.silent_seconds(moment.now) is not None
+
+
+def _draw_advice(canvas: Grid, y: int, moment: Moment) -> None:
+    for number, text in enumerate(silence_advice(moment.address, moment.problem)):
+        canvas.put(0, y + number, fit(f" {text}", canvas.width))
+
+
+def _draw_body(canvas: Grid, model: Model, view: View, y: int, rows: int, table: Table) -> None:
+    width = _table_width(canvas)
+    top, chosen = scrolled_to(view, table, rows)
+    draw_table(canvas, table, y, rows, top, chosen)
+    if width < canvas.width:
+        for row in range(y, canvas.height - 1):
+            canvas.put(width, row, " | ")
+        draw_side(canvas, width + 3, y, canvas.width - width - 3, canvas.height - 1 - y, model)
+    _draw_hint(canvas, view, table, y)
+
+
+def _draw_hint(canvas: Grid, view: View, table: Table, y: int) -> None:
+    if view.filter and table.total and not table.lines:
+        canvas.put(1, y + 2, f"The filter is {view.filter!r}: press / and then Esc to remove it.")
+
+
+def _draw_details(canvas: Grid, model: Model, view: View, y: int, rows: int) -> None:
+    details = details_of(model, view.details[-1])
+    canvas.put(0, y, fit(f"{details.title}   (Esc back)", canvas.width), grid.BOLD)
+    view.line = max(0, min(view.line, len(details.lines) - 1))
+    lines = [(f"{'>' if line.target else ' '} {line.text}", line.style) for line in details.lines]
+    _draw_lines(canvas, y + 1, rows, lines, view, view.line)
+
+
+def _draw_lines(canvas: Grid, y: int, rows: int, lines: list[tuple[str, str]], view: View, chosen: int) -> None:
+    if chosen < 0:
+        view.line = max(0, min(view.line, len(lines) - rows))
+    first = max(0, chosen - rows + 1) if chosen >= 0 else view.line
+    for number, (text, style) in enumerate(lines[first : first + rows]):
+        is_chosen = first + number == chosen
+        canvas.put(0, y + number, fit(text, canvas.width), grid.REVERSE if is_chosen else style)
+    if first + rows < len(lines):
+        canvas.put(canvas.width - 8, y + rows - 1, " (more) ", grid.REVERSE)
+
+
+def _draw_keys(canvas: Grid, model: Model, view: View) -> None:
+    y = canvas.height - 1
+    if view.is_typing:
+        canvas.put(
+            0, y, fit(f"/{view.filter}_   Enter keep, Esc remove, !text = without it", canvas.width), grid.REVERSE
+        )
+        return
+    x = 0
+    for number, name in enumerate(VIEWS, 1):
+        text = f"[{number} {name}]" if name == view.name else f"{number} {name}"
+        failing = name == FAILURES and bool(model.failures)
+        style = "_".join(
+            part for part in (grid.FAILED if failing else "", grid.BOLD if name == view.name else "") if part
+        )
+        x = canvas.put(x, y, text, style) + 1
+    rest = "/ filter ? help q"
+    if canvas.width >= WIDE:
+        rest = "/ filter   Space pause   Enter details   t per second   g by host   + - cadence   ? help   q quit"
+    if canvas.width - x > len(rest):
+        canvas.put(x + 1, y, rest)
+    else:
+        canvas.put(max(0, canvas.width - 7), y, " ? help")

@@ -1,0 +1,103 @@
+"""A grid of cells: what a frame looks like, and how it differs from the one before.
+
+Every part of the screen draws into it; nothing else knows where the cursor is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaler.monitor.top.text import cells, safe
+
+PLAIN = ""
+BOLD, REVERSE, DIM = "bold", "reverse", "dim"
+RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
+"""Styles: names of a terminal's attributes and colours, joined by `_`."""
+
+_GAP = 4
+"""Cells that did not change are said again where that is shorter than to move over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring cells of one style."""
+
+    x: int
+    y: int
+    text: str
+    style: str
+
+
+class Grid:
+    """A frame of the given size, blank at first."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width = width
+        self.height = height
+        self._rows = [[(" ", PLAIN)] * width for _ in range(height)]
+
+    def put(self, x: int, y: int, text: str, style: str = PLAIN, most: int | None = None) -> int:
+        """Write a text, cut at the edge or after `most` cells. Return where it ends."""
+        end = self.width if most is None else min(self.width, x + most)
+        if not 0 <= y < self.height:
+            return x
+        row = self._rows[y]
+        for cell, width in cells(safe(text)):
+            if x + width > end:
+                break
+            row[x] = (cell, style)
+            if width == 2:
+                row[x + 1] = ("", style)
+            x += width
+        return x
+
+    def fill(self, y: int, style: str) -> None:
+        """Give a whole row another style."""
+        self.fill_part(y, 0, self.width, style)
+
+    def fill_part(self, y: int, x: int, end: int, style: str) -> None:
+        """Give a part of a row another style."""
+        row = self._rows[y]
+        for place in range(x, min(end, self.width)):
+            row[place] = (row[place][0], style)
+
+    def paste(self, x: int, y: int, part: Grid) -> None:
+        """Copy another grid into this one."""
+        for number, row in enumerate(part._rows):
+            if y + number < self.height:
+                self._rows[y + number][x : x + part.width] = row[: self.width - x]
+
+    def lines(self) -> list[str]:
+        """Return the rows as plain text, without blanks at their ends."""
+        return ["".join(cell for cell, _ in row).rstrip() for row in self._rows]
+
+    def changes(self, before: Grid | None) -> Iterator[Run]:
+        """Yield what has to be written where `before` is on the screen; None for an empty screen."""
+        blank = [(" ", PLAIN)] * self.width
+        for y, row in enumerate(self._rows):
+            old = before._rows[y] if before is not None else blank  # noqa: SLF001 - another grid
+            if row != old:
+                yield from _row_changes(y, row, old)
+
+
+def _row_changes(y: int, row: list[tuple[str, str]], old: list[tuple[str, str]]) -> Iterator[Run]:
+    changed = [place for place, (new, was) in enumerate(zip(row, old, strict=True)) if new != was]
+    spans: list[list[int]] = []
+    for place in changed:
+        first = place - 1 if row[place][0] == "" else place  # the second half of a wide character
+        if spans and first <= spans[-1][1] + _GAP:
+            spans[-1][1] = place + 1
+        else:
+            spans.append([first, place + 1])
+    for first, end in spans:
+        last = end + 1 if end < len(row) and row[end][0] == "" else end
+        yield from _runs(y, row, first, last)
+
+
+def _runs(y: int, row: list[tuple[str, str]], first: int, end: int) -> Iterator[Run]:
+    start = first
+    for place in range(first + 1, end + 1):
+        if place == end or row[place][1] != row[start][1]:
+            yield Run(start, y, "".join(cell for cell, _ in row[start:place]), row[start][1])
+            start = place

@@ -1,0 +1,192 @@
+"""What each key does to the view. None of them changes anything in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scaler.monitor.top.columns import BY_KEY
+from scaler.monitor.top.details import DetailLine
+from scaler.monitor.top.view import CADENCES, HOSTS, VIEWS, WORKERS, Target, View
+
+_FILTER_MOST = 60
+_CLOSING = frozenset({"q", "Q", "?", "h", " ", "\x1b", "KEY_ESCAPE", "\r", "\n", "KEY_ENTER"})
+"""Keys that only close the page of help."""
+_KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event"), strict=True))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is on the screen when a key is pressed."""
+
+    keys: Sequence[object]
+    """of all rows of the table, in order"""
+    lines: Sequence[DetailLine]
+    """of the details"""
+    rows: int
+    """how many rows there is room for"""
+
+
+def press(view: View, key: str, shown: Shown) -> bool:
+    """Change the view as a key says: a character, or a name such as `KEY_UP`. Return False for the key that quits."""
+    if view.is_typing:
+        _type(view, key)
+        return True
+    if view.is_help and key not in _MOVES:
+        view.is_help, view.line = False, 0
+        if key in _CLOSING:
+            return True
+    if key in ("q", "Q"):
+        return False
+    if key in _MOVES:
+        _move(view, _MOVES[key], shown)
+    elif key in BY_KEY:
+        view.sort_by(BY_KEY[key].name)
+    elif key in _KEYS:
+        _KEYS[key](view)
+    elif key in ("KEY_ENTER", "\r", "\n"):
+        _open(view, shown)
+    return True
+
+
+def _type(view: View, key: str) -> None:
+    if key in ("KEY_ENTER", "\r", "\n"):
+        view.is_typing = False
+    elif key in ("KEY_ESCAPE", "\x1b"):
+        view.is_typing, view.filter = False, ""
+    elif key in ("KEY_BACKSPACE", "KEY_DELETE", "\x7f", "\x08"):
+        view.filter = view.filter[:-1]
+    elif len(key) == 1 and key.isprintable() and len(view.filter) < _FILTER_MOST:
+        view.filter += key
+
+
+def _show(name: str) -> Callable[[View], None]:
+    return lambda view: view.show(name)
+
+
+def _next(view: View) -> None:
+    view.show(VIEWS[(VIEWS.index(view.name) + 1) % len(VIEWS)])
+
+
+def _previous(view: View) -> None:
+    view.show(VIEWS[VIEWS.index(view.name) - 1])
+
+
+def _back(view: View) -> None:
+    if view.details:
+        view.details.pop()
+        view.line = 0
+    elif view.filter:
+        view.filter = ""
+    else:
+        view.selected.pop(HOSTS if view.is_by_host else view.name, None)
+
+
+def _pause(view: View) -> None:
+    view.is_paused = not view.is_paused
+
+
+def _per_second(view: View) -> None:
+    view.per_second = not view.per_second
+
+
+def _by_host(view: View) -> None:
+    view.show(WORKERS)
+    view.by_host = not view.by_host
+
+
+def _type_filter(view: View) -> None:
+    view.details, view.is_typing = [], True
+
+
+def _help(view: View) -> None:
+    view.is_help, view.line = True, 0
+
+
+def _scroll(step: int) -> Callable[[View], None]:
+    def scroll(view: View) -> None:
+        view.column = max(0, min(9, view.column + step))
+
+    return scroll
+
+
+def _cadence(step: int) -> Callable[[View], None]:
+    def change(view: View) -> None:
+        place = CADENCES.index(view.cadence) + step
+        view.cadence = CADENCES[max(0, min(len(CADENCES) - 1, place))]
+
+    return change
+
+
+_KEYS: dict[str, Callable[[View], None]] = {
+    **{str(number): _show(name) for number, name in enumerate(VIEWS, 1)},
+    "\t": _next,
+    "KEY_TAB": _next,
+    "KEY_BTAB": _previous,
+    "KEY_SHIFT_TAB": _previous,
+    "KEY_ESCAPE": _back,
+    "\x1b": _back,
+    " ": _pause,
+    "t": _per_second,
+    "g": _by_host,
+    "/": _type_filter,
+    "?": _help,
+    "h": _help,
+    "KEY_LEFT": _scroll(-1),
+    "KEY_RIGHT": _scroll(1),
+    "+": _cadence(1),
+    "-": _cadence(-1),
+}
+
+_END = 1 << 30
+_MOVES: dict[str, tuple[int, bool]] = {
+    "KEY_UP": (-1, False),
+    "k": (-1, False),
+    "KEY_DOWN": (1, False),
+    "j": (1, False),
+    "KEY_PGUP": (-1, True),
+    "KEY_PGDOWN": (1, True),
+    "KEY_HOME": (-_END, False),
+    "KEY_END": (_END, False),
+}
+"""By how much, and whether that is pages."""
+
+
+def _move(view: View, move: tuple[int, bool], shown: Shown) -> None:
+    amount, is_pages = move
+    step = amount * max(1, shown.rows - 1) if is_pages else amount
+    if view.is_help:
+        view.line = max(0, view.line + step)
+        return
+    if view.details:
+        view.line = max(0, min(len(shown.lines) - 1, view.line + step))
+        return
+    if not shown.keys:
+        return
+    name = HOSTS if view.is_by_host else view.name
+    place = _place(view.selected.get(name), shown.keys)
+    if place is None:
+        place = view.top.get(name, 0) - (1 if step == 1 else 0)
+    view.selected[name] = shown.keys[max(0, min(len(shown.keys) - 1, place + step))]
+
+
+def _place(key: object, keys: Sequence[object]) -> int | None:
+    return keys.index(key) if key is not None and key in keys else None
+
+
+def _open(view: View, shown: Shown) -> None:
+    if view.details:
+        here = shown.lines[view.line].target if view.line < len(shown.lines) else None
+        target = here or next((line.target for line in shown.lines if line.target is not None), None)
+        if target is not None and target not in view.details:
+            view.details.append(target)
+            view.line = 0
+        return
+    if not shown.keys:
+        return
+    name = HOSTS if view.is_by_host else view.name
+    key = view.selected.get(name)
+    if key not in shown.keys:
+        key = view.selected[name] = shown.keys[min(view.top.get(name, 0), len(shown.keys) - 1)]
+    view.details = [Target(_KINDS[name], key)]
+    view.line = 0

@@ -1,0 +1,45 @@
+"""One page and no more: for pipes, scripts and terminals that cannot show a screen."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from scaler.monitor.model import Model
+from scaler.monitor.report import report
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.top.frame import Moment, draw
+from scaler.monitor.top.panels import ROWS
+from scaler.monitor.top.view import View
+
+_AWAITED = frozenset({"scheduler", "clients", "workers", "functions"})
+_LINES_BESIDE = ROWS + 10
+_ROWS_LEAST = 8
+
+
+def listen(subscriber: Subscriber, timeout: float) -> Model | None:
+    """Listen until each kind of state has come and rates are known, or the time is over; None if nothing was heard."""
+    model = Model()
+    ends_at = time.monotonic() + timeout
+    while time.monotonic() < ends_at:
+        subscriber.wait(min(0.1, timeout))
+        for news in subscriber.receive():
+            model.take(news, time.monotonic())
+        if model.heads.keys() >= _AWAITED and model.rates.tasks is not None:
+            break
+    return model if model.heard_at is not None else None
+
+
+def page(model: Model, address: str, width: int, is_unicode: bool) -> str:
+    """Return a page with all workers."""
+    height = _LINES_BESIDE + max(_ROWS_LEAST, len(model.workers))
+    moment = Moment(time.monotonic(), address, is_unicode=is_unicode, is_plain=True)
+    lines = draw(model, View(), width, height, moment).lines()
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(lines)
+
+
+def as_json(model: Model) -> str:
+    """Return all that is known, for programs."""
+    return json.dumps(report(model, time.monotonic()), indent=1)

@@ -1,0 +1,204 @@
+"""The panels above the table: what the scheduler has done and does, and the history of the last minute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scaler.monitor import shown
+from scaler.monitor.model import Model
+from scaler.monitor.model_rates import CANCELED, FAILED, NOT_FOUND, SUCCESS, Moment
+from scaler.monitor.top import grid
+from scaler.monitor.top.grid import Grid
+from scaler.monitor.top.text import fit, width_of
+from scaler.monitor.top.view import View
+
+ROWS = 8
+BARS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+ASCII_BARS = " .:-=+*|#"
+_MESSAGES = ROWS - 2
+_STYLES = {
+    "running": grid.RUNNING,
+    SUCCESS: grid.SUCCESS,
+    FAILED: grid.FAILED,
+    CANCELED: grid.CANCELED,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a panel: a label at the left, a value at the right; a title has no value."""
+
+    label: str
+    value: str = ""
+    style: str = grid.PLAIN
+    is_title: bool = False
+
+
+def title(text: str) -> Entry:
+    """Return the first line of a panel."""
+    return Entry(text, style=grid.BOLD, is_title=True)
+
+
+def scheduler_panel(model: Model) -> list[Entry]:
+    """Processor time, memory, and how late its loop is."""
+    state = model.scheduler
+    return [
+        title("scheduler"),
+        Entry("cpu", shown.share(state.cpu_permille if state else None)),
+        Entry("rss", shown.size(state.rss_bytes or None if state else None)),
+        Entry("rss_free", shown.size(state.free_bytes or None if state else None)),
+        Entry("loop lag", shown.duration(state.lag_most_us if state else None)),
+    ]
+
+
+def objects_panel(model: Model) -> list[Entry]:
+    """What is stored."""
+    state = model.scheduler
+    return [
+        title("object_manager"),
+        Entry("objects", shown.count(state.objects if state else None)),
+        Entry("bytes", shown.size(state.object_bytes if state else None)),
+    ]
+
+
+def tasks_panel(model: Model, view: View, width: int) -> list[Entry]:
+    """Tasks by state, since the start of the scheduler or per second."""
+    state = model.scheduler
+    ended: Mapping[str, float | None] = model.outcomes
+    if view.per_second:
+        ended = {name: model.rates.ended.get(name) for name in ended}
+    if state is None:
+        ended = dict.fromkeys(ended)
+    number = shown.rate if view.per_second else shown.count
+    return [
+        title("task_manager" + ("/s" if view.per_second else "")),
+        _entry("unassigned", state.waiting if state else None, shown.count, width),
+        _entry("running", state.running if state else None, shown.count, width),
+        *[_entry(name, ended[name], number, width) for name in (SUCCESS, FAILED, CANCELED, NOT_FOUND)],
+        _entry("tasks/s", model.rates.tasks, shown.rate, width),
+    ]
+
+
+def _entry(name: str, amount: float | None, number: Callable[[float | None, int], str], width: int) -> Entry:
+    return Entry(name, number(amount, width - len(name) - 2), _STYLES.get(name, grid.PLAIN) if amount else grid.PLAIN)
+
+
+def messages_panel(name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool) -> list[Entry]:
+    """Items by message name, the most frequent first, the rest in one line."""
+    amounts: Mapping[str, float] = rates if per_second else totals
+    number: Callable[[float | None, int], str] = shown.rate if per_second else shown.count
+    ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
+    rest = ranked[_MESSAGES:]
+    entries = [title(name + ("/s" if per_second else ""))]
+    entries += [Entry(label, number(amount, 11)) for label, amount in ranked[:_MESSAGES]]
+    if rest:
+        entries.append(Entry(f"{len(rest)} more", number(sum(amount for _, amount in rest), 11)))
+    return entries
+
+
+def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[Entry]) -> None:
+    """Draw a panel. A number is never cut, so its label is."""
+    for row, entry in enumerate(entries):
+        if entry.is_title:
+            canvas.put(x, y + row, fit(entry.label, width), entry.style)
+            continue
+        room = width - width_of(entry.value) - 2
+        canvas.put(x, y + row, f" {fit(entry.label, max(0, room))} {entry.value}", entry.style, width)
+
+
+def draw_panels(canvas: Grid, model: Model, view: View, is_unicode: bool) -> None:
+    """Draw all panels side by side, as many as there is room for."""
+    sent = messages_panel("scheduler_sent", model.sent, model.rates.sent, view.per_second)
+    received = messages_panel("scheduler_received", model.received, model.rates.received, view.per_second)
+    if canvas.width >= 160:
+        columns = [
+            (18, scheduler_panel(model)),
+            (18, objects_panel(model)),
+            (22, tasks_panel(model, view, 22)),
+            (30, sent),
+            (30, received),
+        ]
+    else:
+        wide = min(30, (canvas.width - 42) // 2)
+        columns = [(15, scheduler_panel(model) + objects_panel(model)), (18, tasks_panel(model, view, 18))]
+        columns += [(wide, sent), (wide, received)] if canvas.width >= 80 else []
+    x = 0
+    for number, (width, entries) in enumerate(columns):
+        if number:
+            x = _separate(canvas, x)
+        draw_panel(canvas, x, 0, width, entries)
+        x += width
+    if canvas.width >= 160:
+        x = _separate(canvas, x)
+        draw_history(canvas, x, canvas.width - x, model, is_unicode)
+
+
+def _separate(canvas: Grid, x: int) -> int:
+    for row in range(ROWS):
+        canvas.put(x, row, " | ", grid.PLAIN)
+    return x + 3
+
+
+def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: bool) -> None:
+    """Draw the last minute: tasks per second as bars, failures, processor time and lag as one row each."""
+    seconds = min(60, width - 7)
+    moments = model.history.seconds(seconds)
+    bars = BARS if is_unicode else ASCII_BARS
+    tasks = [moment.tasks_per_second if moment else None for moment in moments]
+    peak = max((each for each in tasks if each is not None), default=0.0)
+    heading = f"tasks/s, last {seconds} s"
+    canvas.put(x, 0, heading, grid.BOLD)
+    said = f"peak {shown.rate(peak)}"
+    canvas.put(x + width - len(said), 0, said)
+    height = ROWS - 4
+    left = x + 7
+    for row in range(height):
+        canvas.put(left, 1 + row, _slice_of(tasks, peak, height - 1 - row, height, bars), grid.SUCCESS)
+    for place, moment in enumerate(moments):
+        if moment is not None and moment.is_restart:
+            canvas.put(left + place, height, "R", grid.REVERSE)
+    strips: list[tuple[str, Callable[[Moment], float], float, str]] = [
+        ("fail/s", lambda moment: moment.per_second.get(FAILED, 0.0), 0.0, grid.FAILED),
+        ("cpu", lambda moment: moment.cpu_permille, 1000.0, grid.PLAIN),
+        ("lag", lambda moment: moment.lag_us, 50_000.0, grid.PLAIN),
+    ]
+    for row, (label, value, most, style) in enumerate(strips):
+        values = [value(moment) if moment else None for moment in moments]
+        scale = most or max((each for each in values if each is not None), default=0.0)
+        canvas.put(x, 1 + height + row, fit(label, 7))
+        canvas.put(left, 1 + height + row, _slice_of(values, scale, 0, 1, bars), style)
+
+
+def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, bars: str) -> str:
+    """Return one row of a bar chart, counted from the bottom; where nothing was heard there is a `?`."""
+    levels = len(bars) - 1
+    cells = []
+    for value in values:
+        if value is None:
+            cells.append(" ")
+            continue
+        filled = min(1.0, value / most) * rows * levels - row * levels if most else 0.0
+        level = max(0, min(levels, round(filled)))
+        cells.append(bars[max(1, level)] if row == 0 and value > 0 else bars[level])
+    return "".join(cells)
+
+
+def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, int]], rest: int) -> None:
+    """Draw `heading 3: quant@ws14 48,019 | nightly 201`; names are cut, and what has no room is counted."""
+    x = canvas.put(0, y, heading + (": " if things else ""))
+    hidden, amount = 0, rest
+    for number, (name, count) in enumerate(things):
+        said = shown.count(count)
+        separator = " | " if number else ""
+        room = canvas.width - x - len(separator) - len(said) - 1
+        last = number == len(things) - 1 and not rest
+        spare = 0 if last else 16
+        if hidden or room - spare < 4:
+            hidden += 1
+            amount += count
+            continue
+        name_width = min(width_of(name), max(4, room - spare), 24)
+        x = canvas.put(x, y, f"{separator}{fit(name, name_width)} {said}")
+    if hidden or rest:
+        canvas.put(x, y, f" | {hidden} more {shown.count(amount)}" if hidden else f" | others {shown.count(rest)}")

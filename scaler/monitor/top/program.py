@@ -1,0 +1,180 @@
+"""The program: one loop that hears news, reads keys and draws, until a key or a signal ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+from scaler.monitor.model import Model
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.top.details import details_of, topic_of
+from scaler.monitor.top.frame import Moment, draw
+from scaler.monitor.top.keys import Shown, press
+from scaler.monitor.top.screen import Screen
+from scaler.monitor.top.tables import table_of
+from scaler.monitor.top.view import View
+
+TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events")
+FRAME_SECONDS = 0.25
+"""News are drawn at most so often; a key is answered at once."""
+_EMPTY_READS_MOST = 20
+"""A keyboard that is readable so often and has no key is gone."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """Signals as descriptors and flags: nothing happens within a handler."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        os.set_blocking(self.reader, False)
+        self._come: set[int] = set()
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator[None]:
+        """Catch them for a while."""
+        numbers = (*_ENDING, signal.SIGTSTP, signal.SIGWINCH)
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._come.add(number)
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writer, b"!")
+
+    def take(self) -> set[int]:
+        """Return those that have come since the last call."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.reader, 4096)
+        come, self._come = self._come, set()
+        return come
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        os.close(self.reader)
+        os.close(self._writer)
+
+
+class Program:
+    """scaler_top on a terminal.
+
+    Args:
+        subscriber: hears the stream.
+        screen: the terminal.
+        timeout: seconds after which it says what to look at if nothing was heard.
+    """
+
+    def __init__(self, subscriber: Subscriber, screen: Screen, timeout: float) -> None:
+        self._subscriber = subscriber
+        self._screen = screen
+        self._model = Model()
+        self._view = View()
+        self._signals = Signals()
+        self._began = time.monotonic()
+        self._timeout = timeout
+        self._drawn_at = float("-inf")
+        self._has_news = True
+        self._empty_reads = 0
+        self._still: tuple[Model, float] | None = None
+        """What is shown while the view is paused, and since when."""
+
+    def run(self) -> None:
+        """Run until the user or a signal ends it."""
+        try:
+            with self._signals.caught():
+                while True:
+                    with self._screen.taken():
+                        stops = self._show_until_a_signal()
+                    if not stops:
+                        return
+                    os.kill(os.getpid(), signal.SIGSTOP)  # the shell goes on here with `fg`
+        finally:
+            self._signals.close()
+
+    def _show_until_a_signal(self) -> bool:
+        """Return True where the program has to stop for a while, False where it has to end."""
+        keyboard = self._screen.keyboard
+        self._draw()
+        while True:
+            ready = self._subscriber.wait(self._pause_seconds(), self._signals.reader, keyboard)
+            come = self._signals.take()
+            if come.intersection(_ENDING):
+                return False
+            if signal.SIGTSTP in come:
+                return True
+            if signal.SIGWINCH in come:
+                self._screen.forget()
+            self._hear()
+            pressed = keyboard in ready
+            if pressed and not self._read_keys():
+                return False
+            if pressed or signal.SIGWINCH in come or self._is_due():
+                self._draw()
+
+    def _pause_seconds(self) -> float:
+        return max(0.02, min(1.0, self._drawn_at + self._cadence() - time.monotonic()))
+
+    def _cadence(self) -> float:
+        return max(FRAME_SECONDS, self._view.cadence) if self._model.heard_at is not None else FRAME_SECONDS
+
+    def _is_due(self) -> bool:
+        passed = time.monotonic() - self._drawn_at
+        if self._has_news:
+            return passed >= min(self._cadence(), FRAME_SECONDS if self._view.cadence <= 1 else self._cadence())
+        return passed >= max(1.0, self._cadence())
+
+    def _hear(self) -> None:
+        for news in self._subscriber.receive():
+            self._model.take(news, time.monotonic())
+            self._has_news = True
+
+    def _read_keys(self) -> bool:
+        terminal = self._screen.terminal
+        self._empty_reads += 1
+        while True:
+            key = terminal.inkey(timeout=0, esc_delay=0.05)
+            if not key:
+                return self._empty_reads < _EMPTY_READS_MOST
+            self._empty_reads = 0
+            if not press(self._view, key.name or str(key), self._shown()):
+                return False
+            self._subscriber.want(self._topics())
+
+    def _topics(self) -> set[str]:
+        return {*TOPICS, *filter(None, map(topic_of, self._view.details))}
+
+    def _model_and_now(self) -> tuple[Model, float]:
+        if not self._view.is_paused:
+            self._still = None
+            return self._model, time.monotonic()
+        if self._still is None:
+            self._still = self._model.still(), time.monotonic()
+        return self._still
+
+    def _shown(self) -> Shown:
+        model, _ = self._model_and_now()
+        width, height = self._screen.size
+        view = self._view
+        lines = details_of(model, view.details[-1]).lines if view.details else ()
+        keys = [line.key for line in table_of(model, view, width).lines]
+        return Shown(keys, lines, max(1, height - 16))
+
+    def _draw(self) -> None:
+        model, now = self._model_and_now()
+        self._has_news = False
+        self._drawn_at = time.monotonic()
+        width, height = self._screen.size
+        is_late = now - self._began >= self._timeout
+        moment = Moment(
+            now, self._subscriber.address, self._subscriber.problem, self._screen.is_unicode, is_late=is_late
+        )
+        self._screen.show(draw(model, self._view, width, height, moment))

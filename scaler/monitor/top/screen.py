@@ -1,0 +1,114 @@
+"""Screen: puts frames on a terminal, only what has changed, in one write; and gives the terminal back as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+import blessed
+
+from scaler.monitor.top.grid import PLAIN, Grid
+
+_COLORS = frozenset({"red", "green", "yellow", "magenta"})
+_SYNCHRONIZED_SECONDS = 0.15
+"""How long to wait for a terminal that does not say whether it can take a frame as one."""
+
+
+class Painter:
+    """Writes frames as what a terminal understands.
+
+    Args:
+        terminal: knows its sequences.
+        has_color: whether colours may be used; else there are only bold and reverse.
+    """
+
+    def __init__(self, terminal: blessed.Terminal, has_color: bool) -> None:
+        self._terminal = terminal
+        self._has_color = has_color
+        self._styles: dict[str, str] = {PLAIN: ""}
+
+    def paint(self, frame: Grid, before: Grid | None) -> str:
+        """Return what turns `before` into the frame; None for an unknown screen. Empty if nothing has changed."""
+        if before is not None and (before.width, before.height) != (frame.width, frame.height):
+            before = None
+        normal = self._terminal.normal
+        parts = [] if before is not None else [normal, self._terminal.clear]
+        for run in frame.changes(before):
+            style = self._style(run.style)
+            parts += [self._terminal.move_yx(run.y, run.x), style, run.text, normal if style else ""]
+        return "".join(parts)
+
+    def _style(self, name: str) -> str:
+        known = self._styles.get(name)
+        if known is None:
+            words = [word for word in name.split("_") if self._has_color or word not in _COLORS]
+            known = self._styles[name] = "".join(str(getattr(self._terminal, word)) for word in words)
+        return known
+
+
+class Screen:
+    """A terminal."""
+
+    def __init__(self) -> None:
+        self.terminal = blessed.Terminal(stream=sys.__stdout__)
+        has_color = not os.environ.get("NO_COLOR") and self.terminal.number_of_colors >= 8
+        self._painter = Painter(self.terminal, has_color)
+        self._shown: Grid | None = None
+        self._begin = self._end = ""
+        self._encoding = (getattr(sys.__stdout__, "encoding", "") or "ascii").lower()
+        self.is_unicode = "utf" in self._encoding
+
+    @property
+    def can_show(self) -> bool:
+        """Whether it can move its cursor and clear itself, unlike a `dumb` one."""
+        return bool(self.terminal.does_styling and self.terminal.move_yx(0, 0) and self.terminal.clear)
+
+    @property
+    def keyboard(self) -> int:
+        """The descriptor that keys come from."""
+        return sys.__stdin__.fileno() if sys.__stdin__ is not None else 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.terminal.width, self.terminal.height
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take the terminal for a while."""
+        terminal = self.terminal
+        with _last_words_may_fail(), terminal.fullscreen(), terminal.cbreak(), terminal.hidden_cursor():
+            self._shown = None
+            self._ask_for_synchronized_output()
+            yield
+
+    def _ask_for_synchronized_output(self) -> None:
+        if self.terminal.does_synchronized_output(timeout=_SYNCHRONIZED_SECONDS):
+            self._begin, self._end = "\x1b[?2026h", "\x1b[?2026l"
+
+    def forget(self) -> None:
+        """The screen is not as it was left: the next frame is written as a whole."""
+        self._shown = None
+
+    def show(self, frame: Grid) -> None:
+        """Make the screen look like the frame."""
+        text = self._painter.paint(frame, self._shown)
+        self._shown = frame
+        if text:
+            self._write(f"{self._begin}{text}{self._end}")
+
+    def _write(self, text: str) -> None:
+        """One system call, unless the terminal takes less at once."""
+        rest = memoryview(text.encode(self._encoding, "replace"))
+        descriptor = self.terminal.stream.fileno()
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+
+@contextlib.contextmanager
+def _last_words_may_fail() -> Iterator[None]:
+    """A terminal that has gone cannot be given back."""
+    with contextlib.suppress(BrokenPipeError):
+        yield

@@ -1,0 +1,305 @@
+"""The tables of the views: their rows from the model, in order and filtered; and how a table is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scaler.monitor import shown
+from scaler.monitor.model import Model
+from scaler.monitor.model_workers import percentile_us
+from scaler.monitor.top import grid
+from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, host_rows, in_order, worker_row
+from scaler.monitor.top.grid import Grid
+from scaler.monitor.top.text import cut_apart, fit, safe, width_of
+from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
+
+_FIRST_FIELD = 24
+"""Cells that the first field should have."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a table as it is drawn."""
+
+    title: str
+    width: int
+    right: bool = True
+    style: str = grid.PLAIN
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table as it is drawn."""
+
+    key: object
+    texts: Sequence[str]
+    mark: str = " "
+    style: str = grid.PLAIN
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is drawn. The first field takes the room that is left, its texts are names."""
+
+    fields: Sequence[Field]
+    lines: Sequence[Line]
+    total: int
+    """how many rows there are without the filter"""
+    empty: Sequence[str] = field(default_factory=tuple)
+    """what is said if there are no rows at all"""
+
+
+def matches(texts: Sequence[str], wanted: str) -> bool:
+    """Return whether a row passes a filter: a part of any of its texts; `!` before it means: of none."""
+    if not wanted.removeprefix("!"):
+        return True
+    has_part = wanted.removeprefix("!").casefold() in "\n".join(texts).casefold()
+    return has_part != wanted.startswith("!")
+
+
+def table_of(model: Model, view: View, width: int) -> Table:
+    """Return the table of a view."""
+    make = {FUNCTIONS: functions_table, CLIENTS: clients_table, FAILURES: failures_table, EVENTS: events_table}
+    if view.name in make:
+        whole = make[view.name](model, width)
+        lines = [line for line in whole.lines if matches(line.texts, view.filter)]
+        return Table(whole.fields, lines, whole.total, whole.empty)
+    return _workers_table(model, view, width)
+
+
+def _workers_table(model: Model, view: View, width: int) -> Table:
+    stuck = model.stuck.reasons
+    if view.is_by_host:
+        rows = host_rows(model.workers, stuck)
+    else:
+        rows = [worker_row(worker, worker.key in stuck) for worker in model.workers]
+    names: dict[object, list[str]] = {
+        worker.key: [worker.name, worker.host, model.function_name(worker.function)] for worker in model.workers
+    }
+    kept = [row for row in rows if matches(names.get(row.key, [row.name]), view.filter)]
+    ordered = in_order(kept, view.sort, view.is_reversed)
+    columns, name_width = chosen_columns(width, view.sort, view.column)
+    fields = [Field(_heading(NAME, name_width - 1, view, "host" if view.is_by_host else ""), name_width, right=False)]
+    fields += [
+        Field(
+            _heading(column, column_width, view),
+            column_width,
+            style=grid.BOLD if column.name == view.sort else grid.PLAIN,
+        )
+        for column, column_width in columns
+    ]
+    lines = [
+        Line(
+            row.key,
+            [row.name, *[column.text(row) for column, _ in columns]],
+            "*" if row.is_stuck else " ",
+            grid.RUNNING if row.is_stuck else grid.PLAIN,
+        )
+        for row in ordered
+    ]
+    address = model.scheduler.address if model.scheduler else "ADDRESS"
+    return Table(
+        fields, lines, len(rows), ("No worker is connected. On each host that shall work:", f"scaler_cluster {address}")
+    )
+
+
+def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[Column, int]], int]:
+    """Return the columns that there is room for, each with its width, and the width of the name."""
+    columns = [*COLUMNS, MARKS]
+    away = [column for column in columns if column.name != sort][:scrolled]
+    columns = [column for column in columns if column not in away]
+    least = NAME.width
+    for name in DROPPED:
+        if least + sum(column.width + 1 for column in columns) <= width:
+            break
+        columns = [column for column in columns if column.name != name or column.name == sort]
+    widths = {column.name: column.width for column in columns}
+    for column in columns:
+        full = max(column.width, len(column.title) + 2)
+        if 24 + sum(widths.values()) + len(widths) + full - column.width <= width:
+            widths[column.name] = full
+    name_width = width - sum(widths.values()) - len(widths)
+    return [(column, widths[column.name]) for column in columns], max(least, min(36, name_width))
+
+
+def _heading(column: Column, width: int, view: View, name: str = "") -> str:
+    text = name or column.title
+    if column.name != view.sort:
+        return text
+    inner = text if len(text) + 2 <= width else text[: max(1, width - 3)] + "+"
+    return f"[{inner}]"
+
+
+def functions_table(model: Model, width: int) -> Table:
+    """Tasks by function, the most open ones first."""
+    fields = [
+        Field("function", 0, right=False),
+        Field("open", 9),
+        Field("running", 7),
+        Field("mean", 6),
+        Field("p95", 6),
+        Field("done", 9),
+        Field("fail", 6),
+        Field("waits for", 12, right=False),
+    ]
+    ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
+    lines = [
+        Line(
+            each.function,
+            [
+                each.name if each.function else "all others",
+                shown.count(each.waiting + each.running, 9),
+                shown.count(each.running, 7),
+                shown.duration(each.mean_us or None),
+                shown.duration(percentile_us(each.durations, 0.95)),
+                shown.count(each.success, 9),
+                shown.count(each.failed + each.other, 6),
+                each.waits_for,
+            ],
+            "!" if each.failed + each.other else " ",
+        )
+        for each in ranked
+    ]
+    return _spread(
+        fields,
+        lines,
+        width,
+        ("No function has open tasks, and none had since this began to watch.",),
+        ("running", "done", "p95", "waits for", "fail"),
+    )
+
+
+def clients_table(model: Model, width: int) -> Table:
+    """Clients, those with the most open tasks first."""
+    fields = [
+        Field("client", 0, right=False),
+        Field("open", 10),
+        Field("waiting", 10),
+        Field("seen", 5),
+        Field("state", 10, right=False),
+    ]
+    ranked = sorted(model.clients.values(), key=lambda each: -each.open)
+    lines = [
+        Line(
+            each.client,
+            [
+                each.label or each.client.hex(),
+                shown.count(each.open, 10),
+                shown.count(each.waiting, 10),
+                shown.ago(each.seen_ms / 1000),
+                "away" if each.is_away else "in a task" if each.root not in (b"", each.client) else "connected",
+            ],
+            "x" if each.is_away else " ",
+        )
+        for each in ranked
+    ]
+    return _spread(fields, lines, width, ("No client is connected.",), ("seen", "state", "waiting"))
+
+
+def failures_table(model: Model, width: int) -> Table:
+    """Failures by kind, the latest first."""
+    fields = [
+        Field("failure", 0, right=False),
+        Field("count", 7),
+        Field("last", 8),
+        Field("function", 14, right=False),
+        Field("example", 9, right=False),
+        Field("worker", 12, right=False),
+    ]
+    ranked = sorted(model.failures.values(), key=lambda each: -each.last_us)
+    lines = [
+        Line(
+            each.failure,
+            [
+                f"{each.type}: {each.message}" if each.message else each.type,
+                shown.count(each.times, 7),
+                shown.clock(each.last_us),
+                each.function_name,
+                f"#{each.task.hex()[:8]}" if each.task else "-",
+                each.worker or "-",
+            ],
+            "!",
+            grid.FAILED,
+        )
+        for each in ranked
+    ]
+    return _spread(
+        fields,
+        lines,
+        width,
+        ("No task has failed since the scheduler began.",),
+        ("worker", "example", "function", "last"),
+    )
+
+
+def events_table(model: Model, width: int) -> Table:
+    """What happened, the latest first."""
+    fields = [Field("event", 0, right=False), Field("who", 20, right=False), Field("when", 15)]
+    lines = [
+        Line(
+            (each.time_us, each.kind, each.subject),
+            [
+                f"{each.kind}: {each.reason}" if each.reason else each.kind,
+                each.subject,
+                shown.day_and_clock(each.time_us),
+            ],
+            "!" if each.kind in ("cut", "refused", "died") else " ",
+        )
+        for each in reversed(model.events)
+    ]
+    return _spread(fields, lines, width, ("Nothing has happened since this began to watch.",), ("who",))
+
+
+def _spread(
+    fields: list[Field], lines: list[Line], width: int, empty: Sequence[str], less: Sequence[str] = ()
+) -> Table:
+    """Give the room that is left to the first field; where there is too little, those of `less` are left out."""
+    kept = list(range(len(fields)))
+    for title in less:
+        if width - sum(fields[place].width + 1 for place in kept[1:]) >= _FIRST_FIELD:
+            break
+        kept = [place for place in kept if fields[place].title != title]
+    name_width = width - sum(fields[place].width + 1 for place in kept[1:])
+    chosen = [Field(fields[0].title, name_width, right=False), *[fields[place] for place in kept[1:]]]
+    cut_lines = [Line(line.key, [line.texts[place] for place in kept], line.mark, line.style) for line in lines]
+    return Table(chosen, cut_lines, len(lines), empty)
+
+
+def scrolled_to(view: View, table: Table, rows: int) -> tuple[int, int]:
+    """Return the first row to show and the chosen one, and remember them; the choice sticks to its thing."""
+    keys = [line.key for line in table.lines]
+    name = "hosts" if view.is_by_host else view.name
+    try:
+        chosen = keys.index(view.selected[name])
+    except (KeyError, ValueError):
+        chosen = -1
+    top = max(0, min(view.top.get(name, 0), len(keys) - rows))
+    if chosen >= 0:
+        top = min(top, chosen) if chosen < top else max(top, chosen - rows + 1)
+    view.top[name] = top
+    return top, chosen
+
+
+def draw_table(canvas: Grid, table: Table, y: int, rows: int, top: int, chosen: int) -> None:
+    """Draw the headings and the rows from `top` on."""
+    x = 0
+    for each in table.fields:
+        x = canvas.put(x, y, fit(each.title, each.width, each.right), each.style) + 1
+    lines = table.lines[top : top + rows]
+    names = cut_apart([str(line.texts[0]) for line in lines], table.fields[0].width - 1)
+    for number, (line, name) in enumerate(zip(lines, names, strict=True)):
+        row = y + 1 + number
+        width = table.fields[0].width - 1
+        canvas.put(0, row, line.mark, line.style)
+        canvas.put(1, row, name + " " * (width - width_of(name)), line.style if line.mark == "*" else grid.PLAIN)
+        x = width + 2
+        for each, text in zip(table.fields[1:], line.texts[1:], strict=False):
+            canvas.put(x, row, fit(safe(text), each.width, each.right), each.style)
+            x += each.width + 1
+        if top + number == chosen:
+            canvas.fill_part(row, 0, x - 1, grid.REVERSE)
+    if not table.lines:
+        words = table.empty if not table.total else ("Nothing passes the filter.",)
+        for number, text in enumerate(words[:rows]):
+            canvas.put(1, y + 1 + number, text)

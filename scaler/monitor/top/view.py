@@ -1,0 +1,63 @@
+"""View: what the user has chosen to see. Keys change it, frames are drawn from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+VIEWS = ("workers", "functions", "clients", "failures", "hosts", "events")
+WORKERS, FUNCTIONS, CLIENTS, FAILURES, HOSTS, EVENTS = VIEWS
+CADENCES = (0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A thing whose details may be shown."""
+
+    kind: str
+    """worker, function, client, failure, host, event or task"""
+    key: object
+    """what the model knows it by"""
+
+
+@dataclass
+class View:
+    """The user's choices. `selected` is a thing and not a row: the selection stays with it when the order changes."""
+
+    name: str = WORKERS
+    sort: str = "name"
+    is_reversed: bool = False
+    filter: str = ""
+    is_typing: bool = False
+    """the filter is being typed"""
+    selected: dict[str, object] = field(default_factory=dict)
+    """by view: the key of the chosen row"""
+    top: dict[str, int] = field(default_factory=dict)
+    """by view: the first row that is shown"""
+    column: int = 0
+    """how many columns are scrolled away"""
+    details: list[Target] = field(default_factory=list)
+    """the last one is shown"""
+    line: int = 0
+    """the chosen line of details"""
+    is_paused: bool = False
+    per_second: bool = False
+    by_host: bool = False
+    is_help: bool = False
+    cadence: float = 1.0
+
+    def show(self, name: str) -> None:
+        """Change to another view."""
+        self.name = name
+        self.details = []
+        self.line = 0
+        self.is_help = False
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; by the same one again, the other way round."""
+        self.is_reversed = not self.is_reversed if column == self.sort else False
+        self.sort = column
+
+    @property
+    def is_by_host(self) -> bool:
+        """Whether the rows are hosts."""
+        return self.name == HOSTS or (self.name == WORKERS and self.by_host)

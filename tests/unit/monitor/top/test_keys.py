@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.monitor.top.details import DetailLine
+from scaler.monitor.top.keys import Shown, press
+from scaler.monitor.top.tables import scrolled_to, table_of
+from scaler.monitor.top.view import VIEWS, Target, View
+from tests.support.monitored_cluster import loaded, model_of
+
+ROWS = Shown(["a", "b", "c", "d", "e"], (), 3)
+LINES = Shown((), [DetailLine("x"), DetailLine("y", target=Target("task", b"t")), DetailLine("z")], 3)
+
+
+def pressed(*keys: str, shown: Shown = ROWS, **view: object) -> View:
+    changed = View(**view)  # type: ignore[arg-type]
+    for key in keys:
+        assert press(changed, key, shown)
+    return changed
+
+
+def test_q_quits_and_nothing_else_does() -> None:
+    assert not press(View(), "q", ROWS)
+    for number in range(32, 127):
+        if chr(number) not in "qQ":
+            assert press(View(), chr(number), ROWS), chr(number)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_numbers_choose_views_and_tab_goes_round(number: int) -> None:
+    assert pressed(str(number + 1)).name == VIEWS[number]
+    assert pressed(*["KEY_TAB"] * (number + 6)).name == VIEWS[number]
+    assert pressed(*["KEY_BTAB"] * (6 - number)).name == VIEWS[number]
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        (["KEY_DOWN"], "a"),
+        (["j", "j"], "b"),
+        (["KEY_DOWN", "KEY_DOWN", "KEY_UP"], "a"),
+        (["KEY_END"], "e"),
+        (["KEY_END", "KEY_PGUP"], "c"),
+        (["KEY_DOWN", "KEY_PGDOWN"], "c"),
+        (["KEY_END", "KEY_DOWN"], "e"),
+        (["KEY_HOME", "k"], "a"),
+    ],
+)
+def test_keys_move_the_selection(keys: list[str], chosen: str) -> None:
+    assert pressed(*keys).selected == {"workers": chosen}
+
+
+def test_without_rows_there_is_nothing_to_move_or_open() -> None:
+    view = pressed("KEY_DOWN", "KEY_END", "KEY_ENTER", "KEY_PGUP", shown=Shown((), (), 3))
+    assert (view.selected, view.details) == ({}, [])
+
+
+def test_the_selection_stays_with_its_thing_and_on_the_screen() -> None:
+    model, view = model_of(loaded(40)), View()
+    table = table_of(model, view, 80)
+    view.selected["workers"] = table.lines[30].key
+    top, chosen = scrolled_to(view, table, 8)
+    assert top <= chosen == 30 < top + 8
+    press(view, "n", ROWS)
+    table = table_of(model, view, 80)
+    top, chosen = scrolled_to(view, table, 8)
+    assert table.lines[chosen].key == view.selected["workers"]
+    assert top <= chosen == 9 < top + 8
+
+
+def test_enter_opens_and_escape_goes_back_step_by_step() -> None:
+    view = pressed("KEY_DOWN", "KEY_DOWN", "KEY_ENTER")
+    assert view.details == [Target("worker", "b")]
+    press(view, "KEY_ENTER", LINES)  # the first line that leads anywhere
+    assert view.details == [Target("worker", "b"), Target("task", b"t")]
+    press(view, "KEY_ESCAPE", LINES)
+    press(view, "KEY_ESCAPE", LINES)
+    assert view.details == []
+
+
+def test_in_details_keys_move_the_line() -> None:
+    assert pressed("j", "j", "j", shown=LINES, details=[Target("worker", "b")]).line == 2
+    assert pressed("4", shown=LINES, details=[Target("worker", "b")]).details == []
+
+
+def test_a_filter_is_typed_kept_and_removed() -> None:
+    view = pressed("/", "q", "1", "x", "KEY_BACKSPACE", "KEY_ENTER")
+    assert (view.filter, view.is_typing, view.name) == ("q1", False, "workers")
+    assert pressed("KEY_ESCAPE", filter="q1").filter == ""
+    assert pressed("/", "y", "\x1b", filter="q1").filter == ""
+    assert len(pressed("/", *"x" * 100).filter) == 60
+
+
+def test_help_is_closed_by_any_key_and_views_may_be_chosen_from_it() -> None:
+    assert pressed("?").is_help
+    assert not pressed("h", "q").is_help  # and it has not quit
+    assert (pressed("?", "3").is_help, pressed("?", "3").name) == (False, "clients")
+    assert pressed("?", "j").is_help
+
+
+def test_switches() -> None:
+    assert pressed(" ").is_paused
+    assert not pressed(" ", " ").is_paused
+    assert pressed("t").per_second
+    assert pressed("2", "g").is_by_host
+    assert not pressed("g", "g").is_by_host
+    assert pressed("5").is_by_host
+    assert (pressed("+").cadence, pressed("-").cadence, pressed(*"++++").cadence) == (2.0, 0.5, 5.0)
+    assert (pressed("KEY_RIGHT", "KEY_RIGHT").column, pressed("KEY_LEFT").column) == (2, 0)

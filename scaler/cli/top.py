@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 
@@ -11,7 +12,7 @@ from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.advice import silence_advice
 from scaler.monitor.top.once import as_json, listen, page
 from scaler.monitor.top.program import TOPICS, Program
-from scaler.monitor.top.screen import Screen
+from scaler.monitor.top.screen import Screen, can_show
 from scaler.version import __version__
 
 DESCRIPTION = """\
@@ -83,13 +84,13 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
     is_terminal = sys.stdout.isatty() and sys.stdin.isatty()
     if arguments.once or not is_terminal:
         return _print_once(subscriber, arguments)
-    screen = Screen()
-    if not screen.can_show:
+    kind = os.environ.get("TERM", "")
+    if not can_show(kind):
         return (
-            f"scaler_top: the terminal {screen.terminal.kind!r} cannot show a screen that changes. Set TERM to what it "
-            f"is, such as xterm, or print one page: scaler_top {arguments.address} --once"
+            f"scaler_top: a terminal {kind!r} cannot show a screen that changes. Set TERM to what it is, such as "
+            f"xterm, or print one page: scaler_top {arguments.address} --once"
         )
-    Program(subscriber, screen, arguments.timeout).run()
+    Program(subscriber, Screen(), arguments.timeout).run()
     return 0
 
 

@@ -84,7 +84,7 @@ class Model:
             StateTask: self._on_tasks,
             StateMove: self._on_moves,
             StateNode: self._on_nodes,
-            StateEvent: lambda _, batch, __: self.events.extend(batch),
+            StateEvent: self._on_events,
         }
         # Topics whose messages hold everything at one time: what is not in them is not there any more.
         self._snapshots: dict[str, Callable[[list[Any], float], None]] = {
@@ -218,6 +218,11 @@ class Model:
                 del self.tasks[name]
             _cut(self.tasks, self._tasks_most)
 
+    def _on_events(self, _: News, batch: Batch[StateEvent], __: float) -> None:
+        """Each message has the last events, also those that were in the message before."""
+        known = set(map(_event_key, self.events))
+        self.events.extend(event for event in batch if _event_key(event) not in known)
+
     def _on_moves(self, _: News, batch: Batch[StateMove], __: float) -> None:
         for move in batch:
             self.moves.setdefault(move.task, deque(maxlen=MOVES_MOST)).append(move)
@@ -280,6 +285,10 @@ class Model:
         """Return how many things of a topic are shown, and how many there are."""
         head = self.heads.get(topic)
         return (head.shown, head.total) if head else (0, 0)
+
+
+def _event_key(event: StateEvent) -> tuple[int, str, str]:
+    return event.time_us, event.kind, event.subject
 
 
 def _cut(things: dict[bytes, Any], most: int) -> None:

@@ -12,8 +12,15 @@ import blessed
 from scaler.monitor.top.grid import PLAIN, Grid
 
 _COLORS = frozenset({"red", "green", "yellow", "magenta"})
+_DUMB = frozenset({"", "dumb", "unknown"})
+"""Blessed takes these for an xterm."""
 _SYNCHRONIZED_SECONDS = 0.15
 """How long to wait for a terminal that does not say whether it can take a frame as one."""
+
+
+def can_show(kind: str) -> bool:
+    """Return whether a terminal of this kind (TERM) can move its cursor and clear itself."""
+    return kind not in _DUMB
 
 
 class Painter:
@@ -52,18 +59,14 @@ class Screen:
     """A terminal."""
 
     def __init__(self) -> None:
-        self.terminal = blessed.Terminal(stream=sys.__stdout__)
-        has_color = not os.environ.get("NO_COLOR") and self.terminal.number_of_colors >= 8
+        with _without_variable("NO_COLOR") as no_color:  # blessed would then do without bold and reverse, too
+            self.terminal = blessed.Terminal(stream=sys.__stdout__)
+        has_color = not no_color and self.terminal.number_of_colors >= 8
         self._painter = Painter(self.terminal, has_color)
         self._shown: Grid | None = None
         self._begin = self._end = ""
         self._encoding = (getattr(sys.__stdout__, "encoding", "") or "ascii").lower()
         self.is_unicode = "utf" in self._encoding
-
-    @property
-    def can_show(self) -> bool:
-        """Whether it can move its cursor and clear itself, unlike a `dumb` one."""
-        return bool(self.terminal.does_styling and self.terminal.move_yx(0, 0) and self.terminal.clear)
 
     @property
     def keyboard(self) -> int:
@@ -105,6 +108,17 @@ class Screen:
         descriptor = self.terminal.stream.fileno()
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+
+
+@contextlib.contextmanager
+def _without_variable(name: str) -> Iterator[str]:
+    """Hide a variable of the environment; yields its value."""
+    value = os.environ.pop(name, None)
+    try:
+        yield value or ""
+    finally:
+        if value is not None:
+            os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -126,6 +126,15 @@ def test_all_that_grows_has_a_bound() -> None:
     assert model.events[-1].time_us == 2 * EVENTS_MOST - 1
 
 
+def test_an_event_that_is_said_again_is_one_event() -> None:
+    model = Model()
+    first, second = StateEvent(1, "came", "a"), StateEvent(2, "came", "b")
+    model.take(news("events", first), 0)
+    model.take(news("events", first, second), 1)
+    model.take(news("events", first, second), 2)
+    assert list(model.events) == [first, second]
+
+
 def test_moves_nodes_and_graphs_are_found_by_their_ids() -> None:
     model = Model()
     model.take(news("task/01", StateMove(b"t" * 8, 1, "assigned"), StateMove(b"t" * 8, 2, "finished")), 0)

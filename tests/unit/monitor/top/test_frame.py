@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import blessed
 import pyte
@@ -107,3 +108,8 @@ def test_any_size_can_be_drawn(name: str) -> None:
 
 def test_a_small_screen_says_so() -> None:
     assert PICTURES["loaded-39x9"].draw().lines()[0] == "Too small: 39x9, needs 40x10"
+
+
+def test_the_documentation_shows_a_kept_picture() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "howto" / "watching.md").read_text()
+    assert (FOLDER / "loaded-80x24.txt").read_text() in page

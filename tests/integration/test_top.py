@@ -1,0 +1,201 @@
+"""scaler_top in a real terminal: its keys, its sizes, its ends; most of it against a made-up stream."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import monitored_cluster as cluster
+from tests.support.monitored import Publisher
+from tests.support.monitored_stream import Stream, publishing
+from tests.support.processes import wait_until
+from tests.support.terminal import CTRL_C, CTRL_Z, DOWN, ENTER, ESCAPE, Terminal, terminal
+
+TOP = (sys.executable, "-m", "scaler.cli.top")
+TOTAL = "Total 16 worker(s), 16 busy"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/monitor"
+
+
+@pytest.fixture
+def stream(address: str) -> Iterator[Stream]:
+    with publishing(address) as stream:
+        yield stream
+
+
+@pytest.fixture
+def top(stream: Stream) -> Iterator[Terminal]:
+    with terminal(*TOP, stream.address) as shown:
+        shown.wait_for(TOTAL)
+        yield shown
+
+
+def test_keys_show_views_details_and_help(top: Terminal) -> None:
+    top.press("c")
+    top.wait_for("[cpu]")
+    top.press("2")
+    top.wait_for("[2 functions]")
+    top.wait_for("all others")
+    top.press("4" + ENTER)
+    top.wait_for('raise ValueError("bad strike")')
+    top.press(DOWN + DOWN + DOWN + ENTER)
+    top.wait_for("history, since it is watched")
+    top.wait_for("state     failed: bad strike")
+    top.press(ESCAPE)
+    top.wait_for("count     180")
+    top.press("1")
+    top.wait_for("[1 workers]")
+    top.press("/gpu")
+    top.wait_for("/gpu_")
+    top.wait_for("Nothing passes the filter.")
+    top.press(ESCAPE)
+    top.wait_for(TOTAL)
+    top.press("nj" + ENTER)
+    top.wait_for("4801")
+    top.press("?")
+    top.wait_for("It changes nothing there")
+    top.press("q")
+    top.wait_for("worker rome07:0")
+    top.press("q")
+    assert top.end() == 0
+    top.check_left_as_before()
+
+
+def test_sizes_change_while_it_runs_and_a_paused_screen_stands_still(top: Terminal) -> None:
+    top.resize(200, 50)
+    top.wait_for("tasks/s, last 60 s")
+    top.wait_for("failures 2")
+    top.resize(39, 9)
+    top.wait_for("Too small: 39x9, needs 40x10")
+    top.resize(80, 24)
+    top.wait_for(TOTAL)
+    assert top.lines[0].startswith("scheduler       | task_manager")
+    assert top.lines[23].startswith("[1 workers]")
+    top.press(" ")
+    top.wait_for("paused")
+    picture = top.lines
+    time.sleep(0.5)  # news come ten times a second
+    assert top.lines == picture
+    top.press(" ")
+    top.wait_for("live")
+    wait_until(lambda: top.lines[:10] != picture[:10], "other numbers")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [CTRL_C, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.more)],
+    ids=["ctrl-c", "term", "hup"],
+)
+def test_each_end_leaves_the_terminal_as_it_was(top: Terminal, way: str | signal.Signals) -> None:
+    assert top.settings != top.settings_before
+    if isinstance(way, str):
+        top.press(way)
+    else:
+        top.process.send_signal(way)
+    assert top.end() == 0
+    top.check_left_as_before()
+
+
+def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(top: Terminal) -> None:
+    top.press(CTRL_Z)
+    _, status = os.waitpid(top.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    top.check_left_as_before()
+    top.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: top.settings != top.settings_before, "the terminal is taken again")
+    top.wait_for(TOTAL)
+    top.press("q")
+    assert top.end() == 0
+    top.check_left_as_before()
+
+
+def test_an_exception_leaves_the_terminal_as_it_was() -> None:
+    text = "from scaler.monitor.top.screen import Screen\nwith Screen().taken():\n    1 / 0"
+    with terminal(sys.executable, "-c", text) as shown:
+        assert shown.end() == 1
+        shown.check_left_as_before()
+        shown.wait_for("ZeroDivisionError")
+
+
+def test_an_idle_screen_says_little(address: str) -> None:
+    publisher = Publisher(address)
+    ends_at = time.monotonic() + 30
+    with terminal(*TOP, address) as shown:
+        publisher.await_topic("scheduler", 30)
+        said_at, before = 0.0, 0
+        began = None
+        while time.monotonic() < ends_at:
+            for news in cluster.idle() if said_at == 0.0 else list(cluster.idle())[-2:]:
+                publisher.say(news.topic, *[item for batch in news.batches for item in batch])
+            said_at = time.monotonic()
+            shown.wait_for("idle: nothing is open")
+            time.sleep(1)
+            if began is None:
+                began, before = time.monotonic(), len(shown.written)
+            elif time.monotonic() - began > 3:
+                break
+        assert began is not None
+        per_second = (len(shown.written) - before) / (time.monotonic() - began)
+        assert 0 < per_second <= 200
+    publisher.close()
+
+
+@pytest.mark.more
+def test_without_color_there_are_no_codes_of_colors(stream: Stream) -> None:
+    with terminal(*TOP, stream.address, env={"NO_COLOR": "1"}) as shown:
+        shown.wait_for(TOTAL)
+        shown.press("4j")
+        shown.wait_for("[4 failures]")
+        assert re.findall(rb"\x1b\[[0-9;]*(?:3[0-7]|4[0-7]|[34]8|9[0-7])[0-9;]*m", shown.written) == []
+        assert b"\x1b[1m" in shown.written or b"\x1b[0;1m" in shown.written
+
+
+@pytest.mark.more
+def test_without_utf8_everything_is_ascii(stream: Stream) -> None:
+    with terminal(*TOP, stream.address, width=200, height=50, env={"PYTHONIOENCODING": "ascii"}) as shown:
+        shown.wait_for("tasks/s, last 60 s")
+        shown.wait_for(TOTAL)
+        assert shown.written.isascii()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("kind", ["xterm", "screen", "linux", "tmux-256color"])
+def test_usual_terminals_show_it(stream: Stream, kind: str) -> None:
+    with terminal(*TOP, stream.address, env={"TERM": kind}) as shown:
+        shown.wait_for(TOTAL)
+        shown.press("q")
+        assert shown.end() == 0
+        assert shown.settings == shown.settings_before
+
+
+@pytest.mark.more
+def test_a_dumb_terminal_is_refused_politely(stream: Stream) -> None:
+    with terminal(*TOP, stream.address, env={"TERM": "dumb"}) as shown:
+        assert shown.end() == 1
+        shown.wait_for("print one page")
+        assert b"\x1b" not in shown.written
+
+
+def test_a_wrong_address_gives_advice_in_time_and_the_right_one_later(address: str) -> None:
+    with terminal(*TOP, address, "-t", "2") as shown:
+        shown.wait_for("Waiting for the first news")
+        began = time.monotonic()
+        shown.wait_for("Is scaler_scheduler running?")
+        assert time.monotonic() - began <= 2.5
+        shown.wait_for("There is no socket")
+        with publishing(address):
+            shown.wait_for(TOTAL)
+        shown.wait_for("NO NEWS for")
+        with publishing(address):
+            shown.wait_for("Scheduler restarted")
+            shown.wait_for("16 of 16 workers back")

@@ -1,0 +1,128 @@
+"""A pseudo-terminal with a program in it: what it shows, what was written to it, and how it is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyte
+
+from tests.support.processes import PATIENCE_SECONDS, REPOSITORY, wait_until
+
+ENTER, ESCAPE, UP, DOWN, CTRL_C, CTRL_Z = "\r", "\x1b", "\x1b[A", "\x1b[B", "\x03", "\x1a"
+
+
+class Terminal:
+    """Runs a command in a new terminal, of which it is the session's leader.
+
+    Args:
+        command: program and arguments.
+        width, height: in cells.
+        env: beside the environment of the tests.
+    """
+
+    def __init__(self, *command: str, width: int = 80, height: int = 24, env: dict[str, str] | None = None) -> None:
+        self.screen = pyte.Screen(width, height)
+        self.screen.write_process_input = self.press  # answers to questions about the terminal
+        self._stream = pyte.ByteStream(self.screen)
+        self._lock = threading.Lock()
+        self.written = b""
+        self._master, self._slave = pty.openpty()
+        self._set_size(width, height)
+        self.settings_before = self.settings
+        self.process = subprocess.Popen(
+            command,
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - one system call, no lock
+            cwd=REPOSITORY,
+            env={**os.environ, "TERM": "xterm-256color", "TZ": "UTC", "PYTHONIOENCODING": "utf-8", **(env or {})},
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                return
+            if not data:
+                return
+            with self._lock:
+                self.written += data
+                self._stream.feed(data)
+
+    def _set_size(self, width: int, height: int) -> None:
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    @property
+    def settings(self) -> list[Any]:
+        """What `stty -g` says."""
+        return termios.tcgetattr(self._slave)
+
+    @property
+    def lines(self) -> list[str]:
+        with self._lock:
+            return [line.rstrip() for line in self.screen.display]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_for(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
+        """Return the first line on the screen that has `text` in it."""
+        found = lambda: next((line for line in self.lines if text in line), None)  # noqa: E731
+        try:
+            return str(wait_until(found, text, seconds))
+        except AssertionError:
+            raise AssertionError(f"{text!r} is not on the screen:\n{self.text}") from None
+
+    def press(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def resize(self, width: int, height: int) -> None:
+        with self._lock:
+            self.screen.resize(height, width)
+            self.screen.reset()
+        self._set_size(width, height)
+        self.process.send_signal(signal.SIGWINCH)
+
+    def end(self) -> int:
+        """Wait for the end of the program. Return its exit code."""
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def check_left_as_before(self) -> None:
+        """It echoes again, its cursor is seen, and the screen of before is back."""
+        assert self.settings == self.settings_before
+        wait_until(lambda: self.written.rfind(b"\x1b[?1049l") > self.written.rfind(b"\x1b[?1049h"), "the usual screen")
+        assert self.written.rfind(b"\x1b[?25h") > self.written.rfind(b"\x1b[?25l")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._slave)
+        self._reader.join(5)
+        os.close(self._master)
+
+
+@contextlib.contextmanager
+def terminal(*command: str, **options: Any) -> Iterator[Terminal]:
+    """A terminal for the length of a `with` block."""
+    running = Terminal(*command, **options)
+    try:
+        yield running
+    finally:
+        running.close()

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from scaler.cli.top import main
+from tests.support.monitored_stream import publishing
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/monitor"
+
+
+def run(*arguments: str) -> object:
+    """Return what the command says at its end: an exit code, or a text on the way to exit code 1."""
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    return end.value.code
+
+
+def test_a_pipe_gets_one_plain_page(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with publishing(address):
+        assert run(address) == 0
+    page = capsys.readouterr().out
+    assert "Total 16 worker(s), 16 busy" in page
+    assert "rome10:3" in page  # all workers, however many
+    assert "\x1b" not in page
+    assert "q quit" not in page
+
+
+def test_programs_get_json(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with publishing(address):
+        assert run(address, "--once", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["workers_total"], len(said["workers"]), said["tasks"]["canceled"]) == (16, 16, 40)
+
+
+def test_where_nothing_is_heard_it_fails_with_advice(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.monotonic()
+    said = str(run(address, "--once", "--json", "-t", "0.2"))
+    assert time.monotonic() - began < 2.5
+    assert said.startswith(f"scaler_top: nothing was heard from {address} for 0.2 s.")
+    assert "Is scaler_scheduler running?" in said
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nonsense"], "a good one looks like"),
+        (["inproc://x"], "between processes"),
+        (["ipc:///x", "-t", "no"], "number of seconds"),
+        (["ipc:///x", "-t", "-1"], "number of seconds"),
+        (["ipc:///x", "--json"], "--once"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    assert sentence in capsys.readouterr().err

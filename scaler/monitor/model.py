@@ -41,6 +41,8 @@ TASKS_MOST = 10_000
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 MOVES_MOST = 1_000
+BUSY_SNAPSHOTS = 5
+"""Whether a worker executes a task at one moment says little where tasks are short."""
 _SUCCEEDED = frozenset({"success", "succeeded"})
 ENDED, SENT, RECEIVED, REASONS = range(4)
 """Groups of `StateCount`."""
@@ -122,6 +124,7 @@ class Model:
         """The last head of each topic: `shown` and `total` are in it."""
         self.stuck = Stuck()
         self.left = Left()
+        self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
         self._pages: dict[str, list[Any]] = {}
         self._names: dict[bytes, str] = {}
 
@@ -151,7 +154,10 @@ class Model:
         self.scheduler_id = head.scheduler
 
     def _on_scheduler(self, _: News, batch: Batch[StateScheduler], __: float) -> None:
+        is_first = self.scheduler is None
         self.scheduler = batch[0]
+        if is_first:
+            self._list_workers()  # how many tasks one takes was not known
 
     def _gather(self, news: News, batch: Batch[Any], _: float) -> None:
         self._pages.setdefault(news.topic, []).extend(batch)
@@ -176,9 +182,13 @@ class Model:
 
     def _finish_agents(self, agents: list[StateAgent], now: float) -> None:
         self.agents = {each.agent: each for each in agents}
-        queue_size = self.scheduler.queue_size if self.scheduler else 0
-        self.workers = [worker for agent in agents for worker in workers_of(agent, queue_size)]
+        self._list_workers()
+        self._busy_shares.append(self.busy / len(self.workers) if self.workers else 0.0)
         self.stuck.see(self.workers, self.functions, now)
+
+    def _list_workers(self) -> None:
+        queue_size = self.scheduler.queue_size if self.scheduler else 0
+        self.workers = [worker for agent in self.agents.values() for worker in workers_of(agent, queue_size)]
 
     def _finish_processors(self, states: list[StateProcessors], _: float) -> None:
         self.processors = [each for state in states for each in processors_of(state)]
@@ -269,6 +279,18 @@ class Model:
     def busy(self) -> int:
         """How many workers execute a task."""
         return sum(worker.is_busy for worker in self.workers)
+
+    @property
+    def busy_share(self) -> float:
+        """The same as a part of all workers, the mean of the last snapshots."""
+        return sum(self._busy_shares) / len(self._busy_shares) if self._busy_shares else 0.0
+
+    @property
+    def mean_us(self) -> float | None:
+        """The mean duration of the tasks that are open; None if it is not known."""
+        known = [each for each in self.functions.values() if each.mean_us and each.waiting + each.running]
+        tasks = sum(each.waiting + each.running for each in known)
+        return sum((each.waiting + each.running) * each.mean_us for each in known) / tasks if tasks else None
 
     def silent_seconds(self, now: float) -> float | None:
         """Return for how long nothing was heard, once that is too long; None as long as there is news."""

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from scaler.monitor import shown
 from scaler.wire.messages.monitor import StateFunction
 
+_UNKNOWN_PART = 0.05
+"""So few tasks of an unknown duration, for each other one, change no estimate of one digit."""
+
 
 class Left:
     """How long the open tasks will take, as far as that can be said."""
@@ -18,12 +21,15 @@ class Left:
 
     def see(self, functions: Iterable[StateFunction], places: int) -> None:
         """Look at the functions of one moment, with as many workers."""
-        work_us = 0
-        is_known = places > 0
+        work_us = known = unknown = 0
         for each in functions:
             count = each.waiting + each.running
-            is_known = is_known and (not count or each.mean_us > 0)
             work_us += count * each.mean_us
+            if each.mean_us:
+                known += count
+            else:
+                unknown += count
+        is_known = places > 0 and unknown <= known * _UNKNOWN_PART
         seconds = work_us / 1e6 / places if is_known else None
         last, self._last = self._last, seconds
         is_steady = seconds is not None and (last is None or last / 2 <= seconds <= last * 2 or seconds < 1)

@@ -24,7 +24,8 @@ FOR_INPUTS = frozenset({"inputs"})
 _OVERLOAD_MOMENTS = 5
 _OVERLOAD_PERMILLE = 900
 _OVERLOAD_LAG_US = 50_000
-_FULL = 0.95
+_FULL, _HALF = 0.95, 0.5
+_SHORT_US = 10_000
 
 
 class Verdict(NamedTuple):
@@ -60,14 +61,19 @@ def _with_work(model: Model) -> Verdict:
         return Verdict(NOBODY, f"no worker can take {untakeable:,} of the tasks: start one that can")
     if _is_overloaded(model):
         return Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")
-    if model.busy >= _FULL * model.worker_count:
-        return Verdict(WORKERS, "all workers are busy: more workers would help")
+    spare = _with_spare_workers(model) if model.busy_share < _FULL else None
+    return spare or Verdict(WORKERS, "the workers have all that they can take: more workers would help")
+
+
+def _with_spare_workers(model: Model) -> Verdict | None:
     waiting = model.scheduler.waiting if model.scheduler else 0
     if sum(model.reasons.get(name, 0) for name in FOR_INPUTS) > waiting / 2:
         return Verdict(INPUTS, "most tasks wait for the results of others")
     if not waiting:
         return Verdict(CLIENTS, "there are free workers and nothing waits: the clients submit no faster")
-    return Verdict(TRIPS, "tasks are so short that workers wait for the next ones: larger tasks would help")
+    if model.busy_share < _HALF and model.mean_us is not None and model.mean_us < _SHORT_US:
+        return Verdict(TRIPS, "tasks are so short that workers wait for the next ones: larger tasks would help")
+    return None
 
 
 def _is_overloaded(model: Model) -> bool:

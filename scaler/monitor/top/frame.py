@@ -29,7 +29,7 @@ SHORTCUTS = (
     "Shortcuts: worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] rss_free[F] free[f]",
     "           sent[w] queued[d] suspended[s] lag[l]",
 )
-RESTART_SECONDS = 60
+RESTART_SECONDS = 15
 _TABLE_ROWS = 5
 """The rows that the table should have before anything above it is shown."""
 

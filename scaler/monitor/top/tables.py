@@ -14,6 +14,17 @@ from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
 
+_NO_FAILURE = "No task has failed since the scheduler began."
+_BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
+WAITS_FOR = {
+    "no worker": "any worker",
+    "no worker can take it": "a fit worker",
+    "no room": "a free worker",
+    "inputs": "other tasks",
+    "retry": "its next try",
+    "turn": "its turn",
+}
+"""Reasons to wait, as what is waited for."""
 _FIRST_FIELD = 24
 """Cells that the first field should have."""
 
@@ -141,7 +152,7 @@ def functions_table(model: Model, width: int) -> Table:
         Field("p95", 6),
         Field("done", 9),
         Field("fail", 6),
-        Field("waits for", 12, right=False),
+        Field("waits for", 13, right=False),
     ]
     ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
     lines = [
@@ -155,7 +166,7 @@ def functions_table(model: Model, width: int) -> Table:
                 shown.duration(percentile_us(each.durations, 0.95)),
                 shown.count(each.success, 9),
                 shown.count(each.failed + each.other, 6),
-                each.waits_for,
+                WAITS_FOR.get(each.waits_for, each.waits_for),
             ],
             "!" if each.failed + each.other else " ",
         )
@@ -235,20 +246,19 @@ def failures_table(model: Model, width: int) -> Table:
 
 def events_table(model: Model, width: int) -> Table:
     """What happened, the latest first."""
-    fields = [Field("event", 0, right=False), Field("who", 20, right=False), Field("when", 15)]
+    fields = [Field("event", 0, right=False), Field("when", 14)]
     lines = [
         Line(
             (each.time_us, each.kind, each.subject),
             [
-                f"{each.kind}: {each.reason}" if each.reason else each.kind,
-                each.subject,
+                f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else ""),
                 shown.day_and_clock(each.time_us),
             ],
-            "!" if each.kind in ("cut", "refused", "died") else " ",
+            "!" if each.kind in _BAD_EVENTS else " ",
         )
         for each in reversed(model.events)
     ]
-    return _spread(fields, lines, width, ("Nothing has happened since this began to watch.",), ("who",))
+    return _spread(fields, lines, width, ("Nothing has happened since the scheduler began.",))
 
 
 def _spread(

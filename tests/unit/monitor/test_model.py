@@ -61,6 +61,14 @@ def test_workers_are_rows_of_their_agents() -> None:
     assert model.busy == 1
 
 
+def test_what_is_free_is_known_as_soon_as_the_size_of_a_queue_is() -> None:
+    model = Model()
+    model.take(news("workers", agent(row(sent=3))), 0)
+    assert [each.free for each in model.workers] == [None]
+    model.take(news("scheduler", scheduler()), 0)
+    assert [each.free for each in model.workers] == [997]
+
+
 def test_workers_of_an_agent_without_a_report_are_not_known() -> None:
     model = Model()
     model.take(news("workers", agent(names="a,b")), 0)

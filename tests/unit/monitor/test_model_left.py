@@ -24,3 +24,11 @@ def test_it_is_not_said_while_it_jumps() -> None:
     for waiting, text in ((60, "~1 min"), (600, ""), (590, "~10 min"), (0, "")):
         left.see([function(waiting=waiting, mean_us=1_000_000)], 1)
         assert left.text == text
+
+
+def test_a_few_tasks_of_unknown_duration_do_not_matter() -> None:
+    left = Left()
+    left.see([function(waiting=120, mean_us=1_000_000), function("new", waiting=6)], 2)
+    assert left.text == "~1 min"
+    left.see([function(waiting=120, mean_us=1_000_000), function("new", waiting=7)], 2)
+    assert left.text == ""

@@ -6,7 +6,7 @@ import pytest
 
 from scaler.monitor.model import Model
 from scaler.monitor.model_verdict import verdict
-from tests.support.monitored import NOON_US, agent, counts, news, row, scheduler
+from tests.support.monitored import NOON_US, agent, counts, function, news, row, scheduler
 
 IDLE_ROW = row(cpu=0, sent=0, queued=0, flags=1, function=bytes(8))
 
@@ -20,6 +20,11 @@ def model_of(
         items = [state, *counts(reasons=reasons or {})]
         model.take(news("scheduler", *items, time_us=NOON_US + second * 1_000_000), 0)
     model.take(news("workers", agent(*rows)), 0)
+    return model
+
+
+def with_tasks_of(mean_us: int, model: Model) -> Model:
+    model.take(news("functions", function(waiting=9, mean_us=mean_us)), 0)
     return model
 
 
@@ -37,7 +42,9 @@ def model_of(
         (model_of((row(), row()), waiting=9), "workers"),
         (model_of((row(), IDLE_ROW), {"inputs": 8, "no room": 1}, waiting=9), "inputs"),
         (model_of((row(), IDLE_ROW), running=1), "clients"),
-        (model_of((row(), IDLE_ROW), {"no room": 9}, waiting=9), "round trips"),
+        (model_of((row(), IDLE_ROW), {"no room": 9}, waiting=9), "workers"),
+        (with_tasks_of(5_000, model_of((row(), IDLE_ROW, IDLE_ROW), {"no room": 9}, waiting=9)), "round trips"),
+        (with_tasks_of(50_000, model_of((row(), IDLE_ROW, IDLE_ROW), {"no room": 9}, waiting=9)), "workers"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

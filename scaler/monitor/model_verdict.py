@@ -6,6 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from scaler.monitor.model import Model
+from scaler.wire import reasons
 
 NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS = (
     "no news",
@@ -18,9 +19,6 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS = 
     "clients",
     "round trips",
 )
-UNTAKEABLE = "no worker can take it"
-"""Reasons to wait, as the scheduler names them."""
-FOR_INPUTS = frozenset({"inputs"})
 _OVERLOAD_MOMENTS = 5
 _OVERLOAD_PERMILLE = 900
 _OVERLOAD_LAG_US = 50_000
@@ -56,7 +54,7 @@ def _without_work(model: Model, now: float) -> Verdict | None:
 
 
 def _with_work(model: Model) -> Verdict:
-    untakeable = model.reasons.get(UNTAKEABLE, 0)
+    untakeable = model.reasons.get(reasons.NOT_ABLE, 0)
     if untakeable:
         return Verdict(NOBODY, f"no worker can take {untakeable:,} of the tasks: start one that can")
     if _is_overloaded(model):
@@ -67,7 +65,7 @@ def _with_work(model: Model) -> Verdict:
 
 def _with_spare_workers(model: Model) -> Verdict | None:
     waiting = model.scheduler.waiting if model.scheduler else 0
-    if sum(model.reasons.get(name, 0) for name in FOR_INPUTS) > waiting / 2:
+    if model.reasons.get(reasons.INPUTS, 0) > waiting / 2:
         return Verdict(INPUTS, "most tasks wait for the results of others")
     if not waiting:
         return Verdict(CLIENTS, "there are free workers and nothing waits: the clients submit no faster")

@@ -9,10 +9,7 @@ import os
 from pathlib import Path
 
 from scaler.config import ConfigError, check_address, check_reachable
-from scaler.endpoint import Endpoint, ipc_address
-
-_FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; the owner of the socket is checked
-_SUFFIX = "_monitor"
+from scaler.endpoint import Endpoint
 
 
 def find(address: str) -> str:
@@ -23,20 +20,18 @@ def find(address: str) -> str:
     """
     check_reachable(check_address(address))
     endpoint = Endpoint.parse(address)
-    file = endpoint.file
-    beside = _FOLDER / f"{endpoint.host}_{endpoint.port}{_SUFFIX}" if file is None else Path(f"{file}{_SUFFIX}")
-    if beside.exists():
-        return ipc_address(_trusted(beside))
-    if file is not None and file.exists():
-        _trusted(file)
+    beside = Endpoint.parse(endpoint.monitor_address)
+    for place in (beside, endpoint):
+        if place.file is not None and place.file.exists():
+            _check_owner(place.file)
+            return place.address
     return address
 
 
-def _trusted(file: Path) -> Path:
+def _check_owner(file: Path) -> None:
     owner = file.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise ConfigError(
             f"{file} belongs to another user (number {owner}), who could show you anything; ask whoever runs the "
             "scheduler for its monitor address"
         )
-    return file

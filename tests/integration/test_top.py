@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from scaler import Client
 from tests.support import monitored_cluster as cluster
 from tests.support.monitored import Publisher
 from tests.support.monitored_stream import Stream, publishing
-from tests.support.processes import wait_until
+from tests.support.processes import command, scheduler, wait_until
 from tests.support.terminal import CTRL_C, CTRL_Z, DOWN, ENTER, ESCAPE, Terminal, terminal
 
 TOP = (sys.executable, "-m", "scaler.cli.top")
@@ -199,3 +201,38 @@ def test_a_wrong_address_gives_advice_in_time_and_the_right_one_later(address: s
         with publishing(address):
             shown.wait_for("Scheduler restarted")
             shown.wait_for("16 of 16 workers back")
+
+
+def fail_sometimes(number: int) -> int:
+    if number % 10 == 7:
+        raise ValueError("bad strike")
+    return number
+
+
+def test_a_real_cluster_is_counted_exactly_and_a_restart_is_seen(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/scheduler"
+    with contextlib.ExitStack() as stack:
+        _, first = stack.enter_context(scheduler(address))
+        shown = stack.enter_context(terminal(*TOP, address))
+        shown.wait_for("no workers: start scaler_cluster")
+        stack.enter_context(command("cluster", address, "-n", "2"))
+        shown.wait_for("Total 2 worker(s), 0 busy | idle")
+        with Client(address) as client:
+            ended = client.map(fail_sometimes, [(number,) for number in range(200)], return_exceptions=True)
+            assert sum(isinstance(each, ValueError) for each in ended) == 20
+            shown.wait_for("success       180")
+            shown.wait_for("failed          20")
+            shown.wait_for("client_manager 1: ")
+            shown.press("2")
+            shown.wait_for("fail_sometimes")
+            shown.press("6")
+            shown.wait_for("came: client")
+            shown.press("1")
+        first.kill_all()
+        shown.wait_for("NO NEWS for")
+        stack.enter_context(scheduler(address))
+        shown.wait_for("Scheduler restarted")
+        shown.wait_for("2 of 2 workers back")
+        shown.press("q")
+        assert shown.end() == 0
+        shown.check_left_as_before()

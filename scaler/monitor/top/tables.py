@@ -13,16 +13,19 @@ from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, ho
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
+from scaler.wire import reasons
 
 _NO_FAILURE = "No task has failed since the scheduler began."
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
-WAITS_FOR = {
-    "no worker": "any worker",
-    "no worker can take it": "a fit worker",
-    "no room": "a free worker",
-    "inputs": "other tasks",
-    "retry": "its next try",
-    "turn": "its turn",
+WAITS_FOR: dict[str, str] = {
+    reasons.NO_WORKER: "any worker",
+    reasons.NOT_ABLE: "a fit worker",
+    reasons.NO_ROOM: "a free worker",
+    reasons.TURN: "its turn",
+    reasons.INPUTS: "other tasks",
+    reasons.RETRY: "its next try",
+    reasons.CHILDREN: "its own tasks",
+    reasons.LAST_SCHEDULER: "earlier runs",
 }
 """Reasons to wait, as what is waited for."""
 _FIRST_FIELD = 24

@@ -14,6 +14,13 @@ def test_the_address_of_the_stream_is_taken_as_it_is(tmp_path: Path) -> None:
     assert place.find(f"ipc://{tmp_path}/stream") == f"ipc://{tmp_path}/stream"
 
 
+def test_the_address_of_the_scheduler_leads_to_its_stream(tmp_path: Path) -> None:
+    (tmp_path / "scheduler").touch()
+    assert place.find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler"
+    (tmp_path / "scheduler_monitor").touch()
+    assert place.find(f"ipc://{tmp_path}/scheduler") == f"ipc://{tmp_path}/scheduler_monitor"
+
+
 def test_a_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "stream"
     file.touch()

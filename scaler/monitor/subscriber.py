@@ -23,7 +23,7 @@ from scaler.monitor.place import find
 from scaler.wire.codec import decode, numbers
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead
-from scaler.wire.sockets import FRAME_BYTES_MOST, HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS
+from scaler.wire.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
 
 PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
@@ -70,11 +70,11 @@ class Subscriber:
             (zmq.LINGER, 0),
             (zmq.MAXMSGSIZE, FRAME_BYTES_MOST),
             (zmq.RECONNECT_IVL, -1),  # whose socket it is must be looked at before each attempt
-            (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),
-            (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS),
+            (zmq.HANDSHAKE_IVL, HANDSHAKE_MS),
             (zmq.IPV6, int(Endpoint.parse(self.address).is_ipv6)),
         ):
             socket.setsockopt(option, value)
+        give_up_after(socket, 0)
         for topic in self._topics:
             socket.subscribe(topic)
         self.is_connected = False

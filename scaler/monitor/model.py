@@ -73,31 +73,8 @@ class Model:
         self.history = History(history_seconds)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
         self._forget()
-        self._handlers: dict[type, Callable[[News, Batch[Any], float], None]] = {
-            StateScheduler: self._on_scheduler,
-            StateCount: self._gather,
-            StateClient: self._gather,
-            StateAgent: self._gather,
-            StateProcessors: self._gather,
-            StateFunction: self._gather,
-            StateGraph: self._gather,
-            StateObject: self._gather,
-            StateFailure: self._on_failures,
-            StateTask: self._on_tasks,
-            StateMove: self._on_moves,
-            StateNode: self._on_nodes,
-            StateEvent: self._on_events,
-        }
-        # Topics whose messages hold everything at one time: what is not in them is not there any more.
-        self._snapshots: dict[str, Callable[[list[Any], float], None]] = {
-            "scheduler": self._finish_counts,
-            "clients": self._finish_clients,
-            "workers": self._finish_agents,
-            "processors": self._finish_processors,
-            "functions": self._finish_functions,
-            "graphs": self._finish_graphs,
-            "objects": self._finish_objects,
-        }
+        self._handlers = self._make_handlers()
+        self._snapshots = self._make_snapshots()
 
     def _forget(self) -> None:
         """Begin anew, because the scheduler did."""
@@ -127,6 +104,35 @@ class Model:
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
         self._pages: dict[str, list[Any]] = {}
         self._names: dict[bytes, str] = {}
+
+    def _make_handlers(self) -> dict[type, Callable[[News, Batch[Any], float], None]]:
+        return {
+            StateScheduler: self._on_scheduler,
+            StateCount: self._gather,
+            StateClient: self._gather,
+            StateAgent: self._gather,
+            StateProcessors: self._gather,
+            StateFunction: self._gather,
+            StateGraph: self._gather,
+            StateObject: self._gather,
+            StateFailure: self._on_failures,
+            StateTask: self._on_tasks,
+            StateMove: self._on_moves,
+            StateNode: self._on_nodes,
+            StateEvent: self._on_events,
+        }
+
+    def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
+        """By topic whose messages hold everything at one time: what is not in them is not there any more."""
+        return {
+            "scheduler": self._finish_counts,
+            "clients": self._finish_clients,
+            "workers": self._finish_agents,
+            "processors": self._finish_processors,
+            "functions": self._finish_functions,
+            "graphs": self._finish_graphs,
+            "objects": self._finish_objects,
+        }
 
     # ------------------------------------------------------------------------------------------------------- taking
 

@@ -221,7 +221,7 @@ def test_a_real_cluster_is_counted_exactly_and_a_restart_is_seen(tmp_path: Path)
             ended = client.map(fail_sometimes, [(number,) for number in range(200)], return_exceptions=True)
             assert sum(isinstance(each, ValueError) for each in ended) == 20
             shown.wait_for("success       180")
-            shown.wait_for("failed          20")
+            shown.wait_for("failed         20")
             shown.wait_for("client_manager 1: ")
             shown.press("2")
             shown.wait_for("fail_sometimes")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scaler.config import Setting
-from scaler.settings import ClientConfig, ClusterConfig, SchedulerConfig, Settings
+from scaler.settings import ClientConfig, ClusterConfig, SchedulerConfig, Settings, UiConfig
 
 PAGE = Path(__file__).parent / "reference" / "settings.md"
 
@@ -69,6 +69,12 @@ Durations are in seconds, sizes in bytes, names of levels in any case.
 
 {client}
 
+## Page
+
+`scaler_ui`. In the file: `[ui]`.
+
+{ui}
+
 ## Variables that are no settings
 
 | variable | meaning |
@@ -101,7 +107,12 @@ def table(kind: type[Settings]) -> str:
 
 def page() -> str:
     """Return the page as it should be."""
-    return TEXT.format(scheduler=table(SchedulerConfig), cluster=table(ClusterConfig), client=table(ClientConfig))
+    return TEXT.format(
+        scheduler=table(SchedulerConfig),
+        cluster=table(ClusterConfig),
+        client=table(ClientConfig),
+        ui=table(UiConfig),
+    )
 
 
 if __name__ == "__main__":

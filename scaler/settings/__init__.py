@@ -12,8 +12,9 @@ from scaler.settings.client import ClientConfig
 from scaler.settings.cluster import ClusterConfig
 from scaler.settings.scheduler import SchedulerConfig
 from scaler.settings.symphony import SymphonyConfig
+from scaler.settings.ui import UiConfig
 
-PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, SymphonyConfig, ClientConfig)
+PROCESSES: tuple[type[Settings], ...] = (SchedulerConfig, ClusterConfig, SymphonyConfig, ClientConfig, UiConfig)
 """Everything that has settings."""
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "SchedulerConfig",
     "Settings",
     "SymphonyConfig",
+    "UiConfig",
 ]

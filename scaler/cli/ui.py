@@ -1,0 +1,52 @@
+"""scaler_ui: show a cluster in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from scaler.cli import options
+from scaler.config import ConfigError
+from scaler.settings.ui import UiConfig
+
+EXAMPLES = """\
+examples:
+  scaler_ui tcp://127.0.0.1:2345                     prints the address to open in a browser of this machine
+  scaler_ui tcp://127.0.0.1:2345 --store ~/night.db  history is kept in a file for a week
+  ssh -L 50001:127.0.0.1:50001 HOST                  then that address also works in a browser of your own machine
+The page shows and changes nothing. Whoever has its address with the token can look; close to it is the file with the
+token, for programs: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    return options.make_parser(
+        "scaler_ui",
+        UiConfig,
+        "Show what a cluster does, in the browser: rates, workers, tasks, failures, memory, and a week of history.",
+        EXAMPLES,
+    )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    from scaler.monitor.ui.run import Place, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server
+
+    parser = make_parser()
+    config = options.read_settings(parser, UiConfig, argv)
+
+    def tell(place: Place) -> None:
+        print(f"scaler_ui shows {config.address} at\n  {place.url}")
+        print(f"The token is in {place.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
+        if not is_loopback(config.host):
+            print("The page is open to your network and unencrypted: put a proxy with TLS in front of it.", flush=True)
+
+    try:
+        sys.exit(run_ui(config, tell))
+    except ConfigError as error:
+        sys.exit(f"scaler_ui: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Bins: what each worker did in each second of the last half hour. Single tasks are not needed for it.
+
+20,000 tasks a second for five minutes are six million tasks; these are 300 bins per worker. Sans I/O; times are seconds
+since 1970 by the clock of the scheduler.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from scaler.wire.messages.monitor import BIN_ROW, StateBins
+
+SECONDS = 1800
+POINTS = 300
+IDLE, SUCCESS, FAILED, CANCELED = range(4)
+"""What a bin shows: the worst that ended in it, and `SUCCESS` where it was only busy."""
+WORKERS_MOST = 20_000
+_UNITS = 50
+"""How finely the busy part of a second is kept."""
+
+
+class _Lane:
+    """The ring of one worker."""
+
+    __slots__ = ("busy", "canceled", "ended", "failed", "function", "last")
+
+    def __init__(self) -> None:
+        self.busy = bytearray(SECONDS)
+        self.failed = bytearray(SECONDS)
+        self.canceled = bytearray(SECONDS)
+        self.ended = array("I", bytes(4 * SECONDS))
+        self.function = array("H", bytes(2 * SECONDS))
+        self.last = 0
+
+    def move_to(self, second: int) -> None:
+        for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
+            place = late % SECONDS
+            self.busy[place] = self.failed[place] = self.canceled[place] = 0
+            self.ended[place] = self.function[place] = 0
+        self.last = max(self.last, second)
+
+
+class Bins:
+    """The rings of all workers."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[tuple[bytes, int], _Lane] = {}
+        self.end = 0
+        """the time after the newest bin"""
+        self.functions: list[bytes] = [b""]
+        """short ids; bins have positions in this list"""
+        self._places: dict[bytes, int] = {b"": 0}
+        self._together = array("I", bytes(4 * SECONDS))
+
+    def take(self, time_us: int, batch: Iterable[StateBins]) -> None:
+        """Add what the workers did in the second before a time."""
+        second = time_us // 1_000_000
+        for late in range(max(self.end, second - SECONDS + 1), second + 1):
+            self._together[late % SECONDS] = 0
+        self.end = max(self.end, second + 1)
+        for state in batch:
+            whole = len(state.bins) // BIN_ROW.size * BIN_ROW.size
+            for position, busy_ms, success, failed, canceled, other, function in BIN_ROW.iter_unpack(
+                state.bins[:whole]
+            ):
+                self._add((state.agent, position), second, busy_ms, (success, failed + other, canceled), function)
+
+    def _add(self, key: tuple[bytes, int], second: int, busy_ms: int, ends: Sequence[int], function: bytes) -> None:
+        lane = self._lanes.get(key)
+        if lane is None:
+            if len(self._lanes) >= WORKERS_MOST:
+                self._drop_oldest()
+            lane = self._lanes[key] = _Lane()
+        lane.move_to(second)
+        if second <= lane.last - SECONDS:
+            return
+        self._fill_busy(lane, second, busy_ms)
+        place = second % SECONDS
+        success, failed, canceled = ends
+        lane.failed[place] = min(255, lane.failed[place] + failed)
+        lane.canceled[place] = min(255, lane.canceled[place] + canceled)
+        lane.ended[place] += success + failed + canceled
+        lane.function[place] = self._place(function)
+
+    def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> None:
+        """More than a second of work was also before this second: a long task is told when it ends."""
+        left = busy_ms * _UNITS // 1000
+        while left > 0 and second > lane.last - SECONDS:
+            place = second % SECONDS
+            part = min(left, _UNITS - lane.busy[place])
+            lane.busy[place] += part
+            self._together[place] += part
+            left -= part
+            second -= 1
+
+    def _place(self, function: bytes) -> int:
+        if not any(function):
+            return 0
+        place = self._places.get(function)
+        if place is None:
+            place = len(self.functions) if len(self.functions) < 65_535 else 0
+            if place:
+                self.functions.append(function)
+                self._places[function] = place
+        return place
+
+    def _drop_oldest(self) -> None:
+        for key in sorted(self._lanes, key=lambda key: self._lanes[key].last)[: WORKERS_MOST // 10]:
+            del self._lanes[key]
+
+    def keys(self) -> list[tuple[bytes, int]]:
+        """Return the workers that have bins: short ids of agents, and positions."""
+        return list(self._lanes)
+
+    def read(self, key: tuple[bytes, int], start: int, step: int, count: int) -> tuple[str, str]:
+        """Return the bins of a worker as two texts of one character each: the busy tenths, and what ended worst.
+
+        Args:
+            start: when the first one begins.
+            step: seconds of each.
+            count: how many.
+        """
+        lane = self._lanes.get(key)
+        if lane is None:
+            return "0" * count, "0" * count
+        oldest = max(lane.last, self.end - 1) - SECONDS
+        busy, ends = [], []
+        for first in range(start, start + step * count, step):
+            seconds = [second % SECONDS for second in range(first, first + step) if oldest < second <= lane.last]
+            tenths = sum(lane.busy[place] for place in seconds) * 10 // (_UNITS * step)
+            kind = IDLE
+            if any(lane.failed[place] for place in seconds):
+                kind = FAILED
+            elif any(lane.canceled[place] for place in seconds):
+                kind = CANCELED
+            elif any(lane.ended[place] or lane.busy[place] for place in seconds):
+                kind = SUCCESS
+            busy.append("0123456789a"[min(tenths, 10)] if tenths or kind == IDLE else "1")
+            ends.append(str(kind))
+        return "".join(busy), "".join(ends)
+
+    def read_all(self, workers: int, start: int, step: int, count: int) -> str:
+        """Return how busy so many workers were together: a text of one character for each bin, in tenths."""
+        text = []
+        most = max(1, workers * _UNITS * step)
+        for first in range(start, start + step * count, step):
+            seconds = [second for second in range(first, first + step) if self.end - SECONDS <= second < self.end]
+            tenths = round(sum(self._together[second % SECONDS] for second in seconds) * 10 / most)
+            text.append("0123456789a"[min(tenths, 10)])
+        return "".join(text)
+
+    def functions_of(self, key: tuple[bytes, int], start: int, end: int) -> dict[bytes, int]:
+        """Return the functions that kept a worker busy, and for how many seconds each."""
+        lane = self._lanes.get(key)
+        found: dict[bytes, int] = {}
+        if lane is not None:
+            for second in range(max(start, lane.last - SECONDS + 1), min(end, lane.last + 1)):
+                function = self.functions[lane.function[second % SECONDS]]
+                if function:
+                    found[function] = found.get(function, 0) + 1
+        return found

@@ -1,0 +1,103 @@
+"""Browsers: each open page has one, which sends it what it wants to see, as fast as it can take it and no faster.
+
+There is no queue: a frame is made when it can be sent, from the newest state, and the next one after the page has drawn
+it. A page says what it wants in small messages; anything else ends its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from scaler.monitor.ui import views
+from scaler.monitor.ui.feed import Feed
+from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+
+FRAME_SECONDS = 0.25
+IDLE_SECONDS = 1.0
+"""Without news, a page is told every so often that there is none."""
+MESSAGE_BYTES = 8192
+BROWSERS_MOST = 64
+
+
+class Browser:
+    """One open page.
+
+    Args:
+        socket: its connection, open.
+        feed: what it shows.
+    """
+
+    def __init__(self, socket: web.WebSocketResponse, feed: Feed) -> None:
+        self._socket = socket
+        self._feed = feed
+        self._wake = asyncio.Event()
+        self._wish: Wish | None = None
+        self._sent = Sent()
+        self._frame = 0
+        self._confirmed = 0
+        self._hidden = False
+
+    async def run(self) -> None:
+        """Serve the page until it goes."""
+        self._feed.listen(self, self._wake.set)
+        sender = asyncio.create_task(self._send_until_it_is_wrong())
+        try:
+            async for message in self._socket:
+                if message.type is not WSMsgType.TEXT:
+                    break
+                self._hear(json.loads(message.data))
+                self._wake.set()
+        except (WishError, ValueError, TypeError):
+            await self._socket.close(code=1008, message=b"not understood")
+        finally:
+            self._feed.leave(self)
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    def _hear(self, said: Any) -> None:
+        if not isinstance(said, dict):
+            raise WishError("not an object")
+        if "ack" in said:
+            self._confirmed = max(self._confirmed, min(int(said["ack"]), self._frame))
+        if "hidden" in said:
+            self._hidden = bool(said["hidden"])
+        if "wish" in said:
+            self._wish = Wish.of(said)
+            self._sent = Sent()
+            self._confirmed = self._frame
+            self._feed.want(self, views.topics(self._wish))
+
+    async def _send_until_it_is_wrong(self) -> None:
+        try:
+            await self._send()
+        except WishError:
+            await self._socket.close(code=1008, message=b"not understood")
+
+    async def _send(self) -> None:
+        seen = (-1, -1, 0.0)
+        while True:
+            await self._wait()
+            wish = self._wish
+            if wish is None or self._hidden or self._confirmed < self._frame:
+                continue
+            now = time.monotonic()
+            state = (self._feed.state.number, wish.number)
+            if state == seen[:2] and now - seen[2] < IDLE_SECONDS:
+                continue
+            seen = (*state, now)
+            self._frame += 1
+            frame = {"wish": wish.number, "frame": self._frame, **views.frame(self._feed.state, wish, self._sent, now)}
+            await self._socket.send_str(json.dumps(frame, separators=(",", ":")))
+            await asyncio.sleep(FRAME_SECONDS)
+
+    async def _wait(self) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), IDLE_SECONDS)
+        except asyncio.TimeoutError:
+            return
+        self._wake.clear()

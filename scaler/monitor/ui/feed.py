@@ -1,0 +1,145 @@
+"""Feed: hears the monitor stream for all browsers at once, and keeps what they show.
+
+What is heard is the same for everybody, except for the few topics that somebody looks at. Must never: send anything to
+the scheduler but its subscriptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from scaler.monitor.model import FAILURES_MOST, Model
+from scaler.monitor.model_workers import Worker
+from scaler.monitor.news import News
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.ui.bins import Bins
+from scaler.monitor.ui.history import History, sample_of
+from scaler.monitor.ui.store import Store
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
+
+ALWAYS = frozenset({"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs"})
+"""Topics that are heard all the time: their history is shown to whoever comes later."""
+GONE_SECONDS_MOST = 3600.0
+GONE_MOST = 10_000
+
+
+class State:
+    """All that a view is made from."""
+
+    def __init__(self, address: str = "", store: Store | None = None) -> None:
+        self.address = address
+        self.problem = ""
+        self.model = Model()
+        self.bins = Bins()
+        self._store = store
+        self.history = History(store.keep_step if store else lambda *_: None)
+        self.old_failures: dict[bytes, StateFailure] = {}
+        """of earlier runs of the scheduler or of this server"""
+        self.number = 0
+        """of changes, to notice one"""
+        self.restarts: list[int] = []
+        """when the scheduler began anew: seconds since 1970"""
+        self.gone: dict[tuple[bytes, int], tuple[Worker, float]] = {}
+        """workers that left, and when"""
+        if store is not None:
+            events, failures = store.load(self.history)
+            self.model.events.extend(events)
+            self.old_failures = {failure.failure: failure for failure in failures}
+
+    def take(self, news: News, now: float) -> None:
+        """Learn from one message."""
+        model, restarts = self.model, self.model.restarts
+        failures, workers = model.failures, model.workers
+        model.take(news, now)
+        if model.restarts != restarts:
+            self.restarts = [*self.restarts[-99:], model.restarted_us // 1_000_000]
+            self.old_failures = dict(islice((self.old_failures | failures).items(), FAILURES_MOST))
+        elif model.workers is not workers:
+            self._see_who_left(workers, now)
+        if news.topic == "scheduler" and model.scheduler is not None:
+            self.history.add(news.head.time_us / 1e6, sample_of(model))
+        for batch in news.batches:
+            if batch.item is StateBins:
+                self.bins.take(news.head.time_us, batch)
+            elif self._store is not None:
+                self._keep(batch)
+        self.number += 1
+
+    def _see_who_left(self, before: list[Worker], now: float) -> None:
+        here = {worker.key for worker in self.model.workers}
+        self.gone |= {worker.key: (worker, now) for worker in before if worker.key not in here}
+        self.gone = {
+            key: (worker, at)
+            for key, (worker, at) in islice(self.gone.items(), GONE_MOST)
+            if key not in here and now - at < GONE_SECONDS_MOST
+        }
+
+    def _keep(self, batch: Batch[StateEvent] | Batch[StateFailure]) -> None:
+        assert self._store is not None
+        if batch.item is StateEvent:
+            self._store.keep_events(batch)  # type: ignore[arg-type]
+        elif batch.item is StateFailure:
+            self._store.keep_failures(batch)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+
+class Feed:
+    """Hears, as long as `run` runs.
+
+    Args:
+        subscriber: the connection to the scheduler.
+        store: where history is kept beside.
+    """
+
+    def __init__(self, subscriber: Subscriber, store: Store | None = None) -> None:
+        self.state = State(subscriber.address, store)
+        self._subscriber = subscriber
+        self._wanted: dict[object, frozenset[str]] = {}
+        self._listeners: dict[object, Callable[[], None]] = {}
+
+    def listen(self, who: object, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change, from the loop."""
+        self._listeners[who] = changed
+
+    def want(self, who: object, topics: frozenset[str]) -> None:
+        """Hear these topics, too, until the same one wants others."""
+        self._wanted[who] = topics
+        self._subscriber.want(self.topics)
+
+    def leave(self, who: object) -> None:
+        """Forget whoever listened."""
+        self._listeners.pop(who, None)
+        self._wanted.pop(who, None)
+        self._subscriber.want(self.topics)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All topics that are heard."""
+        return ALWAYS.union(*self._wanted.values())
+
+    async def run(self) -> None:
+        """Hear until it is cancelled."""
+        self._subscriber.want(self.topics)
+        while True:
+            before = time.monotonic()
+            news = await self._subscriber.news()
+            for each in news:
+                self.state.take(each, time.monotonic())
+            self.state.address, self.state.problem = self._subscriber.address, self._subscriber.problem
+            for changed in list(self._listeners.values()):
+                changed()
+            # Messages of one moment come together; a frame is made for all of them.
+            await asyncio.sleep(max(0.0, 0.1 - (time.monotonic() - before)))
+
+    def close(self) -> None:
+        """Hang up, and close the store."""
+        self._subscriber.close()
+        self.state.close()

@@ -1,0 +1,130 @@
+"""Gate: decides which requests may pass: those of browsers that know the token, sent to and from this server.
+
+The token is in a file that only its user can read. It is part of the first URL, and becomes a cookie there; programs
+send it as a bearer token. Host and Origin are checked, so that no other page that the browser shows can ask here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from scaler.config import ConfigError
+
+TOKEN_BYTES = 24
+_TOKEN_CHARACTERS = range(16, 257)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+"""Of each answer."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def token_file(port: int) -> Path:
+    """Return where the token of the server with this port is kept, so that browsers outlive a restart of it."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "scaler" / f"ui-{port}.token"
+
+
+def read_or_make_token(file: Path) -> str:
+    """Return the token in a file, which is made if there is none.
+
+    Raises:
+        ConfigError: if the file cannot be used, or other users may read it.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return _make_token(file)
+        with os.fdopen(descriptor) as opened:
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+                raise ConfigError(f"other users may read the token in {file}: remove that file, and a new one is made")
+            token = opened.read(max(_TOKEN_CHARACTERS) + 1).strip()
+    except OSError as error:
+        raise ConfigError(f"the token cannot be kept in {file}: {error.strerror or error}") from None
+    if len(token) not in _TOKEN_CHARACTERS or not token.isascii() or not token.isprintable():
+        raise ConfigError(f"{file} has no token of 16 to 256 characters: remove that file, and a new one is made")
+    return token
+
+
+def _make_token(file: Path) -> str:
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(f"{token}\n")
+    return token
+
+
+class Gate:
+    """Knows the token, and the names under which browsers may ask for the page.
+
+    Args:
+        token: whoever knows it may look.
+        host: where the server listens.
+        names: further names, for instance of a proxy in front.
+    """
+
+    def __init__(self, token: str, host: str, names: Collection[str] = ()) -> None:
+        self._token = token.encode()
+        self._proxies = {name.casefold() for name in names}
+        ours = (*LOOPBACK, host, socket.gethostname(), socket.getfqdn())
+        self._names = {name.casefold() for name in ours} | self._proxies
+
+    def is_for_us(self, host: str, origin: str | None) -> bool:
+        """Return whether a request was sent to one of our names, and by a page of this server if by one.
+
+        Another page could have a name of its own that leads here (DNS rebinding), but no such number.
+
+        Args:
+            host: the header of the request.
+            origin: the header of the request, if it has one.
+        """
+        name = _name(f"//{host}")
+        if not name or not (name in self._names or _is_number(name)):
+            return False
+        if origin is None:
+            return True
+        # A proxy in front may ask under another name than the browser did.
+        return origin.partition("://")[2].casefold() == host.casefold() or _name(origin) in self._proxies
+
+    def knows(self, token: str | None) -> bool:
+        """Return whether this is the token."""
+        return token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+
+    def has_bearer(self, authorization: str | None) -> bool:
+        """Return whether this header has the token: `Bearer TOKEN`."""
+        kind, _, token = (authorization or "").partition(" ")
+        return kind.casefold() == "bearer" and self.knows(token.strip())
+
+
+def _name(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").casefold()
+    except ValueError:
+        return ""
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,183 @@
+"""History: what the cluster as a whole did, in rings: seconds for half an hour, longer steps for hours and a week.
+
+Sans I/O; times are seconds since 1970 by the clock of the scheduler. What was not heard is a gap, never a 0.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+
+from scaler.monitor.model import Model
+
+SERIES = (
+    "success",
+    "failed",
+    "canceled",
+    "open",
+    "workers",
+    "busy",
+    "cpu",
+    "lag",
+    "lag_most",
+    "scheduler",
+    "agents",
+    "processors",
+    "objects",
+)
+"""Tasks per second by outcome; tasks; workers; share of a core; seconds; and bytes."""
+_GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
+"""Of a step, the greatest value is kept; of the others, the mean."""
+RINGS = ((1, 1800), (10, 2160), (60, 10080))
+"""Step in seconds, and how many: 30 minutes, 6 hours, 7 days."""
+_GAP = float("nan")
+
+
+def sample_of(model: Model) -> list[float]:
+    """Return the values of `SERIES` now."""
+    scheduler = model.scheduler
+    if scheduler is None:
+        return [_GAP] * len(SERIES)
+    ended = model.rates.ended
+    agents = {(agent.host, agent.pid): agent.rss_bytes for agent in model.agents.values()}
+    return [
+        ended.get("success", 0.0),
+        ended.get("failed", 0.0) + ended.get("not_found", 0.0),
+        ended.get("canceled", 0.0),
+        float(model.open_tasks),
+        float(model.worker_count),
+        float(model.busy),
+        scheduler.cpu_permille / 1000,
+        scheduler.lag_us / 1e6,
+        scheduler.lag_most_us / 1e6,
+        float(scheduler.rss_bytes),
+        float(sum(agents.values())),
+        float(sum(worker.rss_bytes or 0 for worker in model.workers)),
+        float(scheduler.object_bytes),
+    ]
+
+
+class Ring:
+    """The last values of all series in even steps."""
+
+    def __init__(self, step: int, length: int) -> None:
+        self.step = step
+        self.length = length
+        self.end = 0
+        """number of the newest step, counted from 1970; 0 as long as there is none"""
+        self._rows: dict[int, array[float]] = {}
+
+    def put(self, number: int, row: Sequence[float]) -> None:
+        """Put the values of a step. Steps in between are gaps."""
+        self._rows[number] = array("f", row)
+        if number > self.end:
+            for old in [key for key in self._rows if key <= number - self.length] if self.end else ():
+                del self._rows[old]
+            self.end = number
+
+    def row(self, number: int) -> Sequence[float] | None:
+        """Return the values of a step; None if there are none."""
+        return self._rows.get(number)
+
+    def rows(self) -> Iterator[tuple[int, Sequence[float]]]:
+        """Yield all steps that have values, the oldest first."""
+        return iter(sorted(self._rows.items()))
+
+
+class History:
+    """All rings. Each step of a longer ring is made of those of the one before it when it is over.
+
+    Args:
+        kept: called with step, number and values of each step that is over, for those who keep them elsewhere.
+    """
+
+    def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
+        self.rings = tuple(Ring(step, length) for step, length in RINGS)
+        self._kept = kept
+
+    @property
+    def end(self) -> int:
+        """The time after the newest second."""
+        return self.rings[0].end + 1
+
+    def add(self, at: float, sample: Sequence[float]) -> None:
+        """Add the values of one second."""
+        second = int(at)
+        first = self.rings[0]
+        if second < first.end:
+            return  # a clock that was set back: wait until it has caught up
+        before = first.end or second
+        first.put(second, sample)
+        for shorter, longer in zip(self.rings, self.rings[1:], strict=False):
+            for number in range(before // longer.step, second // longer.step):
+                self._finish(shorter, longer, number)
+                if number - before // longer.step > longer.length:
+                    break
+
+    def _finish(self, shorter: Ring, longer: Ring, number: int) -> None:
+        each = longer.step // shorter.step
+        rows = [row for row in (shorter.row(number * each + index) for index in range(each)) if row is not None]
+        if rows and longer.row(number) is None:
+            row = combined(rows)
+            longer.put(number, row)
+            self._kept(longer.step, number, row)
+
+    def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
+        """Return (start, step, count) for a window: the shortest step of which there are at most `points`.
+
+        Args:
+            seconds: the length of the window.
+            points: the most steps to show.
+            end: the time after the window; None means now.
+        """
+        ring = next((ring for ring in self.rings if ring.step * ring.length >= seconds), self.rings[-1])
+        step = max(ring.step, ring.step * math.ceil(seconds / ring.step / points))
+        last = (self.end if end is None else end) // step
+        count = max(1, seconds // step)
+        return (last - count) * step, step, count
+
+    def read(self, names: Sequence[str], start: int, step: int, count: int) -> dict[str, list[float | None]]:
+        """Return the values of some series in even steps; None where nothing was heard."""
+        places = [SERIES.index(name) for name in names]
+        columns: list[list[float | None]] = [[] for _ in names]
+        for index in range(count):
+            row = self._at(start + index * step, step)
+            for column, place in zip(columns, places, strict=True):
+                value = _GAP if row is None else row[place]
+                column.append(None if math.isnan(value) else float(f"{value:.5g}"))
+        return dict(zip(names, columns, strict=True))
+
+    def _at(self, start: int, step: int) -> Sequence[float] | None:
+        for ring in self.rings[::-1]:
+            if ring.step <= step:
+                each = step // ring.step
+                number = start // ring.step
+                rows = [row for row in (ring.row(number + index) for index in range(each)) if row is not None]
+                if rows:
+                    return combined(rows)
+        # After a restart of the server, only longer steps are known of what was before.
+        for ring in self.rings:
+            if ring.step > step and not self._has_seconds(start // ring.step, ring.step):
+                row = ring.row(start // ring.step)
+                if row is not None:
+                    return row
+        return None
+
+    def _has_seconds(self, number: int, step: int) -> bool:
+        first = self.rings[0]
+        return any(first.row(number * step + second) is not None for second in range(step))
+
+
+def combined(rows: Sequence[Sequence[float]]) -> Sequence[float]:
+    """Return one row for several: the mean or the greatest of each series, without gaps."""
+    if len(rows) == 1:
+        return rows[0]
+    result = array("f")
+    for place, name in enumerate(SERIES):
+        values = [row[place] for row in rows if not math.isnan(row[place])]
+        if not values:
+            result.append(_GAP)
+        else:
+            result.append(max(values) if name in _GREATEST else sum(values) / len(values))
+    return result

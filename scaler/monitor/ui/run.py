@@ -1,0 +1,128 @@
+"""Run: the process of the page: takes its port, tells where it is, serves until a signal or the end of its parent."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from scaler.config import ConfigError
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.ui.feed import Feed
+from scaler.monitor.ui.gate import Gate, read_or_make_token, token_file
+from scaler.monitor.ui.server import make_app
+from scaler.monitor.ui.store import Store
+from scaler.settings.ui import UiConfig
+
+GOODBYE_SECONDS = 2.0
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the page is."""
+
+    listener: socket.socket
+    token: str
+    token_file: Path
+    url: str
+    """with the token"""
+
+
+def take_place(config: UiConfig) -> Place:
+    """Take the port.
+
+    Raises:
+        ConfigError: if that cannot be done; the message is for people.
+    """
+    listener = _listen(config.host, config.port)
+    port = listener.getsockname()[1]
+    file = Path(config.token_file).expanduser() if config.token_file else token_file(port)
+    try:
+        token = read_or_make_token(file)
+    except ConfigError:
+        listener.close()
+        raise
+    host = socket.gethostname() if config.host in _EVERYWHERE else config.host
+    shown = f"[{host}]" if ":" in host else host
+    return Place(listener, token, file, f"http://{shown}:{port}/?token={token}")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=64)
+    except socket.gaierror:
+        raise ConfigError(f"{host!r} is not a host name or an address of this machine") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} of {host} is in use, perhaps by another scaler_ui; choose one with --port, 0 for any"
+            ) from None
+        raise ConfigError(f"port {port} of {host} cannot be taken: {error.strerror or error}") from None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs of this machine can connect."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def run_ui(config: UiConfig, ready: Callable[[Place], None], lifeline: int | None = None) -> int:
+    """Serve until SIGINT or SIGTERM, or until the lifeline ends. Return the exit code.
+
+    Args:
+        config: the settings.
+        ready: called as soon as browsers can connect.
+        lifeline: a descriptor that ends when the process that wants the page is gone.
+
+    Raises:
+        ConfigError: if the page cannot be served with these settings.
+    """
+    place = take_place(config)
+    try:
+        subscriber = Subscriber(config.address)
+        try:
+            store = Store(Path(config.store).expanduser()) if config.store else None
+        except ConfigError:
+            subscriber.close()
+            raise
+        return asyncio.run(_serve(config, place, Feed(subscriber, store), ready, lifeline))
+    finally:
+        place.listener.close()
+
+
+async def _serve(
+    config: UiConfig, place: Place, feed: Feed, ready: Callable[[Place], None], lifeline: int | None
+) -> int:
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end.set)
+    if lifeline is not None:
+
+        def look() -> None:
+            if not os.read(lifeline, 4096):
+                loop.remove_reader(lifeline)
+                end.set()
+
+        loop.add_reader(lifeline, look)
+    app = make_app(feed, Gate(place.token, config.host, config.names))
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_SECONDS)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, place.listener).start()
+        ready(place)
+        await end.wait()
+    finally:
+        await runner.cleanup()
+    return 0

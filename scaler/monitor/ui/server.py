@@ -1,0 +1,140 @@
+"""Server: answers browsers: the page, its files, its socket. All of it behind the gate, none of it changes the cluster.
+
+`make_app` is all that is served; further routes are added to what it returns, and are behind the same gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
+from scaler.monitor.ui.feed import Feed
+from scaler.monitor.ui.gate import HEADERS, Gate
+
+STATIC = Path(__file__).parent / "static"
+OPEN = frozenset({"/healthz"})
+"""Whoever can connect may ask for these."""
+YEAR_SECONDS = 31_536_000
+
+
+class Browsers(set[web.WebSocketResponse]):
+    """The connections of all open pages."""
+
+
+FEED = web.AppKey("feed", Feed)
+GATE = web.AppKey("gate", Gate)
+BROWSERS = web.AppKey("browsers", Browsers)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(feed: Feed, gate: Gate, has_page: bool = True) -> web.Application:
+    """Return the application; it runs the feed as long as it runs itself.
+
+    Args:
+        feed: what is shown.
+        gate: who may look.
+        has_page: whether there is a page, or only what is added.
+    """
+    app = web.Application(middlewares=[_guard], client_max_size=1024)
+    app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()
+    app.router.add_get("/healthz", _healthz)
+    if has_page:
+        app.router.add_get("/", _index)
+        app.router.add_get("/socket", _socket)
+        app.router.add_static("/static", STATIC)
+    app.cleanup_ctx.append(_hearing)
+    app.on_shutdown.append(_hang_up)
+    return app
+
+
+def cookie_name(request: web.Request) -> str:
+    """Return the name of our cookie: browsers send cookies to all ports of a host."""
+    return f"scaler_ui_{request.url.port or 0}"
+
+
+@web.middleware
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        answer = _refusal(request) or await handler(request)
+    except web.HTTPException as error:
+        error.headers.update(HEADERS)
+        raise
+    if not answer.prepared:
+        answer.headers.update(HEADERS)
+    return answer
+
+
+def _refusal(request: web.Request) -> web.Response | None:
+    if request.path in OPEN:
+        return None
+    gate = request.app[GATE]
+    if not gate.is_for_us(request.host, request.headers.get("Origin")):
+        return web.Response(
+            status=403,
+            text="This server is not asked under this name. Use the address that scaler_ui printed; for a proxy in "
+            "front of it, start scaler_ui with --names NAME.\n",
+        )
+    given = (
+        gate.knows(request.cookies.get(cookie_name(request)))
+        or (request.path == "/" and gate.knows(request.query.get("token")))
+        or gate.has_bearer(request.headers.get("Authorization"))
+    )
+    if given:
+        return None
+    return web.Response(
+        status=403,
+        text="Open the whole address that scaler_ui printed at its start, with ?token=... at its end. This browser "
+        "keeps it from then on.\n",
+    )
+
+
+async def _healthz(_request: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+async def _index(request: web.Request) -> web.StreamResponse:
+    answer = web.FileResponse(STATIC / "index.html")
+    token = request.query.get("token")
+    if request.app[GATE].knows(token):
+        assert token is not None
+        # The page takes the token out of its address by itself: after a redirect from another site, a browser would
+        # not send a strict cookie.
+        answer.set_cookie(
+            cookie_name(request), token, max_age=YEAR_SECONDS, httponly=True, samesite="Strict", secure=request.secure
+        )
+    return answer
+
+
+async def _socket(request: web.Request) -> web.StreamResponse:
+    browsers = request.app[BROWSERS]
+    if len(browsers) >= BROWSERS_MOST:
+        return web.Response(status=503, text=f"{BROWSERS_MOST} pages are open; close one.\n")
+    socket = web.WebSocketResponse(heartbeat=20, max_msg_size=MESSAGE_BYTES, autoclose=True)
+    await socket.prepare(request)
+    browsers.add(socket)
+    try:
+        await Browser(socket, request.app[FEED]).run()
+    finally:
+        browsers.discard(socket)
+    return socket
+
+
+async def _hearing(app: web.Application) -> AsyncIterator[None]:
+    task = asyncio.create_task(app[FEED].run())
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    app[FEED].close()
+
+
+async def _hang_up(app: web.Application) -> None:
+    browsers: Browsers = app[BROWSERS]
+    for socket in list(browsers):
+        await socket.close(code=1001, message=b"the server ends")

@@ -1,0 +1,130 @@
+// Makes and updates elements. Texts only ever become text: nothing here, or anywhere else, parses HTML.
+
+const icons = {
+  running: [">", "running"], success: ["\u2713", "success"], failed: ["\u2717", "failed"], canceled: ["/", "canceled"],
+  canceling: ["/", "canceled"], workerDied: ["W", "failed"], noWorker: ["0", "failed"], notFound: ["?", "failed"],
+};
+
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name in element && name !== "list" && name !== "href") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Sets a text, and touches nothing if it is there already. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+}
+
+/** A state by shape, word and colour. */
+export function state(name) {
+  const [icon, kind] = icons[name] || ["\u25cb", "muted"];
+  return h("span", { class: `state ${kind}` }, h("b", { "aria-hidden": "true" }, icon), name || "unknown");
+}
+
+export function link(page, name, text) {
+  return h("a", { href: `#/${page}/${encodeURIComponent(name)}`, class: "cut" }, text ?? name);
+}
+
+export function gauge(share, text) {
+  const fillElement = h("i");
+  fillElement.style.width = `${Math.max(0, Math.min(100, share * 100))}%`;
+  return h("span", { class: "cut" }, h("span", { class: "gauge", "aria-hidden": "true" }, fillElement), text);
+}
+
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: String(value).length > 16 ? "long" : "" }, value))));
+}
+
+/** What stands where nothing is to be shown: what is missing, and the command for it. */
+export function empty(text, command, more) {
+  return h("div", { class: "empty" }, h("p", {}, text), command ? h("pre", {}, command) : null, more ? h("p", { class: "muted" }, more) : null);
+}
+
+/**
+ * A table with fixed columns whose rows are updated in place, so that focus, selection and scrolling survive.
+ * columns: {key, title, num, cell(row) -> text or element, sort: name for the server, narrow: false hides on phones}
+ */
+export function table({ label, columns, key, sort, open }) {
+  const heads = columns.map((column) => {
+    const head = h("th", { scope: "col", class: classes(column) });
+    if (column.sort && sort) head.append(h("button", { class: "sort", onclick: () => sort(column.sort) }, column.title));
+    else head.append(column.title);
+    return head;
+  });
+  const body = h("tbody");
+  const element = h("div", { class: "scroll" }, h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, heads)), body));
+  const rows = new Map();
+
+  function rowOf(data) {
+    const row = h("tr", { tabIndex: open ? 0 : -1 }, columns.map((column) => h("td", { class: classes(column) })));
+    if (open) row.addEventListener("keydown", (event) => event.key === "Enter" && event.target === row && open(row.data));
+    row.shown = [];
+    return row;
+  }
+  function update(list, { sorted = "", reverse = false, total = list.length, offset = 0 } = {}) {
+    const seen = new Set();
+    let place = body.firstChild;
+    list.forEach((data, position) => {
+      const name = key(data);
+      let row = rows.get(name);
+      if (!row) rows.set(name, (row = rowOf(data)));
+      seen.add(name);
+      row.data = data;
+      row.setAttribute("aria-rowindex", offset + position + 2);
+      row.classList.toggle("flagged", Boolean(data.flag));
+      row.classList.toggle("gone", Boolean(data.gone));
+      columns.forEach((column, index) => {
+        const value = column.cell(data);
+        const mark = value instanceof Node ? value.outerHTML : String(value);
+        if (row.shown[index] === mark) return;
+        row.shown[index] = mark;
+        row.children[index].replaceChildren(value);
+        if (!column.num) row.children[index].title = value instanceof Node ? value.title || value.textContent : mark;
+      });
+      if (row === place) place = place.nextSibling;
+      else body.insertBefore(row, place);
+    });
+    for (const [name, row] of rows) if (!seen.has(name)) (row.remove(), rows.delete(name));
+    element.firstChild.setAttribute("aria-rowcount", total + 1);
+    columns.forEach((column, index) => {
+      if (!column.sort) return;
+      const mine = column.sort === sorted;
+      heads[index].setAttribute("aria-sort", mine ? (reverse ? "ascending" : "descending") : "none");
+      const button = heads[index].firstChild;
+      if (button.textContent !== undefined) say(button, mine ? `${column.title} ${reverse ? "\u25b4" : "\u25be"}` : column.title);
+    });
+  }
+  return { element, update, body };
+}
+
+const classes = (column) => [column.num ? "num" : "cut", column.wide ? "wide" : "", column.narrow === false ? "narrow-off" : ""].join(" ").trim();
+
+/** "1-50 of 1,000" with buttons. */
+export function pager(go, limit = 50) {
+  const text = h("span", { class: "muted" });
+  const back = h("button", { onclick: () => go(Math.max(0, at - limit)) }, "Previous");
+  const on = h("button", { onclick: () => go(at + limit) }, "Next");
+  const element = h("div", { class: "bar" }, back, text, on);
+  let at = 0;
+  return {
+    element,
+    update(offset, count, total, words = "") {
+      at = offset;
+      say(text, total ? `${(offset + 1).toLocaleString("en")}\u2013${(offset + count).toLocaleString("en")} of ${total.toLocaleString("en")}${words}` : `none${words}`);
+      back.disabled = offset <= 0;
+      on.disabled = offset + count >= total;
+    },
+  };
+}

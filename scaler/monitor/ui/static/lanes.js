@@ -1,0 +1,117 @@
+// Lanes: a line per worker over time. A bin shows how busy the worker was, and what ended worst in it; tasks that are
+// wide enough are drawn as bars of their own. The pointer tells what is where.
+
+import { h, say } from "./dom.js";
+import { sheet, token, paint, timeAxis } from "./charts.js";
+import { clock, seconds } from "./format.js";
+
+const left = 128, outcomes = ["idle", "success", "failed", "canceled"];
+
+export class Lanes {
+  constructor(open) {
+    this.lanes = new Map();
+    this.order = [];
+    this.tasks = [];
+    this.step = 1;
+    this.points = 300;
+    this.end = 0;
+    this.readout = h("div", { class: "readout" });
+    const { canvas, later } = sheet((context, width, height) => this.draw(context, width, height), "What each worker did over time");
+    this.canvas = canvas;
+    this.later = later;
+    canvas.addEventListener("pointermove", (event) => say(this.readout, this.at(event.offsetX, event.offsetY).text));
+    canvas.addEventListener("pointerleave", () => say(this.readout, ""));
+    canvas.addEventListener("click", (event) => open(this.at(event.offsetX, event.offsetY)));
+    this.box = h("div", { class: "chart" }, canvas);
+    this.element = h("div", {}, this.box, this.readout);
+  }
+
+  get narrow() { return this.canvas.clientWidth < 500 ? 72 : left; }
+
+  update(data) {
+    if (data.full) this.lanes.clear();
+    this.step = data.step;
+    this.points = data.points;
+    this.order = data.lanes.map((lane) => lane[0]);
+    for (const [key, name, host, busy, ends] of data.lanes) {
+      const lane = this.lanes.get(key) || { name, host, busy: "", ends: "" };
+      lane.busy = (lane.busy + busy).slice(-data.points);
+      lane.ends = (lane.ends + ends).slice(-data.points);
+      this.lanes.set(key, lane);
+      this.end = data.start + busy.length * data.step;
+    }
+    this.tasks = data.tasks;
+    this.row = Math.max(14, Math.min(32, 480 / Math.max(1, this.order.length)));
+    this.box.style.height = `${this.order.length * this.row + 22}px`;
+    this.later();
+  }
+
+  get start() { return this.end - this.points * this.step; }
+
+  at(x, y) {
+    const key = this.order[Math.floor(y / this.row)], lane = this.lanes.get(key);
+    const share = (x - this.narrow) / (this.canvas.clientWidth - this.narrow);
+    const time = this.start + share * this.points * this.step;
+    if (!lane || share < 0) return { key, text: lane ? `${lane.name} on ${lane.host}` : "" };
+    const task = this.tasks.find((one) => one[3] === lane.name && one[4] <= time && (one[5] || this.end) >= time);
+    if (task) return { key, task, time, text: `${clock(time)}  ${lane.name}  ${task[1]}: ${task[2]}, ${seconds((task[5] || this.end) - task[4])}` };
+    const i = Math.floor(share * this.points) - (this.points - lane.busy.length), busy = parseInt(lane.busy[i] || "0", 16);
+    return { key, time, text: `${clock(time)}  ${lane.name}  ${busy * 10} % busy${lane.ends[i] > 1 ? `, some ${outcomes[lane.ends[i]]}` : ""}` };
+  }
+
+  draw(context, width, height) {
+    const from = this.narrow, each = (width - from) / this.points, rows = this.row;
+    const fills = [null, token("success"), paint(context, "failed"), paint(context, "canceled")];
+    context.textBaseline = "middle";
+    this.order.forEach((key, number) => {
+      const lane = this.lanes.get(key), y = number * rows, room = rows - 3;
+      context.fillStyle = token("ink2");
+      context.textAlign = "left";
+      let name = lane.name; // the ends of names differ
+      while (name.length > 3 && context.measureText(name).width > from - 8) name = `+${name.slice(2)}`;
+      context.fillText(name, 0, y + rows / 2);
+      context.fillStyle = token("hair");
+      context.fillRect(from, y + rows - 2, width - from, 1);
+      const before = this.points - lane.busy.length;
+      for (let i = 0; i < lane.busy.length; i++) {
+        const kind = Number(lane.ends[i]);
+        if (!kind) continue;
+        const high = Math.max(2, (parseInt(lane.busy[i], 16) / 10) * room);
+        const x = from + (before + i) * each;
+        context.fillStyle = fills[1];
+        context.fillRect(x, y + 1 + room - high, Math.max(1, each), high);
+        if (kind > 1) {
+          const mark = kind === 2 ? room : room / 2;
+          context.fillStyle = token("ground");
+          context.fillRect(x - 1, y + 1 + room - mark, Math.max(2, each) + 2, mark);
+          context.fillStyle = token(outcomes[kind]);
+          context.fillRect(x, y + 1 + room - mark, Math.max(2, each), mark);
+        }
+      }
+    });
+    this.drawTasks(context, width, from, rows);
+    context.textBaseline = "alphabetic";
+    if (this.end) timeAxis(context, from, width - from, height, this.start, this.end);
+  }
+
+  drawTasks(context, width, from, rows) {
+    const place = new Map(this.order.map((key, number) => [this.lanes.get(key).name, number]));
+    for (const [, , state, worker, started, ended] of this.tasks) {
+      const number = place.get(worker);
+      if (number === undefined) continue;
+      const x = (at) => Math.max(from, from + ((at - this.start) / (this.points * this.step)) * (width - from));
+      const wide = x(ended || this.end) - x(started), y = number * rows + 1, high = rows - 3;
+      if (wide < 3) continue;
+      const kind = ended ? (state in { success: 1, failed: 1, canceled: 1 } ? state : "line") : "running";
+      context.fillStyle = token("ground");
+      context.fillRect(x(started), y, wide, high);
+      context.fillStyle = paint(context, kind);
+      const half = kind === "canceled" ? high / 2 : high;
+      context.fillRect(x(started), y + high - half, wide, half);
+      context.strokeStyle = token(kind);
+      context.beginPath();
+      if (!ended) context.moveTo(x(ended || this.end), y + high);
+      context.strokeRect(x(started) + 0.5, y + 0.5, wide - 1, high - 1);
+    }
+  }
+}

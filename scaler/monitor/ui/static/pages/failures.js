@@ -1,0 +1,48 @@
+// Failures: what fails and why, one entry for each kind, the latest first, with the traceback of an example.
+
+import { h, say, fill, pager, link, empty } from "../dom.js";
+import { clock, count } from "../format.js";
+
+/** One kind of failure, which stays open while it is updated. */
+export function failureEntry(app, isOpen = false) {
+  const title = h("b", { class: "failed" }), message = h("span"), numbers = h("span", { class: "muted" }), where = h("p"), trace = h("pre");
+  const element = h("details", { open: isOpen }, h("summary", {}, title, " ", message, h("br"), numbers), where, trace);
+  return {
+    element,
+    update(row) {
+      say(title, `\u2717 ${row.type}`);
+      say(message, row.message);
+      say(numbers, `${count(row.times)} times in ${row.function_name || "a function"}, last ${clock(row.last, true)}, first ${clock(row.first, true)}${row.old ? ", before the scheduler was restarted" : ""}`);
+      const mark = `${row.function} ${row.task} ${row.worker}`;
+      if (where.mark !== mark) {
+        where.mark = mark;
+        fill(where, "In ", link("function", row.function, row.function_name || row.function), row.worker ? [" on ", link("worker", row.worker)] : "", ", for instance ", link("task", row.task, "this task"));
+      }
+      say(trace, row.traceback || "No traceback came with it: the process ended, or the failure was not raised by the function.");
+    },
+  };
+}
+
+export default function failures(app) {
+  const entries = new Map(), list = h("div"), none = h("div"), pages = pager((offset) => app.want({ offset }));
+  const search = h("input", { type: "search", placeholder: "type, message, function, worker", "aria-label": "Search failures", oninput: () => app.want({ filter: search.value, offset: 0 }) });
+  const element = h("div", {}, h("div", { class: "bar" }, search, h("span", { class: "push" }), pages.element), none, list);
+  function update(data) {
+    const here = new Set(data.rows.map((row) => row.id));
+    for (const [id, entry] of entries) if (!here.has(id)) (entry.element.remove(), entries.delete(id));
+    data.rows.forEach((row, i) => {
+      let entry = entries.get(row.id);
+      if (!entry) {
+        entries.set(row.id, (entry = failureEntry(app)));
+        list.append(entry.element);
+      }
+      entry.update(row);
+      const isRead = list.querySelector("details[open]") || list.contains(document.activeElement);
+      if (!isRead && list.children[i] !== entry.element) list.insertBefore(entry.element, list.children[i]);
+    });
+    pages.update(data.offset, data.rows.length, data.total, data.all > data.total ? ` kinds, ${count(data.all)} in all` : " kinds");
+    fill(none, data.total ? null : search.value ? h("p", { class: "muted" }, "No failure matches.") : empty(data.failed ? `${count(data.failed)} tasks failed before this server began, or their kinds have not been said yet.` : "Nothing has failed.", null, "Tasks that raise, lose their worker too often or find no worker are grouped here by type, message and function."));
+  }
+  return { element, update, args: { limit: 50 } };
+}
+failures.title = "Failures";

@@ -1,0 +1,39 @@
+// One function: how many of its tasks are where, how long they take, how they fail, and what they wait for.
+
+import { h, say, fill, table, facts, empty } from "../dom.js";
+import { count, seconds } from "../format.js";
+import { histogram } from "../charts.js";
+import { taskColumns } from "./tasks.js";
+import { failureEntry } from "./failures.js";
+import { reason } from "./live.js";
+
+export default function func(app) {
+  const missing = h("div"), about = h("div"), waits = h("p"), failures = h("div"), entries = new Map();
+  const durations = histogram("Durations of its runs");
+  const rows = table({ label: "Tasks", columns: taskColumns, key: (row) => row.id, open: (row) => app.go("task", row.id) });
+  const body = h("div", {}, waits, about, h("section", { class: "panel" }, h("h2", {}, "Durations: number of runs"), durations.element), h("section", { class: "panel" }, h("h2", {}, "Failures"), failures), h("section", { class: "panel" }, h("h2", {}, "Kept tasks"), rows.element));
+  const element = h("div", {}, missing, body);
+  function update(data) {
+    const row = data.function;
+    body.hidden = !row;
+    fill(missing, row ? null : empty("The scheduler has no tasks of this function now, and shows none of it.", null, "It shows the functions with the most tasks."));
+    if (!row) return;
+    document.querySelector("h1").textContent = `Function ${row.name}`;
+    say(waits, row.waiting ? `${count(row.waiting)} tasks wait for ${reason(row.waits)}.` : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
+    fill(about, facts([["Waiting", count(row.waiting)], ["Running", count(row.running)], ["Succeeded", count(row.success)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Mean duration", seconds(row.mean)], ["95 % take less than", seconds(row.p95)]]));
+    durations.update(data.buckets);
+    for (const one of data.failures) {
+      let entry = entries.get(one.id);
+      if (!entry) {
+        entries.set(one.id, (entry = failureEntry(app)));
+        failures.append(entry.element);
+      }
+      entry.update(one);
+    }
+    if (!data.failures.length && !entries.size) fill(failures, h("p", { class: "muted" }, "None."));
+    else for (const text of failures.querySelectorAll(":scope > p")) text.remove();
+    rows.update(data.tasks);
+  }
+  return { element, update, title: "Function" };
+}
+func.title = "Function";

@@ -1,0 +1,33 @@
+// Processors: the processes of each worker, and what they run.
+
+import { h, say, fill, table, pager, gauge, link, empty } from "../dom.js";
+import { bytes, count, percent, seconds } from "../format.js";
+
+const yes = (value) => (value ? "yes" : h("span", { class: "muted" }, "no"));
+const flag = (row, name, bit) => (row[name] !== undefined ? row[name] : Boolean(row.flags & bit));
+export const processColumns = [
+  { title: "Worker", cell: (row) => link("worker", row.worker_key, row.worker) },
+  { title: "Process", num: true, cell: (row) => row.pid },
+  { title: "CPU", num: true, cell: (row) => gauge(row.cpu, percent(row.cpu)) },
+  { title: "Memory", num: true, cell: (row) => bytes(row.rss) },
+  { title: "Peak", num: true, narrow: false, cell: (row) => bytes(row.peak) },
+  { title: "Initialized", narrow: false, cell: (row) => yes(flag(row, "initialized", 1)) },
+  { title: "Has task", narrow: false, cell: (row) => yes(flag(row, "has_task", 2)) },
+  { title: "Suspended", narrow: false, cell: (row) => yes(flag(row, "suspended", 4)) },
+  { title: "Task", narrow: false, cell: (row) => (flag(row, "has_task", 2) ? link("task", row.task, `${row.function} ${seconds(row.running)}`) : "") },
+];
+
+export default function processors(app) {
+  const rows = table({ label: "Processes of workers", columns: processColumns, key: (row) => row.key, open: (row) => app.go("worker", row.worker_key) });
+  const pages = pager((offset) => app.want({ offset })), none = h("div");
+  const search = h("input", { type: "search", placeholder: "worker or host", "aria-label": "Filter processes", oninput: () => app.want({ filter: search.value, offset: 0 }) });
+  const element = h("div", {}, h("div", { class: "bar" }, search, h("span", { class: "push" }), pages.element), rows.element, none);
+  function update(data, strip) {
+    rows.update(data.rows, { total: data.total, offset: data.offset });
+    pages.update(data.offset, data.rows.length, data.total, data.all > data.shown ? `, of ${count(data.all)} in the cluster` : "");
+    rows.element.hidden = !data.total;
+    fill(none, data.total ? null : search.value ? h("p", { class: "muted" }, "No worker matches.") : strip.workers ? h("p", { class: "muted" }, "Agents report their processes while somebody looks: the first report takes a moment.") : empty("No workers are connected, so there are no processes.", "scaler_cluster SCHEDULER_ADDRESS -n 4"));
+  }
+  return { element, update, args: { limit: 50 } };
+}
+processors.title = "Processors";

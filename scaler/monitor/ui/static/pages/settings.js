@@ -1,0 +1,24 @@
+// Settings: how this browser shows things. They change nothing anywhere else.
+
+import { h } from "../dom.js";
+import { prefs, set } from "../prefs.js";
+
+const choices = [
+  ["theme", "Light or dark", [["system", "as the system"], ["light", "light"], ["dark", "dark"]]],
+  ["window", "Window of stream and memory", [[300, "5 minutes"], [600, "10 minutes"], [1800, "30 minutes"]]],
+  ["band", "History above each page", [[1800, "30 minutes"], [21600, "6 hours"], [86400, "1 day"], [604800, "7 days"]]],
+  ["scale", "Scale of memory", [["linear", "linear"], ["log", "logarithmic"]]],
+  ["stored", "Tasks of the last", [[300, "5 minutes"], [1800, "30 minutes"], [21600, "6 hours"], [604800, "7 days"]]],
+  ["kept", "Workers that left are shown for", [[0, "not at all"], [60, "a minute"], [600, "10 minutes"], [3600, "an hour"]]],
+];
+const others = [["processors", "Processors"], ["memory", "Memory"], ["graphs", "Graphs"]];
+
+export default function settings(app) {
+  const form = h("div", { class: "form" }, choices.map(([key, label, options]) => {
+    const select = h("select", { onchange: () => { set(key, typeof prefs[key] === "number" ? Number(select.value) : select.value); app.want(); } }, options.map(([value, text]) => h("option", { value, selected: prefs[key] === value }, text)));
+    return h("label", {}, label, select);
+  }));
+  const element = h("div", {}, h("p", { class: "bar" }, others.map(([name, text]) => h("a", { href: `#/${name}` }, text))), form, h("p", { class: "muted" }, "Kept in this browser; they change nothing in the cluster."), h("p", { class: "muted" }, "Times are of this computer, in its zone."));
+  return { element, update() {} };
+}
+settings.title = "Settings";

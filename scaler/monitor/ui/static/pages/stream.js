@@ -1,0 +1,55 @@
+// Stream: what each worker did in the last minutes.
+
+import { h, say, fill, pager, empty } from "../dom.js";
+import { Lanes } from "../lanes.js";
+import { prefs, set } from "../prefs.js";
+import { sheet, token, paint } from "../charts.js";
+
+const windows = [300, 600, 1800];
+
+export default function stream(app) {
+  let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0;
+  const lanes = new Lanes((at) => (at.task?.[0] ? app.go("task", at.task[0]) : at.key ? app.go("worker", at.key) : null));
+  const pages = pager((offset) => app.want({ offset }), 60), none = h("div"), note = h("p", { class: "muted" });
+  const choices = windows.map((each) => h("button", { onclick: () => pick(each) }, `${each / 60} min`));
+  const back = h("button", { hidden: true, onclick: () => now() }, "To now");
+  const search = h("input", { type: "search", placeholder: "worker or host", "aria-label": "Filter workers", oninput: () => app.want({ filter: search.value, offset: 0 }) });
+  const legend = h("div", { class: "legend" }, [["success", "busy, or succeeded"], ["failed", "failed"], ["canceled", "canceled, half as high"], ["running", "runs now"]].map(([kind, text]) => h("span", {}, swatch(kind), text)), h("span", {}, "height: how busy"));
+  const together = new Lanes(() => {});
+  const all = h("div", {}, h("h2", {}, "All workers together"), together.element, h("h2", {}, "Each"));
+  const element = h("div", {}, h("div", { class: "bar" }, choices, back, search, h("span", { class: "push" }), pages.element), legend, none, all, lanes.element, note);
+  function pick(to) {
+    window = to;
+    choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
+    app.want({ window, end });
+  }
+  function now() { end = 0; back.hidden = true; app.want({ end }); }
+  function update(data) {
+    lanes.update(data);
+    all.hidden = data.total <= data.lanes.length;
+    together.update({ ...data, tasks: [], lanes: [["all", `all ${data.total}`, "all hosts", data.all, data.all.replace(/[1-9a]/g, "1")]] });
+    pages.update(data.offset, data.lanes.length, data.total, " workers");
+    lanes.element.hidden = !data.total;
+    say(note, data.tasks.length ? "Bars with an edge are single tasks that were sampled and are long enough to see. Select one for its page." : "Select a worker for its page.");
+    note.hidden = !data.total;
+    fill(none, data.total ? null : empty("No worker has done anything since this server began.", "scaler_cluster SCHEDULER_ADDRESS -n 4", "What workers do is recorded from the start of scaler_ui on."));
+  }
+  choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
+  return {
+    element, update, now, args: { window },
+    zoom: (by) => { const to = windows[Math.max(0, Math.min(2, windows.indexOf(window) + by))]; set("window", to); pick(to); },
+    pan: (by) => { end = Math.floor((end || lanes.end) + (by * window) / 2); if (end >= Date.now() / 1000) return now(); back.hidden = false; app.want({ end }); },
+  };
+}
+stream.title = "Stream";
+
+function swatch(kind) {
+  const { canvas } = sheet((context, width, height) => {
+    context.fillStyle = kind === "success" || kind === "running" ? paint(context, kind) : token(kind);
+    const high = kind === "canceled" ? (height - 2) / 2 : height - 2;
+    context.fillRect(0, height - 1 - high, width, high);
+    if (kind === "running") (context.strokeStyle = token("running")), context.strokeRect(0.5, 1.5, width - 1, height - 3);
+  }, kind);
+  canvas.setAttribute("aria-hidden", "true");
+  return canvas;
+}

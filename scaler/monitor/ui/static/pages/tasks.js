@@ -1,0 +1,59 @@
+// Tasks: the kept ones, the newest first. New rows wait behind a button, so that what is read does not move.
+
+import { h, say, fill, table, pager, link, state, empty } from "../dom.js";
+import { bytes, clock, count, seconds, unknown } from "../format.js";
+import { prefs } from "../prefs.js";
+
+export const taskColumns = [
+  { title: "State", cell: (row) => state(row.state) },
+  { title: "Task", cell: (row) => link("task", row.id, row.name || row.id) },
+  { title: "Duration", num: true, cell: (row) => seconds(row.duration) },
+  { title: "Peak memory", num: true, narrow: false, cell: (row) => bytes(row.peak) },
+  { title: "Worker", narrow: false, cell: (row) => (row.worker ? link("worker", row.worker) : unknown) },
+  { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : row.started ? "runs" : "waits") },
+  { title: "Why", narrow: false, cell: (row) => h("span", { class: "cut" }, row.reason) },
+];
+
+export default function tasks(app) {
+  let kept = null, newest = null, offset = 0, filter = "", only = "";
+  const rows = table({ label: "Tasks", columns: taskColumns, key: (row) => row.id, open: (row) => app.go("task", row.id) });
+  const pages = pager((to) => { offset = to; ask({ offset }); });
+  const says = h("span", { class: "muted" }), none = h("div"), fresh = h("button", { hidden: true, onclick: () => take(newest) });
+  const search = h("input", { type: "search", placeholder: "name, worker or reason; !x: without x", "aria-label": "Search tasks", oninput: () => { filter = search.value; offset = 0; ask({ filter, offset }); } });
+  const kinds = ["", "failed", "canceled", "running", "success"].map((kind) => h("button", { "aria-pressed": String(kind === only), onclick: () => {
+    only = kind; offset = 0;
+    kinds.forEach((button, i) => button.setAttribute("aria-pressed", String(["", "failed", "canceled", "running", "success"][i] === only)));
+    ask({ state: only, offset });
+  } }, kind ? state(kind) : "all"));
+  const range = h("button", { hidden: true, onclick: () => app.choose(null) });
+  const element = h("div", {}, h("div", { class: "bar" }, search, kinds, range, h("span", { class: "push" }), fresh), rows.element, none, h("div", { class: "bar" }, pages.element, says));
+
+  function ask(args) { kept = null; app.want(args); }
+  function take(data) {
+    kept = data;
+    fresh.hidden = true;
+    rows.update(data.rows, { total: data.total, offset: data.offset });
+    pages.update(data.offset, data.rows.length, data.total);
+    fill(none, data.total ? null : filter || only || app.range() ? h("p", { class: "muted" }, "No task that is kept matches.") : empty("No task has been seen yet. Tasks that this server heard of since its start show here.", "client.submit(fn, ...)"));
+  }
+  function update(data) {
+    newest = data;
+    say(says, `${count(data.kept)} of ${count(data.ended)} that ended are kept: all that were heard of, failed and canceled ones for longest. The counters above are exact, these rows are a sample.`);
+    const first = kept?.rows[0]?.id, at = data.rows.findIndex((row) => row.id === first);
+    const isRead = scrollY > 120 || element.contains(document.activeElement?.closest?.("tbody"));
+    if (!kept || !isRead || (at === 0 && kept.total === data.total)) return take(data);
+    if (offset) return;
+    fresh.hidden = false;
+    say(fresh, at > 0 ? `${at} new` : "more than 50 new");
+  }
+  function chosen(now) {
+    range.hidden = !now;
+    say(range, now ? `${clock(now[0], true)} \u2013 ${clock(now[1], true)}  \u00d7` : "");
+    offset = 0;
+    ask({ start: now?.[0] ?? 0, end: now?.[1] ?? 0, offset });
+  }
+  const now = app.range();
+  if (now) { range.hidden = false; say(range, `${clock(now[0], true)} \u2013 ${clock(now[1], true)}  \u00d7`); }
+  return { element, update, chosen, args: { limit: 50, stored: prefs.stored, ...(now ? { start: now[0], end: now[1] } : {}) } };
+}
+tasks.title = "Tasks";

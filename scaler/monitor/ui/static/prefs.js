@@ -1,0 +1,29 @@
+// The settings of this browser.
+
+const defaults = { theme: "system", window: 300, band: 21600, scale: "linear", kept: 60, stored: 1800, pace: 2 };
+const name = "scaler-ui";
+
+function read() {
+  try {
+    const said = JSON.parse(localStorage.getItem(name) || "{}");
+    return Object.fromEntries(Object.entries(defaults).map(([key, value]) => [key, typeof said[key] === typeof value ? said[key] : value]));
+  } catch {
+    return { ...defaults };
+  }
+}
+
+export const prefs = read();
+
+export function set(key, value) {
+  prefs[key] = value;
+  try {
+    localStorage.setItem(name, JSON.stringify(prefs));
+  } catch { /* a private window keeps them for as long as it is open */ }
+  apply();
+}
+
+export function apply() {
+  if (prefs.theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = prefs.theme;
+  dispatchEvent(new Event("prefs"));
+}

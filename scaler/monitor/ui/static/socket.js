@@ -1,0 +1,47 @@
+// The connection to the server: says which page is wanted, takes one frame after the other, and comes back by itself.
+// A frame is confirmed when it is drawn, and only then the server sends a newer one: a slow browser skips frames.
+
+export class Socket {
+  constructor(onframe, onstate) {
+    this.onframe = onframe;
+    this.onstate = onstate;
+    this.wish = null;
+    this.number = 0;
+    this.pause = 500;
+    this.open();
+    document.addEventListener("visibilitychange", () => this.say({ hidden: document.hidden }));
+  }
+
+  open() {
+    const place = new URL("socket", location.href.split("#")[0]);
+    place.protocol = place.protocol.replace("http", "ws");
+    const socket = new WebSocket(place);
+    this.socket = socket;
+    socket.onopen = () => {
+      this.pause = 500;
+      this.onstate("open");
+      this.say({ hidden: document.hidden });
+      if (this.wish) this.say(this.wish);
+    };
+    socket.onmessage = (event) => {
+      const frame = JSON.parse(event.data);
+      if (frame.wish === this.number) this.onframe(frame);
+      requestAnimationFrame(() => this.say({ ack: frame.frame }));
+    };
+    socket.onclose = () => {
+      this.onstate("closed");
+      setTimeout(() => this.open(), this.pause);
+      this.pause = Math.min(5000, this.pause * 2);
+    };
+  }
+
+  /** Asks for a page from now on; frames of an earlier wish are dropped. */
+  want(page, args) {
+    this.wish = { wish: ++this.number, page, args };
+    this.say(this.wish);
+  }
+
+  say(message) {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+}

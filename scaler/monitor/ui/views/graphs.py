@@ -1,0 +1,101 @@
+"""Graphs: each graph with its progress; and one of them drawn, by node, or by function and depth if it is large."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.parts import outcome, page_of
+from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.wire.messages.monitor import StateGraph, StateNode
+
+NODES_MOST = 2000
+"""More nodes are drawn as boxes of one function at one depth."""
+
+
+def graphs(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page: the list, or one graph if the page asks for it."""
+    model = state.model
+    if wish.short_id:
+        return _one(state, wish, sent)
+    rows = sorted(model.graphs.values(), key=lambda each: (bool(each.ended_us), -each.submitted_us))
+    shown, total = model.shown_and_total("graphs")
+    return page_of(rows, wish, _row) | {"shown": shown, "all": max(total, len(rows))}
+
+
+def _row(graph: StateGraph) -> dict[str, Any]:
+    return {
+        "id": graph.graph.hex(),
+        "name": graph.name or graph.graph.hex()[:8],
+        "nodes": graph.nodes,
+        "waiting": graph.waiting,
+        "running": graph.running,
+        "success": graph.success,
+        "failed": graph.failed,
+        "canceled": graph.canceled,
+        "submitted": graph.submitted_us / 1e6,
+        "ended": graph.ended_us / 1e6,
+    }
+
+
+def _one(state: State, wish: Wish, sent: Sent) -> dict[str, Any]:
+    graph = state.model.graphs.get(wish.short_id)
+    nodes = state.model.nodes.get(wish.short_id, {})
+    places = depths(nodes)
+    is_small = len(nodes) <= NODES_MOST
+    drawn = _by_node(nodes, places) if is_small else _by_box(nodes, places)
+    shape = (len(nodes), is_small)
+    edges = None
+    if sent.shape != shape:  # they do not change
+        sent.shape = shape
+        edges = _edges(nodes) if is_small else []
+    return {"graph": _row(graph) if graph else None, "nodes": drawn, "edges": edges, "boxes": not is_small}
+
+
+def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
+    """Return how many steps each node is away from those that depend on nothing."""
+    after: dict[int, list[int]] = {position: [] for position in nodes}
+    open_inputs: dict[int, int] = {}
+    for position, node in nodes.items():
+        inputs = [each for each in positions(node.dependencies) if each in nodes]
+        open_inputs[position] = len(inputs)
+        for each in inputs:
+            after[each].append(position)
+    found = {position: 0 for position, count in open_inputs.items() if not count}
+    ready = list(found)
+    for position in ready:
+        for later in after[position]:
+            found[later] = max(found.get(later, 0), found[position] + 1)
+            open_inputs[later] -= 1
+            if not open_inputs[later]:
+                ready.append(later)
+    return {position: found.get(position, 0) for position in nodes}
+
+
+def positions(packed: bytes) -> tuple[int, ...]:
+    """Return the positions in a column of them."""
+    return struct.unpack(f"<{len(packed) // 4}I", packed[: len(packed) // 4 * 4])
+
+
+def _by_node(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[list[Any]]:
+    return [
+        [position, places[position], node.function_name, outcome(node.state), node.duration_us / 1e6, node.task.hex()]
+        for position, node in sorted(nodes.items())
+    ]
+
+
+def _edges(nodes: Mapping[int, StateNode]) -> list[tuple[int, int]]:
+    return [
+        (each, position) for position, node in nodes.items() for each in positions(node.dependencies) if each in nodes
+    ]
+
+
+def _by_box(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[list[Any]]:
+    boxes: dict[tuple[int, str], dict[str, int]] = {}
+    for position, node in nodes.items():
+        counts = boxes.setdefault((places[position], node.function_name), {})
+        kind = outcome(node.state)
+        counts[kind] = counts.get(kind, 0) + 1
+    return [[depth, name, counts] for (depth, name), counts in sorted(boxes.items())]

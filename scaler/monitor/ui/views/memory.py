@@ -1,0 +1,50 @@
+"""Memory: of scheduler, agents and worker processes over time, and the largest stored objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.parts import series
+from scaler.monitor.ui.views.wish import Sent, Wish
+
+OBJECTS_MOST = 50
+HOSTS_MOST = 100
+
+
+def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page."""
+    model = state.model
+    window = wish.number_of("window", 300, 60, 604800)
+    hosts: dict[str, dict[str, Any]] = {}
+    for agent in model.agents.values():
+        row = hosts.setdefault(
+            agent.host, {"host": agent.host, "agents": 0, "processes": 0, "free": None, "workers": 0}
+        )
+        row["agents"] += agent.rss_bytes
+        row["free"] = agent.free_bytes or row["free"]
+    for worker in model.workers:
+        row = hosts[worker.host]
+        row["workers"] += 1
+        row["processes"] += worker.rss_bytes or 0
+    ordered = sorted(hosts.values(), key=lambda row: row["free"] or 0)
+    objects = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
+    shown, total = model.shown_and_total("objects")
+    return {
+        "series": series(state, wish, sent, ("scheduler", "agents", "processors", "objects"), window),
+        "window": window,
+        "hosts": ordered[:HOSTS_MOST],
+        "hosts_total": len(ordered),
+        "objects": [
+            {
+                "id": each.object.hex(),
+                "name": each.name,
+                "size": each.size_bytes,
+                "copies": each.copies,
+                "users": each.users,
+            }
+            for each in objects[:OBJECTS_MOST]
+        ],
+        "objects_total": max(total, shown, len(objects)),
+        "heard": "objects" in model.heads,
+    }

@@ -1,0 +1,79 @@
+"""Strip: what is on each page: the verdict, the few figures that matter most, and the history as a band."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from scaler.monitor.model_verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.wish import Sent, Wish
+
+BAND_POINTS = 180
+BACK_SECONDS = 60
+"""For how long after a restart the page says how many workers are back."""
+
+
+def strip(state: State, now: float) -> dict[str, Any]:
+    """Return the strip."""
+    model = state.model
+    found = verdict(model, now)
+    silent = model.silent_seconds(now)
+    news = "never" if model.heard_at is None else "old" if silent is not None else "live"
+    return {
+        "news": news,
+        "silent": silent,
+        "problem": state.problem,
+        "address": state.address,
+        "at": model.heard_us / 1e6,
+        "word": found.word,
+        "title": _title(found.word),
+        "sentence": found.sentence,
+        "rate": model.rates.tasks,
+        "left": model.left.text,
+        "open": model.open_tasks if model.scheduler else None,
+        "waiting": model.scheduler.waiting if model.scheduler else None,
+        "running": model.scheduler.running if model.scheduler else None,
+        "failed": model.outcomes["failed"] + model.outcomes["not_found"] if model.scheduler else None,
+        "failed_minute": _failed_in_a_minute(state),
+        "success": model.outcomes["success"],
+        "canceled": model.outcomes["canceled"],
+        "workers": model.worker_count if model.scheduler else None,
+        "busy": model.busy if model.workers else None,
+        "restart": _restart(state, now),
+        "failures": len(model.failures),
+        "missed": model.missed,
+    }
+
+
+def _title(word: str) -> str:
+    return {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: "Stuck"}.get(word, "Working")
+
+
+def _failed_in_a_minute(state: State) -> float:
+    end = state.history.end
+    values = state.history.read(("failed",), end - 60, 1, 60)["failed"] if end > 60 else []
+    return round(sum(value for value in values if value), 1)
+
+
+def _restart(state: State, now: float) -> dict[str, Any] | None:
+    """Return the last restart of the scheduler, as long as it matters."""
+    model = state.model
+    if not state.restarts or model.heard_at is None:
+        return None
+    since = model.heard_us / 1e6 - state.restarts[-1]
+    if since + now - model.heard_at > BACK_SECONDS:
+        return None
+    return {"at": state.restarts[-1], "back": model.worker_count, "of": max(model.workers_before, model.worker_count)}
+
+
+def band(state: State, wish: Wish, sent: Sent) -> dict[str, Any] | None:
+    """Return the long history, when it is new to the page."""
+    seconds = wish.number_of("band", 21600, 1800, 604800)
+    end = state.history.end if state.model.heard_at is not None else int(time.time())
+    start, step, count = state.history.span(seconds, BAND_POINTS, end)
+    if sent.band_end == start:
+        return None
+    sent.band_end = start
+    values = state.history.read(("success", "failed", "canceled"), start, step, count)
+    return {"start": start, "step": step, "columns": values, "restarts": [at for at in state.restarts if at >= start]}

@@ -1,0 +1,79 @@
+"""Tasks: the sample of single tasks, one task with its history, and all tasks of one function."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.parts import failure_row, function_row, matches, outcome, page_of, task_row
+from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.wire.messages.monitor import StateTask
+
+FUNCTION_TASKS_MOST = 50
+
+
+def tasks(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page: the newest first."""
+    model = state.model
+    wanted, kind = wish.text("filter"), wish.text("state")
+    start, end = wish.number_of("start", 0, 0, 2**40), wish.number_of("end", 0, 0, 2**40)
+    stored = wish.number_of("stored", 0, 0, 604800)
+    if stored and not start:
+        start = max(0, int(model.heard_us / 1e6) - stored)
+
+    def is_wanted(task: StateTask) -> bool:
+        at = (task.ended_us or task.started_us or task.submitted_us) / 1e6
+        if (start and at and at < start) or (end and at > end):
+            return False
+        if kind and outcome(task.state) != kind:
+            return False
+        return matches(wanted, task.name, task.function_name, task.worker, task.reason, task.task.hex())
+
+    rows = [task for task in reversed(model.tasks.values()) if is_wanted(task)]
+    ended = sum(model.outcomes.values())
+    return page_of(rows, wish, lambda task: task_row(model, task)) | {"kept": len(model.tasks), "ended": ended}
+
+
+def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page of one task."""
+    model = state.model
+    one = model.tasks.get(wish.short_id)
+    failed = {**state.old_failures, **model.failures}
+    mine = [each for each in failed.values() if each.task == wish.short_id]
+    if not mine and one is not None and outcome(one.state) == "failed":
+        mine = [each for each in failed.values() if each.function == one.function and each.message in one.reason][:1]
+    return {
+        "task": task_row(model, one) if one else None,
+        "moves": [
+            {
+                "at": move.time_us / 1e6,
+                "event": move.event,
+                "state": outcome(move.state),
+                "worker": move.worker,
+                "attempt": move.attempt,
+                "reason": move.reason,
+            }
+            for move in model.moves.get(wish.short_id, ())
+        ],
+        "failure": failure_row(mine[0]) if mine else None,
+        "is_example": bool(mine) and mine[0].task == wish.short_id,
+    }
+
+
+def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page of one function: by short id, or by name."""
+    model = state.model
+    wanted = wish.text("id")
+    found = [each for each in model.functions.values() if wanted in (each.function.hex(), each.name)]
+    if not found:
+        return {"function": None}
+    one = found[0]
+    recent = [task for task in reversed(model.tasks.values()) if task.function == one.function]
+    whole = len(one.durations) // 4
+    return {
+        "function": function_row(one),
+        "buckets": list(struct.unpack(f"<{whole}I", one.durations[: whole * 4])),
+        "failures": [failure_row(each) for each in model.failures.values() if each.function == one.function],
+        "tasks": [task_row(model, task) for task in recent[:FUNCTION_TASKS_MOST]],
+    }

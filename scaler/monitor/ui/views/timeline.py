@@ -1,0 +1,80 @@
+"""Timeline: the task stream: what each worker did in each bin of time, and the single tasks that are wide enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.monitor.ui.bins import POINTS
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.parts import matches, outcome, worker_key
+from scaler.monitor.ui.views.wish import Sent, Wish
+
+LANES_MOST = 60
+TASKS_MOST = 400
+WIDE_BINS = 2
+"""Tasks that last longer than so many bins are drawn one by one."""
+
+
+def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
+    """Return the page: all bins of the visible workers, then only what is new."""
+    model = state.model
+    window = wish.number_of("window", 300, 300, 1800)
+    step = max(1, window // POINTS)
+    wanted = wish.text("filter")
+    names = {worker.key: (worker.host, worker.name) for worker in model.workers}
+    names |= {worker.key: (worker.host, worker.name) for worker, _ in state.gone.values() if worker.key not in names}
+    keys = [key for key in set(state.bins.keys()) | set(names) if matches(wanted, *names.get(key, ("", key[0].hex())))]
+    keys.sort(key=lambda key: (names.get(key, ("~", "")), key))
+    offset = min(wish.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
+    shown = keys[offset : offset + LANES_MOST]
+    end = wish.number_of("end", 0, 0, 2**40) or state.bins.end
+    last = end // step * step
+    first = last - step * POINTS
+    shape = (step, tuple(shown))
+    is_known = sent.shape == shape and first <= sent.series_end <= last
+    begin = sent.series_end if is_known else first
+    sent.shape, sent.series_end = shape, last
+    count = (last - begin) // step
+    lanes = [
+        [worker_key(key), *reversed(names.get(key, ("", key[0].hex()))), *state.bins.read(key, begin, step, count)]
+        for key in shown
+    ]
+    return {
+        "full": not is_known,
+        "start": begin,
+        "step": step,
+        "points": POINTS,
+        "lanes": lanes,
+        "offset": offset,
+        "total": len(keys),
+        "tasks": [
+            *running(state, set(shown), step),
+            *_wide_tasks(state, {names[key][1] for key in shown if key in names}, first, step),
+        ],
+        "all": state.bins.read_all(len(keys), begin, step, count),
+    }
+
+
+def running(state: State, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
+    """Return what runs now for long: bins only know of what has ended."""
+    now = state.model.heard_us / 1e6
+    return [
+        ["", state.model.function_name(each.function), "running", each.name, now - each.running_ms / 1000, 0]
+        for each in state.model.workers
+        if each.key in keys and each.is_busy and each.running_ms >= WIDE_BINS * step * 1000
+    ]
+
+
+def _wide_tasks(state: State, workers: set[str], first: int, step: int) -> list[list[Any]]:
+    """Return the sampled tasks that are wide enough to be seen, of these workers."""
+    least_us = WIDE_BINS * step * 1_000_000
+    found: list[list[Any]] = []
+    for task in reversed(state.model.tasks.values()):
+        started, ended = task.started_us, task.ended_us or state.model.heard_us
+        if not started or ended - started < least_us or ended < first * 1_000_000 or task.worker not in workers:
+            continue
+        name = task.name or task.function_name
+        found.append([task.task.hex(), name, outcome(task.state), task.worker, started / 1e6, task.ended_us / 1e6])
+        if len(found) >= TASKS_MOST:
+            break
+    return found

@@ -1,0 +1,79 @@
+"""Wish: what a page asks for: its name and few arguments, all of them checked here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TEXT_CHARACTERS = 300
+ROWS_MOST = 100
+
+
+class WishError(ValueError):
+    """A page asked for something that does not exist."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What one page wants to see."""
+
+    number: int
+    page: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> Wish:
+        """Return the wish that a page sent.
+
+        Raises:
+            WishError: if it is none.
+        """
+        number, page, arguments = said.get("wish"), said.get("page"), said.get("args", {})
+        if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
+            raise WishError("a wish has a number, a page and arguments")
+        return cls(number, page, arguments)
+
+    def text(self, name: str) -> str:
+        """Return an argument that is a short text."""
+        value = self.arguments.get(name, "")
+        if not isinstance(value, str) or len(value) > TEXT_CHARACTERS:
+            raise WishError(f"{name} must be a short text")
+        return value
+
+    def number_of(self, name: str, default: int, least: int, most: int) -> int:
+        """Return an argument that is a whole number."""
+        value = self.arguments.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise WishError(f"{name} must be a whole number")
+        return min(max(value, least), most)
+
+    def flag(self, name: str) -> bool:
+        """Return an argument that is true or false."""
+        return self.arguments.get(name) is True
+
+    @property
+    def offset(self) -> int:
+        """The first row that is wanted."""
+        return self.number_of("offset", 0, 0, 10_000_000)
+
+    @property
+    def limit(self) -> int:
+        """How many rows are wanted."""
+        return self.number_of("limit", 50, 1, ROWS_MOST)
+
+    @property
+    def short_id(self) -> bytes:
+        """The short id in the argument `id`."""
+        try:
+            return bytes.fromhex(self.text("id"))
+        except ValueError:
+            raise WishError("id must be a short id") from None
+
+
+@dataclass
+class Sent:
+    """What a page has already, so that only what is new is sent."""
+
+    series_end: int = 0
+    shape: object = None
+    band_end: int = 0

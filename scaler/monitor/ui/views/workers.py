@@ -1,0 +1,99 @@
+"""Workers: the table of all of them, sorted and filtered here so that only visible rows travel; and one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler.monitor.model_workers import Worker
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.parts import matches, page_of, task_row, worker_key, worker_row
+from scaler.monitor.ui.views.timeline import running
+from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+
+TASKS_MOST = 50
+
+_BY: dict[str, Callable[[Worker], Any]] = {
+    "name": lambda worker: worker.name,
+    "agent_cpu": lambda worker: -worker.agent.cpu_permille,
+    "agent_rss": lambda worker: -worker.agent.rss_bytes,
+    "cpu": lambda worker: -(worker.cpu_permille or 0),
+    "rss": lambda worker: -(worker.rss_bytes or 0),
+    "rss_free": lambda worker: -worker.agent.free_bytes,
+    "free": lambda worker: -(worker.free or 0),
+    "sent": lambda worker: -(worker.sent or 0),
+    "queued": lambda worker: -(worker.queued or 0),
+    "suspended": lambda worker: -(worker.suspended or 0),
+    "lag": lambda worker: -worker.agent.lag_us,
+}
+
+
+def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
+    """Return the visible rows."""
+    model = state.model
+    wanted = wish.text("filter")
+    order = wish.text("sort") or "flag"
+    workers = [each for each in model.workers if matches(wanted, each.name, each.host)]
+    flagged = model.stuck.reasons
+    if order == "flag":
+        workers.sort(key=lambda each: (each.key not in flagged, -(each.cpu_permille or 0), each.name))
+    elif order in _BY:
+        workers.sort(key=_BY[order])
+    else:
+        raise WishError("there is no such column")
+    if wish.flag("reverse"):
+        workers.reverse()
+    kept = wish.number_of("kept", 60, 0, 3600)
+    left = {worker.key: now - at for worker, at in state.gone.values() if now - at < kept}
+    gone = [worker for worker, _ in state.gone.values() if worker.key in left and matches(wanted, worker.name)]
+    table = page_of([*workers, *gone], wish, lambda each: worker_row(state, each, left.get(each.key)))
+    return table | {
+        "sort": order,
+        "reverse": wish.flag("reverse"),
+        "all": len(model.workers),
+        "claimed": model.scheduler.workers if model.scheduler else 0,
+        "flagged": len(flagged),
+    }
+
+
+def worker(state: State, wish: Wish, _sent: Sent, now: float) -> dict[str, Any]:
+    """Return the page of one worker: by its key, or by its name."""
+    model = state.model
+    wanted = wish.text("id")
+    everybody = [*((each, None) for each in model.workers), *((each, now - at) for each, at in state.gone.values())]
+    found = [(each, left) for each, left in everybody if wanted in (worker_key(each.key), each.name)]
+    if not found:
+        return {"worker": None}
+    one, left = found[0]
+    end = state.bins.end
+    busy, ends = state.bins.read(one.key, end - 300, 1, 300)
+    ran = state.bins.functions_of(one.key, end - 300, end)
+    tasks = [task for task in reversed(model.tasks.values()) if task.worker == one.name][:TASKS_MOST]
+    return {
+        "worker": worker_row(state, one, left),
+        "same_name": len(found) - 1,
+        "about": {
+            "engine": one.agent.engine,
+            "python": one.agent.python_version,
+            "capabilities": one.agent.capabilities,
+            "agent_pid": one.agent.pid,
+            "ended": one.ended,
+        },
+        "lane": {"start": end - 300, "busy": busy, "ends": ends, "tasks": running(state, {one.key}, 1)},
+        "ran": [[model.function_name(name), count] for name, count in sorted(ran.items(), key=lambda item: -item[1])],
+        "processors": [
+            {
+                "pid": each.pid,
+                "cpu": each.cpu_permille / 1000,
+                "rss": each.rss_bytes,
+                "peak": each.peak_bytes,
+                "flags": each.flags,
+                "running": each.running_ms / 1000,
+                "function": model.function_name(each.function) if each.function else "",
+                "task": each.task.hex(),
+            }
+            for each in model.processors
+            if (each.agent, each.position) == one.key
+        ],
+        "tasks": [task_row(model, task) for task in tasks],
+    }

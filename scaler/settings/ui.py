@@ -1,0 +1,63 @@
+"""The settings of the page in the browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scaler.config import check_address, entry
+from scaler.settings.base import Settings
+
+
+@dataclass(frozen=True)
+class UiConfig(Settings):
+    """Settings of the server of the page."""
+
+    TABLE = "ui"
+
+    address: str = field(
+        metadata=entry(
+            "the monitor address that scaler_scheduler printed, or the address of the scheduler",
+            "address",
+            check=check_address,
+            metavar="MONITOR_ADDRESS",
+        )
+    )
+    host: str = field(
+        default="127.0.0.1",
+        metadata=entry(
+            "where browsers connect; 0.0.0.0: from all networks, unencrypted, so put a proxy with TLS in front",
+            "--host",
+            metavar="HOST",
+        ),
+    )
+    port: int = field(
+        default=50001,
+        metadata=entry("where browsers connect; 0: any free port", "--port", least=0, most=65535),
+    )
+    store: str | None = field(
+        default=None,
+        metadata=entry(
+            "a file that keeps history, events and failures for a week, so that they outlive this server",
+            "--store",
+            metavar="FILE",
+            default="in memory only",
+        ),
+    )
+    token_file: str | None = field(
+        default=None,
+        metadata=entry(
+            "the file with the token that browsers need, made if there is none",
+            "--token-file",
+            metavar="FILE",
+            default="~/.local/state/scaler/ui-PORT.token",
+        ),
+    )
+    names: tuple[str, ...] = field(
+        default=(),
+        metadata=entry(
+            "further host names under which browsers ask for the page, such as that of a proxy in front",
+            "--names",
+            metavar="NAME",
+            default="none",
+        ),
+    )

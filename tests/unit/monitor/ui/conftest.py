@@ -1,0 +1,29 @@
+"""A state that has heard what the tests say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.monitor.ui.feed import State
+from tests.support import monitored
+
+Hear = Callable[..., State]
+
+
+@pytest.fixture
+def state() -> State:
+    return State("tcp://127.0.0.1:2345")
+
+
+@pytest.fixture
+def hear(state: State) -> Hear:
+    """`hear("workers", agent(row()), now=3.0, time_us=...)`."""
+
+    def say(topic: str, *items: Any, now: float = 1.0, **fields: Any) -> State:
+        state.take(monitored.news(topic, *items, **fields), now)
+        return state
+
+    return say

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from scaler.monitor.ui.history import RINGS, SERIES, History, sample_of
+from tests.support import monitored
+from tests.unit.monitor.ui.conftest import Hear
+
+NOON = 1_795_000_020
+"""The beginning of a minute."""
+
+
+def sample(**values: float) -> list[float]:
+    return [values.get(name, 0.0) for name in SERIES]
+
+
+def filled(seconds: int, **values: float) -> History:
+    history = History()
+    for second in range(seconds):
+        history.add(NOON + second, sample(**values))
+    return history
+
+
+def test_a_minute_is_the_mean_of_rates_and_the_greatest_of_bytes() -> None:
+    history = History()
+    for second in range(61):
+        history.add(NOON + second, sample(success=second % 2, objects=second))
+    assert history.read(("success", "objects"), NOON, 60, 1) == {"success": [0.5], "objects": [59.0]}
+
+
+def test_each_step_that_is_over_is_kept_elsewhere_once() -> None:
+    kept: list[tuple[int, int]] = []
+    history = History(lambda step, number, _: kept.append((step, number)))
+    for second in range(125):
+        history.add(NOON + second, sample())
+    assert len(kept) == len(set(kept))
+    assert [number * step for step, number in kept if step == 60] == [NOON, NOON + 60]
+    assert len([step for step, _ in kept if step == 10]) == 12
+
+
+def test_a_gap_is_none_and_not_zero() -> None:
+    history = History()
+    history.add(NOON, sample(success=1))
+    history.add(NOON + 3, sample(success=2))
+    assert history.read(("success",), NOON, 1, 4)["success"] == [1, None, None, 2]
+
+
+def test_hours_without_news_do_not_take_hours() -> None:
+    history = filled(5)
+    history.add(NOON + 30 * 86400, sample(success=7))
+    assert history.end == NOON + 30 * 86400 + 1
+    assert history.read(("success",), history.end - 1, 1, 1)["success"] == [7]
+
+
+def test_a_clock_that_was_set_back_changes_nothing() -> None:
+    history = filled(5, success=1)
+    history.add(NOON - 100, sample(success=9))
+    assert history.read(("success",), NOON, 1, 5)["success"] == [1] * 5
+
+
+def test_rings_are_bounded() -> None:
+    history = filled(RINGS[0][1] + 50)
+    assert len(list(history.rings[0].rows())) == RINGS[0][1]
+
+
+def test_a_window_has_the_shortest_steps_that_fit() -> None:
+    history = filled(10)
+    assert history.span(300, 300)[1:] == (1, 300)
+    assert history.span(1800, 300)[1:] == (6, 300)
+    assert history.span(21600, 180)[1:] == (120, 180)
+    assert history.span(604800, 300)[1] == 2040
+    start, step, count = history.span(300, 300)
+    assert start + step * count == history.end
+
+
+def test_only_longer_steps_are_known_of_before_a_restart_of_the_server() -> None:
+    history = History()
+    history.rings[1].put(NOON // 10, sample(success=5))
+    assert history.read(("success",), NOON, 1, 11)["success"] == [5] * 10 + [None]
+
+
+def test_longer_steps_do_not_fill_gaps_between_seconds() -> None:
+    history = History()
+    history.add(NOON, sample(success=1))
+    history.add(NOON + 25, sample(success=1))
+    assert history.read(("success",), NOON, 1, 3)["success"] == [1, None, None]
+
+
+def test_a_sample_has_what_the_model_knows(hear: Hear) -> None:
+    workers = monitored.agent(monitored.row(rss=100), monitored.row(rss=50), rss_bytes=7)
+    hear("workers", workers)
+    state = hear("scheduler", monitored.scheduler(rss_bytes=11, cpu_permille=500, waiting=3, running=2, workers=2))
+    values = dict(zip(SERIES, sample_of(state.model), strict=True))
+    assert values["processors"] == 150
+    assert values["agents"] == 7
+    assert values["scheduler"] == 11
+    assert values["cpu"] == 0.5
+    assert values["open"] == 5
+    assert values["busy"] == 2

@@ -1,0 +1,281 @@
+"""The real server on a real port, asked by a real client; a made-up scheduler speaks on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, CookieJar, WSMsgType, web
+from aiohttp.test_utils import TestClient, TestServer
+
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.ui import browsers, server
+from scaler.monitor.ui.feed import ALWAYS, Feed
+from scaler.monitor.ui.gate import HEADERS, Gate
+from scaler.monitor.ui.server import STATIC, make_app
+from tests.support import monitored
+from tests.support.monitored import Publisher
+
+TOKEN = "t" * 32
+Client = TestClient[web.Request, web.Application]
+Story = Callable[[Client], Awaitable[None]]
+Play = Callable[[Story], None]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/monitor"
+
+
+@pytest.fixture
+def publisher(address: str) -> Iterator[Publisher]:
+    publisher = Publisher(address)
+    yield publisher
+    publisher.close()
+
+
+@pytest.fixture
+def play(address: str) -> Play:
+    """Run a story with a client that knows no token."""
+
+    def run(story: Story) -> None:
+        async def main() -> None:
+            app = make_app(Feed(Subscriber(address)), Gate(TOKEN, "127.0.0.1"))
+            async with TestClient(TestServer(app), cookie_jar=CookieJar(unsafe=True)) as client:
+                await story(client)
+
+        asyncio.run(main())
+
+    return run
+
+
+async def enter(client: Client) -> None:
+    answer = await client.get(f"/?token={TOKEN}")
+    assert answer.status == 200
+
+
+async def frame(socket: Any, **said: Any) -> dict[str, Any]:
+    if said:
+        await socket.send_json(said)
+    found: dict[str, Any] = json.loads((await socket.receive(timeout=10)).data)
+    return found
+
+
+PATHS = ["/", "/static/app.js", "/socket", "/static/", "/static/../gate.py", "/nothing"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_token_nothing_is_shown(play: Play, path: str) -> None:
+    async def story(client: Client) -> None:
+        answer = await client.get(path)
+        assert answer.status == 403
+        assert "scaler_ui printed" in await answer.text()
+        assert (await client.get(path, params={"token": "wrong" * 8})).status == 403
+        assert (await client.get(path, headers={"Authorization": "Bearer wrong"})).status == 403
+
+    play(story)
+
+
+def test_the_token_becomes_a_strict_cookie_in_any_number_of_browsers(play: Play) -> None:
+    async def story(client: Client) -> None:
+        for _ in range(3):
+            async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
+                answer = await browser.get(client.make_url(f"/?token={TOKEN}"))
+                (cookie,) = answer.cookies.values()
+                assert cookie["httponly"]
+                assert cookie["samesite"] == "Strict"
+                assert cookie["path"] == "/"
+                assert str(client.port) in cookie.key, "browsers send cookies to all ports of a host"
+                assert (await browser.get(client.make_url("/"))).status == 200
+        assert (await client.get("/")).status == 403
+
+    play(story)
+
+
+def test_a_program_sends_the_token_as_bearer(play: Play) -> None:
+    async def story(client: Client) -> None:
+        answer = await client.get("/", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status == 200
+        assert not answer.cookies
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}],
+)
+def test_other_pages_cannot_ask_with_the_cookie_of_the_browser(play: Play, headers: dict[str, str]) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        for path in ("/", "/socket"):
+            assert (await client.get(path, headers=headers)).status == 403
+
+    play(story)
+
+
+def test_each_answer_says_what_the_browser_must_not_do(play: Play) -> None:
+    async def story(client: Client) -> None:
+        refused = await client.get("/")
+        await enter(client)
+        found = [
+            await client.get(path) for path in ("/", "/static/app.js", "/static/style.css", "/nothing", "/healthz")
+        ]
+        for answer in (refused, *found):
+            for name, value in HEADERS.items():
+                assert answer.headers[name] == value, answer.url
+
+    play(story)
+    policy = HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_can_be_changed(play: Play, method: str) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        for path in ("/", "/socket", "/static/app.js", "/healthz"):
+            assert (await client.request(method, path)).status in (404, 405)
+
+    play(story)
+
+
+def test_whoever_asks_may_know_that_it_lives(play: Play) -> None:
+    async def story(client: Client) -> None:
+        answer = await client.get("/healthz", headers={"Host": "loadbalancer"})
+        assert (answer.status, await answer.text()) == (200, "ok\n")
+
+    play(story)
+
+
+def test_files_outside_of_the_page_are_not_sent(play: Play) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        for path in ("/static/%2e%2e/server.py", "/static/..%2fserver.py", "/static/"):
+            assert (await client.get(path)).status in (403, 404)
+
+    play(story)
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_stays_small() -> None:
+    files = [path for path in STATIC.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 120_000
+    for path in files:
+        text = path.read_text()
+        for bad in ("https://", "innerHTML", "insertAdjacentHTML", "outerHTML =", "document.write", "eval(", "style="):
+            assert bad not in text, f"{bad} in {path.name}"
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), path.name
+        assert '="/' not in text, f"an address that a proxy prefix would break in {path.name}"
+
+
+def test_a_page_gets_what_it_wants_to_see(play: Play, publisher: Publisher) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        async with client.ws_connect("/socket") as socket:
+            first = await frame(socket, wish=1, page="live", args={})
+            assert (first["wish"], first["frame"], first["strip"]["news"]) == (1, 1, "never")
+            await asyncio.to_thread(publisher.await_topic, "scheduler")
+            publisher.say("workers", monitored.agent(monitored.row(), host="<script>alert(1)</script>"))
+            publisher.say("scheduler", monitored.scheduler(waiting=7), *monitored.counts(ended={"success": 3}))
+            shown = await frame(socket, ack=1)
+            while shown["strip"]["open"] is None:
+                shown = await frame(socket, ack=shown["frame"])
+            assert shown["strip"]["open"] == 7
+            assert shown["data"]["workers"]["rows"][0]["host"] == "<script>alert(1)</script>"
+
+    play(story)
+
+
+def test_a_slow_page_skips_frames_and_has_no_queue(play: Play, publisher: Publisher) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        async with client.ws_connect("/socket") as socket:
+            first = await frame(socket, wish=1, page="live", args={})
+            await asyncio.to_thread(publisher.await_topic, "scheduler")
+            for waiting in range(30):
+                publisher.say("scheduler", monitored.scheduler(waiting=waiting))
+                await asyncio.sleep(0.02)
+            with pytest.raises(asyncio.TimeoutError):
+                await socket.receive(timeout=0.3)
+            shown = await frame(socket, ack=first["frame"])
+            assert (shown["frame"], shown["strip"]["open"]) == (2, 29), "the newest state, and none of those before"
+
+    play(story)
+
+
+def test_a_hidden_page_gets_nothing(play: Play) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        async with client.ws_connect("/socket") as socket:
+            await socket.send_json({"hidden": True})
+            await socket.send_json({"wish": 1, "page": "live"})
+            with pytest.raises(asyncio.TimeoutError):
+                await socket.receive(timeout=0.3)
+            assert (await frame(socket, hidden=False))["wish"] == 1
+
+    play(story)
+
+
+def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> None:
+    async def main() -> None:
+        feed = Feed(Subscriber(address))
+        app = make_app(feed, Gate(TOKEN, "127.0.0.1"))
+        async with TestClient(TestServer(app), cookie_jar=CookieJar(unsafe=True)) as client:
+            await enter(client)
+            async with client.ws_connect("/socket") as socket:
+                await frame(socket, wish=1, page="processors")
+                assert feed.topics == ALWAYS | {"processors"}
+                await frame(socket, wish=2, page="task", args={"id": "ab" * 8})
+                assert feed.topics == ALWAYS | {f"task/{'ab' * 8}"}
+            while feed.topics != ALWAYS:  # noqa: ASYNC110 - the server notices the end of a connection by itself
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no json",
+        "[]",
+        '{"wish": "one", "page": "live"}',
+        '{"wish": 1, "page": "nothing"}',
+        '{"wish": 1, "page": "live", "args": {"sort": "secret"}}',
+        '{"wish": 1, "page": "live", "args": {"offset": "ten"}}',
+        '{"wish": 1, "page": "tasks", "args": {"filter": "' + "x" * 400 + '"}}',
+        '{"wish": 1, "page": "task", "args": {"id": "no hex"}}',
+        '{"ack": "all"}',
+        "x" * 20_000,
+    ],
+)
+def test_what_is_not_understood_ends_the_connection_and_nothing_else(play: Play, said: str) -> None:
+    async def story(client: Client) -> None:
+        await enter(client)
+        async with client.ws_connect("/socket") as socket:
+            await socket.send_str(said)
+            ends = await socket.receive(timeout=10)
+            assert ends.type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
+        async with client.ws_connect("/socket") as socket:
+            assert (await frame(socket, wish=1, page="live"))["wish"] == 1
+
+    play(story)
+
+
+def test_only_so_many_pages_are_served(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BROWSERS_MOST", 2)
+
+    async def story(client: Client) -> None:
+        await enter(client)
+        async with client.ws_connect("/socket"), client.ws_connect("/socket"):
+            assert (await client.get("/socket")).status == 503
+
+    play(story)
+
+
+def test_frames_come_at_most_four_times_a_second() -> None:
+    assert browsers.FRAME_SECONDS >= 0.25

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from scaler.monitor.ui import views
+from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.graphs import depths
+from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+from scaler.wire.messages.monitor import (
+    BIN_ROW,
+    PROCESSOR_ROW,
+    StateBins,
+    StateClient,
+    StateFailure,
+    StateGraph,
+    StateMove,
+    StateNode,
+    StateObject,
+    StateProcessors,
+    StateTask,
+)
+from tests.support import monitored
+from tests.support.monitored import NOON_US, agent, counts, function, row, scheduler
+from tests.unit.monitor.ui.conftest import Hear
+
+NOON = NOON_US // 1_000_000
+
+
+def frame(now_state: State, page: str, sent: Sent | None = None, now: float = 1.0, **arguments: Any) -> dict[str, Any]:
+    """The frame as the page gets it."""
+    shown = views.frame(now_state, Wish(1, page, arguments), sent or Sent(), now)
+    again: dict[str, Any] = json.loads(json.dumps(shown))
+    return again
+
+
+def data(now_state: State, page: str, sent: Sent | None = None, now: float = 1.0, **arguments: Any) -> dict[str, Any]:
+    found: dict[str, Any] = frame(now_state, page, sent, now, **arguments)["data"]
+    return found
+
+
+def task(number: int, state: str = "success", **fields: Any) -> StateTask:
+    usual = {"name": f"task {number}", "function": b"function", "function_name": "price", "worker": "rome07:0"}
+    return StateTask(b"task%04d" % number, state=state, **(usual | fields))
+
+
+@pytest.mark.parametrize("page", views.PAGES)
+def test_each_page_has_a_frame_before_anything_was_heard(state: State, page: str) -> None:
+    arguments = {"id": "ab" * 8} if page == "task" else {}
+    shown = frame(state, page, **arguments)
+    assert shown["strip"]["news"] == "never"
+    assert shown["strip"]["open"] is None, "unknown is not 0"
+
+
+@pytest.mark.parametrize("page", views.PAGES)
+def test_each_page_has_its_file(page: str) -> None:
+    from scaler.monitor.ui.server import STATIC
+
+    assert (STATIC / "pages" / f"{page}.js").exists()
+
+
+def test_the_strip_says_how_old_it_is(hear: Hear) -> None:
+    state = hear("scheduler", scheduler(), now=1.0)
+    assert frame(state, "live", now=1.5)["strip"]["news"] == "live"
+    strip = frame(state, "live", now=8.0)["strip"]
+    assert (strip["news"], strip["silent"]) == ("old", 7.0)
+
+
+def test_the_strip_tells_of_a_restart_and_history_stays(hear: Hear) -> None:
+    hear("workers", agent(row(), row()))
+    hear("scheduler", scheduler(workers=2), *counts(ended={"failed": 5}))
+    hear("failures", StateFailure(b"fail", "ValueError", "bad", b"function", "price", 5, 1, 2, b"task", "w", "tb"))
+    state = hear("scheduler", scheduler(workers=1), scheduler=b"another1", time_us=NOON_US + 5_000_000)
+    strip = frame(state, "live")["strip"]
+    assert strip["restart"] == {"at": NOON + 5, "back": 1, "of": 2}
+    assert state.history.read(("open",), NOON, 1, 1)["open"] == [0.0]
+    (failure,) = data(state, "failures")["rows"]
+    assert (failure["type"], failure["old"]) == ("ValueError", True)
+
+
+def test_only_what_is_new_of_a_series_is_sent(hear: Hear) -> None:
+    sent = Sent()
+    hear("scheduler", scheduler(), time_us=NOON_US)
+    state = hear("scheduler", scheduler(), time_us=NOON_US + 1_000_000)
+    first = data(state, "live", sent)["series"]
+    assert first["full"]
+    assert len(first["columns"]["success"]) == 300
+    hear("scheduler", scheduler(), time_us=NOON_US + 2_000_000)
+    second = data(state, "live", sent)["series"]
+    assert (second["full"], second["start"], len(second["columns"]["success"])) == (False, NOON + 2, 1)
+    assert not data(state, "live", sent)["series"]["columns"]["success"], "nothing is new"
+
+
+def test_workers_are_sorted_filtered_and_paged_here(hear: Hear) -> None:
+    rows = [row(cpu=number, sent=100 - number) for number in range(100)]
+    state = hear("workers", agent(*rows))
+    shown = data(state, "live", sort="cpu", limit=10)["workers"]
+    assert [each["cpu"] for each in shown["rows"]] == [number / 1000 for number in range(99, 89, -1)]
+    assert (shown["total"], shown["all"]) == (100, 100)
+    assert data(state, "live", sort="cpu", reverse=True, limit=1)["workers"]["rows"][0]["cpu"] == 0
+    assert data(state, "live", filter="rome07:42")["workers"]["total"] == 1
+    assert data(state, "live", filter="!rome07:42")["workers"]["total"] == 99
+    assert len(data(state, "live", offset=90, limit=10)["workers"]["rows"]) == 10
+    assert data(state, "live", offset=10_000)["workers"]["rows"], "a page beyond the end is the last one"
+
+
+def test_a_stuck_worker_comes_first_and_says_why(hear: Hear) -> None:
+    state = hear("workers", agent(row(), row(running_ms=3_600_000)), agent(row(), name=b"other", seen_ms=100, host="b"))
+    first = data(state, "live")["workers"]["rows"][0]
+    assert first["name"] == "rome07:1"
+    assert "3600" in first["flag"]
+
+
+def test_a_worker_that_left_is_shown_for_a_while(hear: Hear) -> None:
+    hear("workers", agent(row(), row()), now=1.0)
+    state = hear("workers", agent(row()), now=10.0)
+    shown = data(state, "live", now=15.0, kept=60)["workers"]["rows"]
+    assert [(each["name"], each["gone"]) for each in shown] == [("rome07:0", None), ("rome07:1", 5.0)]
+    assert len(data(state, "live", now=15.0, kept=0)["workers"]["rows"]) == 1
+    assert len(data(state, "live", now=80.0, kept=60)["workers"]["rows"]) == 1
+    hear("workers", agent(row(), row()), now=81.0)
+    assert [each["gone"] for each in data(state, "live", now=82.0, kept=3600)["workers"]["rows"]] == [None, None]
+
+
+def test_functions_say_what_they_wait_for_and_how_long_they_take(hear: Hear) -> None:
+    state = hear(
+        "functions",
+        function("price", 40, 2, 41_000, waits_for="no room", failed=3, durations=monitored.durations(b16=95, b20=5)),
+        function("<script>", 0, 0, function=b"other"),
+    )
+    first, second = data(state, "live")["functions"]
+    assert (first["open"], first["waits"], first["mean"], first["failed"]) == (42, "no room", 0.041, 3)
+    assert 0.03 < first["p95"] <= 0.066
+    assert second["name"] == "<script>"
+    assert data(state, "function", id=b"function".hex())["function"]["name"] == "price"
+    assert data(state, "function", id="price")["buckets"][16] == 95
+    assert data(state, "function", id="nothing") == {"function": None}
+
+
+def test_clients_and_reasons(hear: Hear) -> None:
+    hear("clients", StateClient(b"a", "quant@ws14", open=3), StateClient(b"b", "web", open=9, is_away=1))
+    state = hear("scheduler", scheduler(waiting=5), *counts(reasons={"inputs": 2, "no room": 3}))
+    shown = data(state, "live")
+    assert [(each["label"], each["away"]) for each in shown["clients"]] == [("web", True), ("quant@ws14", False)]
+    assert shown["reasons"] == [["no room", 3], ["inputs", 2]]
+
+
+def test_tasks_are_searched_and_said_to_be_a_sample(hear: Hear) -> None:
+    hear("scheduler", scheduler(), *counts(ended={"success": 9_000}))
+    state = hear("tasks", *(task(n) for n in range(60)), task(99, "failed", reason="ValueError: bad strike"))
+    shown = data(state, "tasks")
+    assert (shown["total"], shown["kept"], shown["ended"], len(shown["rows"])) == (61, 61, 9_000, 50)
+    assert shown["rows"][0]["name"] == "task 99"
+    assert [each["name"] for each in data(state, "tasks", state="failed")["rows"]] == ["task 99"]
+    assert [each["name"] for each in data(state, "tasks", filter="STRIKE")["rows"]] == ["task 99"]
+    assert data(state, "tasks", filter="nothing like it")["total"] == 0
+
+
+def test_tasks_of_a_range_of_time(hear: Hear) -> None:
+    state = hear("tasks", *(task(n, ended_us=NOON_US + n * 1_000_000) for n in range(10)))
+    assert data(state, "tasks", start=NOON + 3, end=NOON + 5)["total"] == 3
+
+
+def test_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
+    topic = f"task/{b'task0007'.hex()}"
+    hear("failures", StateFailure(b"f", "ValueError", "bad", b"function", "price", 1, 1, 2, b"task0007", "w", "Trace"))
+    state = hear(
+        topic, task(7, "failed", attempt=2), StateMove(b"task0007", NOON_US, "assigned", "running", "w", 2, "")
+    )
+    shown = data(state, "task", id=b"task0007".hex())
+    assert shown["task"]["attempt"] == 2
+    assert shown["moves"][0]["event"] == "assigned"
+    assert (shown["failure"]["traceback"], shown["is_example"]) == ("Trace", True)
+    assert views.topics(Wish(1, "task", {"id": b"task0007".hex()})) == {topic}
+
+
+def test_the_stream_sends_bins_and_then_only_new_ones(hear: Hear) -> None:
+    hear("workers", agent(row()))
+    bins = StateBins(b"agent", BIN_ROW.pack(0, 800, 1, 1, 0, 0, b"function"))
+    state, sent = hear("bins", bins), Sent()
+    shown = data(state, "stream", sent)
+    assert shown["full"]
+    ((key, name, host, busy, ends),) = shown["lanes"]
+    assert (key, name, host) == (f"{b'agent'.hex()}.0", "rome07:0", "rome07")
+    assert (len(busy), busy[-1], ends[-1]) == (300, "8", "2")
+    hear("bins", bins, time_us=NOON_US + 1_000_000)
+    again = data(state, "stream", sent)
+    assert (again["full"], again["start"], len(again["lanes"][0][3])) == (False, NOON + 1, 1)
+
+
+def test_a_task_is_drawn_alone_only_if_it_is_wide_enough(hear: Hear) -> None:
+    hear("workers", agent(row(running_ms=100)))
+    long = task(1, started_us=NOON_US - 9_000_000, ended_us=NOON_US - 1_000_000)
+    short = task(2, started_us=NOON_US - 1_500_000, ended_us=NOON_US - 1_000_000)
+    hear("tasks", long, short)
+    state = hear("bins", StateBins(b"agent", b""))
+    assert [each[1] for each in data(state, "stream")["tasks"]] == ["task 1"]
+    hear("workers", agent(row(running_ms=30_000)))
+    assert [each[2] for each in data(state, "stream")["tasks"]] == ["running", "success"]
+
+
+def test_a_thousand_workers_are_sixty_lanes_and_one_for_all(hear: Hear) -> None:
+    rows = b"".join(BIN_ROW.pack(number, 500, 1, 0, 0, 0, b"function") for number in range(1000))
+    hear("workers", agent(*(row() for _ in range(1000))))
+    state = hear("bins", StateBins(b"agent", rows))
+    shown = data(state, "stream", offset=960)
+    assert (len(shown["lanes"]), shown["total"], shown["offset"]) == (40, 1000, 960)
+    assert shown["all"][-1] == "5"
+    assert len(json.dumps(frame(state, "stream"))) < 64_000
+
+
+def test_memory_by_host_counts_each_host_once(hear: Hear) -> None:
+    hear("workers", agent(row(rss=5)), agent(row(rss=6), name=b"second"), agent(row(), name=b"far", host="far"))
+    state = hear("objects", StateObject(b"o", "surface", b"c", 100, 1, 2), total=7)
+    shown = data(state, "memory")
+    (here,) = (each for each in shown["hosts"] if each["host"] == "rome07")
+    assert (here["workers"], here["processes"], here["free"]) == (2, 11, 9 << 30)
+    assert (shown["objects"][0]["name"], shown["objects_total"]) == ("surface", 7)
+
+
+def test_processes_of_workers(hear: Hear) -> None:
+    hear("workers", agent(row()))
+    packed = PROCESSOR_ROW.pack(4712, 0, 3, 990, 1500, 10, 20, b"task0001", b"function")
+    state = hear("processors", StateProcessors(b"agent", packed))
+    (shown,) = data(state, "processors")["rows"]
+    assert (shown["worker"], shown["pid"], shown["peak"], shown["has_task"]) == ("rome07:0", 4712, 20, True)
+    one = data(state, "worker", id=shown["worker_key"])
+    assert one["processors"][0]["pid"] == 4712
+    assert data(state, "worker", id="rome07:0")["worker"]["name"] == "rome07:0"
+    assert data(state, "worker", id="nobody") == {"worker": None}
+
+
+def node(position: int, *inputs: int, state: str = "waiting") -> StateNode:
+    packed = struct.pack(f"<{len(inputs)}I", *inputs)
+    return StateNode(b"graph", position, b"task%04d" % position, "price", packed, state, 0)
+
+
+def test_a_graph_is_drawn_by_depth(hear: Hear) -> None:
+    hear("graphs", StateGraph(b"graph", "risk", b"c", 4, 1, 1, 2))
+    state = hear(f"graph/{b'graph'.hex()}", node(0, state="success"), node(1), node(2, 0, 1), node(3, 2, 0))
+    sent = Sent()
+    shown = data(state, "graphs", sent, id=b"graph".hex())
+    assert [(each[0], each[1]) for each in shown["nodes"]] == [(0, 0), (1, 0), (2, 1), (3, 2)]
+    assert sorted(map(tuple, shown["edges"])) == [(0, 2), (0, 3), (1, 2), (2, 3)]
+    assert data(state, "graphs", sent, id=b"graph".hex())["edges"] is None, "they do not change"
+    assert data(state, "graphs")["rows"][0]["success"] == 2
+
+
+def test_a_large_graph_is_boxes(hear: Hear) -> None:
+    nodes = [node(number) for number in range(2001)]
+    state = hear(f"graph/{b'graph'.hex()}", *nodes)
+    shown = data(state, "graphs", id=b"graph".hex())
+    assert shown["boxes"]
+    assert shown["nodes"] == [[0, "price", {"waiting": 2001}]]
+    assert shown["edges"] == []
+
+
+def test_depths_end_also_for_a_circle() -> None:
+    assert depths({0: node(0, 1), 1: node(1, 0), 2: node(2)}) == {0: 0, 1: 0, 2: 0}
+
+
+def test_a_page_that_does_not_exist_is_an_error(state: State) -> None:
+    with pytest.raises(WishError):
+        frame(state, "secrets")
+
+
+def test_a_full_page_of_a_thousand_workers_is_small(hear: Hear) -> None:
+    hear("workers", *(agent(*(row() for _ in range(20)), name=b"agent%03d" % n, host=f"host{n}") for n in range(50)))
+    state = hear("scheduler", scheduler(workers=1000))
+    assert len(json.dumps(frame(state, "live"))) < 64_000

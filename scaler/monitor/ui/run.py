@@ -60,9 +60,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=64)
-    except socket.gaierror:
-        raise ConfigError(f"{host!r} is not a host name or an address of this machine") from None
     except OSError as error:
+        if (error.errno or 0) < 0 or error.errno == errno.EADDRNOTAVAIL:  # the resolver's numbers are negative
+            raise ConfigError(f"{host!r} is not a host name or an address of this machine") from None
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
                 f"port {port} of {host} is in use, perhaps by another scaler_ui; choose one with --port, 0 for any"
@@ -100,6 +100,8 @@ def run_ui(config: UiConfig, ready: Callable[[Place], None], lifeline: int | Non
         return asyncio.run(_serve(config, place, Feed(subscriber, store), ready, lifeline))
     finally:
         place.listener.close()
+        if not config.port and not config.token_file:
+            place.token_file.unlink(missing_ok=True)  # nobody asks for this port again
 
 
 async def _serve(

@@ -148,7 +148,8 @@ def test_a_bad_value_of_a_file_names_its_table(folder: Path, file: str, prefix: 
 def test_an_unknown_table_is_refused_with_those_that_there_are(folder: Path) -> None:
     (folder / "scaler.toml").write_text("[sheduler]\ncrash_limit = 3\n")
     assert refusal() == (
-        "scaler.toml: 'sheduler' is not a table of settings; there are [client], [cluster], [scheduler], [symphony], [ui]"
+        "scaler.toml: 'sheduler' is not a table of settings; "
+        "there are [client], [cluster], [scheduler], [symphony], [ui]"
     )
 
 

@@ -1,0 +1,337 @@
+"""The page in a real browser, with a made-up cluster of 1,000 workers and 20,000 tasks a second on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from aiohttp import ClientSession, WSMsgType, web
+
+from scaler.monitor.ui.views import PAGES
+from tests.support.browser import PHONE, WIDE, Watched, chromium
+from tests.support.processes import REPOSITORY, Command, command, free_address, wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.more, pytest.mark.timeout(300)]
+
+SIZES = {"wide": WIDE, "phone": PHONE}
+THINGS = {"task": "7461736b01000000", "worker": "rome01:3", "function": "66756e6303000000"}
+GRAPH = "6772617068303031"
+VIEWS = [f"{page}/{THINGS[page]}" if page in THINGS else page for page in PAGES] + [f"graphs/{GRAPH}"]
+NASTY = "<script>alert(1)</script>"
+
+
+@contextlib.contextmanager
+def traffic(address: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    program = [sys.executable, "-m", "tests.support.monitor_traffic", address, *arguments]
+    process = subprocess.Popen(program, cwd=REPOSITORY)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def ui(address: str, home: Path, port: str = "0", *arguments: str) -> Iterator[tuple[Command, str]]:
+    with command("ui", address, "--port", port, *arguments, env={"XDG_STATE_HOME": str(home)}) as running:
+        yield running, running.wait_for("?token=").strip()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, str]]:
+    address = free_address()
+    home = tmp_path_factory.mktemp("home")
+    with traffic(address, "--workers", "1000", "--rate", "20000"), ui(address, home) as running:
+        yield running
+
+
+@pytest.fixture
+def watch(browser: Browser) -> Iterator[Callable[..., Watched]]:
+    contexts = []
+
+    def watched(size: str = "wide", scheme: str = "light") -> Watched:
+        contexts.append(browser.new_context(viewport=SIZES[size], color_scheme=scheme))
+        return Watched(contexts[-1])
+
+    yield watched
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_each_page_shows_a_large_cluster(
+    loaded: tuple[Command, str], watch: Callable[..., Watched], size: str, scheme: str
+) -> None:
+    _, url = loaded
+    seen = watch(size, scheme)
+    seen.page.goto(url)
+    seen.wait_for("tasks/s", "#strip")
+    seen.wait_for("1,000", "main")
+    assert "token" not in seen.page.url
+    for view in VIEWS:
+        seen.go(f"#/{view}")
+        seen.page.wait_for_timeout(700)  # for two frames
+        width, room = seen.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert width <= room, f"{view} scrolls sideways"
+        assert len(seen.text("main")) > 30, f"{view} is empty"
+        seen.picture(f"{size}-{scheme}-{view.partition('/')[0]}{'-one' if view.startswith('graphs/') else ''}")
+    assert seen.complaints == []
+    assert {request.split("/")[2] for request in seen.requests} == {url.split("/")[2]}, "nothing is from elsewhere"
+
+
+def test_names_are_text_and_nothing_else(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    for view, text in {
+        "live": NASTY,
+        "tasks": NASTY,
+        f"function/{THINGS['function']}": NASTY,
+        "failures": "<b>ACME</b>",
+    }.items():
+        seen.go(f"#/{view}")
+        seen.wait_for(text, "main")
+    seen.go("#/live")
+    seen.wait_for("<img src=x onerror=alert(1)>", "main")
+    assert (
+        seen.page.evaluate(
+            "document.querySelectorAll('main script, main img, main b:not(.failed):not([aria-hidden])').length"
+        )
+        == 0
+    )
+    assert seen.complaints == []
+
+
+def test_the_keyboard_is_enough(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("rome01:3", "main")
+    press = seen.page.keyboard.press
+    for key, page in (("2", "tasks"), ("7", "failures"), ("1", "live")):
+        press(key)
+        seen.page.wait_for_url(f"**/#/{page}")
+    press("/")
+    seen.page.keyboard.type("rome01:3")
+    seen.wait_for("1\u20131 of 1", "main")
+    press("Escape")
+    press("j")
+    seen.page.wait_for_function("document.activeElement.tagName === 'TR'")
+    while "rome01:3" not in seen.page.evaluate("document.activeElement.innerText"):
+        press("j")
+    press("Enter")
+    seen.page.wait_for_url("**/#/worker/*")
+    seen.wait_for("Worker rome01:3", "main")
+    press("Escape")
+    seen.page.wait_for_url("**/#/live")
+    press("?")
+    assert seen.page.evaluate("document.getElementById('keys').open")
+    press("Escape")
+    seen.page.evaluate("document.activeElement.blur()")
+    press(" ")
+    seen.wait_for("paused", "#strip")
+    press(" ")
+    seen.wait_for("live", "#strip")
+    assert seen.complaints == []
+
+
+def test_focus_and_filter_survive_updates(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("rome01:3", "main")
+    search = seen.page.locator("main input[type=search]")
+    search.fill("rome05")
+    seen.wait_for("1\u201316 of 16", "main")
+    seen.page.locator("main tbody tr", has_text="rome05:2").first.focus()
+    before = seen.text("#strip .news")
+    seen.page.wait_for_function("before => document.querySelector('#strip .news').innerText !== before", arg=before)
+    seen.page.wait_for_timeout(2500)
+    assert "rome05:2" in seen.page.evaluate("document.activeElement.innerText")
+    assert search.input_value() == "rome05"
+
+
+def test_a_failure_is_two_steps_away(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("tasks/s", "#strip")
+    seen.page.locator("#nav a", has_text="Failures").click()
+    seen.page.locator("summary", has_text="ValueError").click()
+    seen.wait_for("in price", "main")
+    seen.wait_for('File "/home/q/prices.py", line 41', "main")
+    seen.page.wait_for_timeout(2500)
+    assert seen.page.locator("details[open]", has_text="ValueError").count() == 1, "it stays open"
+
+
+def test_a_hundred_loads_leave_nothing_behind(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    running, url = loaded
+    server = psutil.Process(running.pid)
+    seen = watch()
+
+    def load(times: int) -> int:
+        for _ in range(times):
+            seen.page.goto(url)
+            seen.wait_for("1,000", "main")
+        return int(server.memory_info().rss)
+
+    rss = load(10)
+    connections = len(server.net_connections())
+    _, heap = seen.held()
+    rss_after = load(90)
+    documents, heap_after = seen.held()
+    assert documents == 1
+    assert heap_after - heap < 4 << 20
+    assert rss_after - rss < 24 << 20, "history itself grows by a little"
+    wait_until(
+        lambda: len(server.net_connections()) <= connections + 8, "the server has dropped the pages that are gone"
+    )
+
+
+def test_a_page_does_not_grow_while_it_is_looked_at(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("1,000", "main")
+
+    def look_at_all() -> int:
+        for view in [*VIEWS, "live"]:
+            seen.go(f"#/{view}")
+            seen.page.wait_for_timeout(300)
+        return seen.held()[1]
+
+    first = look_at_all()
+    look_at_all()
+    assert look_at_all() - first < 4 << 20
+
+
+def test_it_comes_back_after_a_restart_of_the_server_and_of_the_scheduler(
+    browser: Browser, watch: Callable[..., Watched], tmp_path: Path
+) -> None:
+    address, seen = free_address(), watch()
+    port = free_address().rpartition(":")[2]
+    with traffic(address):
+        with ui(address, tmp_path, port) as (running, url):
+            seen.page.goto(url)
+            seen.wait_for("16 of 16", "#strip")
+            running.signal(signal.SIGTERM)
+            assert running.end() == 0
+        seen.wait_for("No connection", "#strip")
+        with ui(address, tmp_path, port):
+            seen.wait_for("16 of 16", "#strip")
+    with ui(address, tmp_path, port):
+        seen.wait_for("Waiting for the scheduler", "#strip")
+        seen.picture("wide-light-waiting")
+        with traffic(address, "--workers", "16"):
+            seen.wait_for("16 of 16", "#strip")
+        seen.wait_for("No news", "#strip")
+        seen.picture("wide-light-no-news")
+        with traffic(address, "--workers", "9"):
+            seen.wait_for("The scheduler was restarted", "#strip")
+            seen.wait_for("9 of 16 workers are back", "#strip")
+            seen.picture("wide-light-restarted")
+    assert [text for text in seen.complaints if "WebSocket" not in text] == [], "only lost connections are told of"
+
+
+@pytest.mark.parametrize(("workers", "rate", "says"), [("0", "0", "No workers"), ("16", "0", "Idle")])
+def test_empty_states_say_what_is_missing(
+    watch: Callable[..., Watched], tmp_path: Path, workers: str, rate: str, says: str
+) -> None:
+    address = free_address()
+    seen = watch("phone")
+    with traffic(address, "--workers", workers, "--rate", rate), ui(address, tmp_path) as (_, url):
+        seen.page.goto(url)
+        seen.wait_for(says, "#strip")
+        if workers == "0":
+            seen.wait_for("scaler_cluster tcp://127.0.0.1:2345", "main")
+        seen.picture(f"phone-light-{says.replace(' ', '-').lower()}")
+        for view in ("tasks", "graphs", "failures", "processors"):
+            seen.go(f"#/{view}")
+            seen.page.wait_for_selector("main .empty, main tbody tr")
+    assert seen.complaints == []
+
+
+def test_it_works_behind_a_proxy_with_a_prefix(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    with proxy(url.partition("?")[0]) as front:
+        seen.page.goto(f"{front}/proxy/50001/?{url.partition('?')[2]}")
+        seen.wait_for("1,000", "main")
+        assert seen.page.url.startswith(f"{front}/proxy/50001/#/")
+        assert all("/proxy/50001/" in request for request in seen.requests)
+    assert [text for text in seen.complaints if "WebSocket" not in text] == []
+
+
+@contextlib.contextmanager
+def proxy(back: str) -> Iterator[str]:
+    """As the one of a notebook server: it takes a prefix off, and asks under the name of the server behind it."""
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]] = []
+
+    async def forward(request: web.Request) -> web.StreamResponse:
+        path = request.match_info["path"]
+        headers = {name: value for name, value in request.headers.items() if name == "Cookie"}
+        async with ClientSession() as session:
+            if request.headers.get("Upgrade", "").lower() == "websocket":
+                front = web.WebSocketResponse()
+                await front.prepare(request)
+                async with session.ws_connect(back + path, headers=headers) as socket:
+
+                    async def upwards() -> None:
+                        async for message in front:
+                            await socket.send_str(message.data)
+
+                    task = asyncio.create_task(upwards())
+                    async for message in socket:
+                        if message.type is WSMsgType.TEXT:
+                            await front.send_str(message.data)
+                    task.cancel()
+                return front
+            async with session.get(back + path, params=request.query, headers=headers) as answer:
+                kept = {
+                    name: answer.headers[name]
+                    for name in ("Content-Type", "Set-Cookie", "Content-Security-Policy")
+                    if name in answer.headers
+                }
+                return web.Response(status=answer.status, body=await answer.read(), headers=kept)
+
+    async def serve() -> None:
+        app, end = web.Application(), asyncio.Event()
+        app.router.add_get("/proxy/50001/{path:.*}", forward)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert site._server is not None
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        started.append((asyncio.get_running_loop(), end, f"http://127.0.0.1:{port}"))
+        await end.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    wait_until(lambda: started, "the proxy listens")
+    loop, end, url = started[0]
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(10)

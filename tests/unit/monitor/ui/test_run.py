@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.config import ConfigError
+from scaler.monitor.ui.run import Place, is_loopback, run_ui, take_place
+from scaler.settings import UiConfig
+
+SOMEWHERE = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield int(other.getsockname()[1])
+
+
+def never(_place: Place) -> None:
+    raise AssertionError("it must not come so far")
+
+
+def test_the_address_has_the_token_and_the_file_is_for_its_user_alone(home: Path) -> None:
+    place = take_place(UiConfig(SOMEWHERE, port=0))
+    port = place.listener.getsockname()[1]
+    place.listener.close()
+    assert place.token_file.parent == home / "scaler"
+    assert place.token_file.read_text().strip() == place.token
+    assert stat.S_IMODE(place.token_file.stat().st_mode) == 0o600
+    assert place.url == f"http://127.0.0.1:{port}/?token={place.token}"
+
+
+def test_an_address_of_ipv6_has_brackets() -> None:
+    place = take_place(UiConfig(SOMEWHERE, host="::1", port=0))
+    place.listener.close()
+    assert place.url.startswith("http://[::1]:")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_an_address_for_all_networks_has_the_name_of_the_machine(host: str) -> None:
+    place = take_place(UiConfig(SOMEWHERE, host=host, port=0))
+    place.listener.close()
+    assert place.url.startswith(f"http://{socket.gethostname()}:")
+    assert not is_loopback(host)
+
+
+def test_a_busy_port_is_a_sentence(taken: int) -> None:
+    with pytest.raises(ConfigError, match=f"port {taken} of 127.0.0.1 is in use.*--port"):
+        run_ui(UiConfig(SOMEWHERE, port=taken), never)
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        ({"host": "no.such.host.invalid"}, "not a host name"),
+        ({"host": "192.0.2.1"}, "not a host name or an address of this machine"),
+        ({"store": "/no/such/folder/night.db"}, "cannot be opened"),
+        ({"store": "pyproject.toml"}, "no store of scaler_ui"),
+        ({"token_file": "/proc/nothing"}, "cannot be kept"),
+    ],
+)
+def test_what_cannot_work_is_a_sentence(settings: dict[str, str], hint: str, home: Path) -> None:
+    config = UiConfig(SOMEWHERE, port=0, **settings)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=hint):
+        run_ui(config, never)
+    assert list(home.glob("scaler/*")) == [], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.0.0.1", False)]
+)
+def test_loopback(host: str, is_one: bool) -> None:
+    assert is_loopback(host) is is_one

@@ -1,4 +1,4 @@
-"""Child: the main program of a child process: a scheduler or an agent, with a lifeline to its parent.
+"""Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
 The parent writes the settings on standard input (a line with their length, then as many bytes) and leaves it open; this
 process reports one line on the descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
@@ -15,7 +15,7 @@ from typing import Any
 
 from scaler.config import ConfigError
 from scaler.process.logs import set_up_logging
-from scaler.settings import ClusterConfig, SchedulerConfig
+from scaler.settings import ClusterConfig, SchedulerConfig, UiConfig
 
 LIFELINE = 0  # standard input
 
@@ -29,7 +29,7 @@ def main() -> None:
             os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
             os.close(report_descriptor)
 
-    run = {"scaler_scheduler": _run_scheduler, "scaler_cluster": _run_cluster}[title]
+    run = {"scaler_scheduler": _run_scheduler, "scaler_cluster": _run_cluster, "scaler_ui": _run_ui}[title]
     try:
         sys.exit(run(report))
     except (ConfigError, OSError) as error:
@@ -68,6 +68,12 @@ def _run_cluster(report: Callable[[str, Any], None]) -> int:
     config = ClusterConfig.from_json(_settings())
     set_up_logging(config.logging)
     return run_agent(config, LIFELINE, lambda: report("ready", True))
+
+
+def _run_ui(report: Callable[[str, Any], None]) -> int:
+    from scaler.monitor.ui.run import run_ui  # noqa: PLC0415 - a child loads only what it is
+
+    return run_ui(UiConfig.from_json(_settings()), lambda place: report("ready", place.url), LIFELINE)
 
 
 if __name__ == "__main__":

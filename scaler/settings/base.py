@@ -158,5 +158,6 @@ class Settings(_Checked):
         unknown = set(values) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if unknown:
             raise ConfigError(f"unknown settings: {', '.join(sorted(unknown))}")
-        values["logging"] = LoggingConfig(**values["logging"])
+        if "logging" in values:
+            values["logging"] = LoggingConfig(**values["logging"])
         return cls(**values)

@@ -61,7 +61,7 @@ export class Lanes {
 
   draw(context, width, height) {
     const from = this.narrow, each = (width - from) / this.points, rows = this.row;
-    const fills = [null, token("success"), paint(context, "failed"), paint(context, "canceled")];
+    const busyFill = token("success");
     context.textBaseline = "middle";
     this.order.forEach((key, number) => {
       const lane = this.lanes.get(key), y = number * rows, room = rows - 3;
@@ -78,14 +78,14 @@ export class Lanes {
         if (!kind) continue;
         const high = Math.max(2, (parseInt(lane.busy[i], 16) / 10) * room);
         const x = from + (before + i) * each;
-        context.fillStyle = fills[1];
+        context.fillStyle = busyFill;
         context.fillRect(x, y + 1 + room - high, Math.max(1, each), high);
         if (kind > 1) {
-          const mark = kind === 2 ? room : room / 2;
+          const mark = Math.max(3, room / 4), top = kind === 2 ? y + 1 : y + 1 + room - mark;
           context.fillStyle = token("ground");
-          context.fillRect(x - 1, y + 1 + room - mark, Math.max(2, each) + 2, mark);
+          context.fillRect(x - 1, kind === 2 ? top : top - 1, Math.max(2, each) + 2, mark + 1);
           context.fillStyle = token(outcomes[kind]);
-          context.fillRect(x, y + 1 + room - mark, Math.max(2, each), mark);
+          context.fillRect(x, top, Math.max(2, each), mark);
         }
       }
     });

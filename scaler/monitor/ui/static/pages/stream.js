@@ -14,7 +14,7 @@ export default function stream(app) {
   const choices = windows.map((each) => h("button", { onclick: () => pick(each) }, `${each / 60} min`));
   const back = h("button", { hidden: true, onclick: () => now() }, "To now");
   const search = h("input", { type: "search", placeholder: "worker or host", "aria-label": "Filter workers", oninput: () => app.want({ filter: search.value, offset: 0 }) });
-  const legend = h("div", { class: "legend" }, [["success", "busy, or succeeded"], ["failed", "failed"], ["canceled", "canceled, half as high"], ["running", "runs now"]].map(([kind, text]) => h("span", {}, swatch(kind), text)), h("span", {}, "height: how busy"));
+  const legend = h("div", { class: "legend" }, [["success", "busy"], ["failed", "some failed: mark on top"], ["canceled", "some canceled: mark below"], ["running", "runs now"]].map(([kind, text]) => h("span", {}, swatch(kind), text)), h("span", {}, "the higher, the busier"));
   const together = new Lanes(() => {});
   const all = h("div", {}, h("h2", {}, "All workers together"), together.element, h("h2", {}, "Each"));
   const element = h("div", {}, h("div", { class: "bar" }, choices, back, search, h("span", { class: "push" }), pages.element), legend, none, all, lanes.element, note);
@@ -46,8 +46,8 @@ stream.title = "Stream";
 function swatch(kind) {
   const { canvas } = sheet((context, width, height) => {
     context.fillStyle = kind === "success" || kind === "running" ? paint(context, kind) : token(kind);
-    const high = kind === "canceled" ? (height - 2) / 2 : height - 2;
-    context.fillRect(0, height - 1 - high, width, high);
+    const high = kind === "canceled" || kind === "failed" ? 4 : height - 2;
+    context.fillRect(0, kind === "failed" ? 1 : height - 1 - high, width, high);
     if (kind === "running") (context.strokeStyle = token("running")), context.strokeRect(0.5, 1.5, width - 1, height - 3);
   }, kind);
   canvas.setAttribute("aria-hidden", "true");

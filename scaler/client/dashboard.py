@@ -1,0 +1,75 @@
+"""Dashboard: the page of a client's scheduler, and the summary that notebooks show of a client.
+
+Called by the client. Must never: import a web server, or ask the scheduler for more than a moment.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from scaler.config import ConfigError
+from scaler.endpoint import Endpoint
+
+
+class LocalPage(Protocol):
+    """A page that runs on this machine."""
+
+    url: str
+
+    def shutdown(self) -> None: ...
+
+
+start_page: Callable[[str], LocalPage] | None = None
+"""Starts the page of a scheduler. Set by the package, because a client imports no server."""
+
+
+class Dashboard:
+    """The page of one client, which ends with it.
+
+    Args:
+        owner: the client.
+        address: of its scheduler.
+
+    Raises:
+        ConfigError: if no other process can see that scheduler.
+    """
+
+    def __init__(self, owner: object, address: str) -> None:
+        if start_page is None or Endpoint.parse(address).is_in_process:
+            raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
+        page = start_page(address)
+        self.url = page.url
+        self.close = weakref.finalize(owner, _end, page, os.getpid())
+        """Ends the page; any number of times."""
+        sys.stderr.write(f"scaler: the dashboard is at {self.url}\n")
+        sys.stderr.flush()
+
+
+def _end(page: LocalPage, owner_pid: int) -> None:
+    if os.getpid() == owner_pid:  # not in a fork
+        page.shutdown()
+
+
+def check(dashboard: Any) -> None:
+    """Raise `ConfigError` unless the argument of a client is one."""
+    if not isinstance(dashboard, bool):
+        raise ConfigError(f"dashboard must be True or False, not {dashboard!r}")
+
+
+def summary(address: str, client_id: bytes, url: str | None) -> str:
+    """Return what a notebook shows of a client: HTML, in which all texts are escaped."""
+    link = f'<a href="{html.escape(url)}" target="_blank" rel="noopener">Open the dashboard</a>' if url else ""
+    other = (
+        ""
+        if url
+        else f"For a dashboard: <code>scaler_ui {html.escape(address)}</code> or <code>Client(dashboard=True)</code>"
+    )
+    return (
+        "<div><strong>Scaler client</strong> "
+        f"<code>{client_id.hex()[:8]}</code> of <code>{html.escape(address)}</code><br>{link}{other}</div>"
+    )

@@ -1,0 +1,24 @@
+"""Dashboard: the page in the browser as a child process of the user's program."""
+
+from __future__ import annotations
+
+from scaler.cluster.child_process import ChildProcess
+from scaler.settings import UiConfig
+
+
+class Dashboard(ChildProcess):
+    """A page for one scheduler, on a free port of this machine.
+
+    Args:
+        address: of the monitor stream, or of the scheduler.
+
+    Raises:
+        StartError: if it does not start.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__("scaler_ui")
+        self.launch()
+        self.configure(UiConfig(address, port=0))
+        self.url: str = self.wait_ready()
+        """where it is, with the token that the first visit needs"""

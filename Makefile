@@ -29,7 +29,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.more $(VENV)/.system docs ## the documentation, and the tests that are heavy, or need what only this target installs
+test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser docs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@$(if $(ARGS),,$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property)
 	@$(BIN)/python -m pytest -m more $(ARGS)
 
@@ -87,6 +87,14 @@ $(VENV)/.system: $(VENV)/.made
 		{ apt-get -qq update && apt-get -qq install --yes --no-install-recommends iproute2 nftables util-linux; } \
 			>/dev/null 2>&1 || echo "could not install$$missing" >&2; \
 	fi
+	@touch $@
+
+# The page is tested in Chromium, which comes with the packages of the system.
+$(VENV)/.browser: $(VENV)/.made
+	@command -v chromium chromium-browser google-chrome >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 || \
+		{ echo "install Chromium: the tests of the page need it" >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml

@@ -6,6 +6,7 @@ open_standard_streams()  # before the imports below open files
 
 # isort: split
 
+from scaler.client import dashboard as _dashboard
 from scaler.client import lifetime as _lifetime
 from scaler.client.aio.client import AsyncClient
 from scaler.client.aio.future import AsyncFuture
@@ -18,6 +19,7 @@ from scaler.client.progress.futures import progress
 from scaler.cluster.child_process import StartError
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster, start_thread_cluster
+from scaler.cluster.dashboard import Dashboard as _Dashboard
 from scaler.cluster.scheduler import Scheduler
 from scaler.config import ConfigError
 from scaler.errors import (
@@ -40,6 +42,7 @@ from scaler.version import __version__
 
 _lifetime.start_local_cluster = start_local_cluster
 _lifetime.start_thread_cluster = start_thread_cluster
+_dashboard.start_page = _Dashboard
 
 __all__ = [
     "AsyncClient",

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from scaler import task_context
+from scaler.client import dashboard as page
 from scaler.client import lifetime, presence
 from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
@@ -61,8 +62,11 @@ class Client(Caller):
         serializer: turns values into bytes; travels to the workers with each function.
         processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
             (docs/howto/debugging.md). It needs an address of None.
+        dashboard: whether to start the page in the browser that shows the scheduler, until this client disconnects. Its
+            address is printed on standard error, and `dashboard_url` has it (docs/howto/dashboard.md).
 
     Raises:
+        StartError: if the local cluster or the dashboard cannot start.
         ConfigError: if an argument cannot work; it is a `ValueError`.
     """
 
@@ -76,16 +80,19 @@ class Client(Caller):
         serializer: Serializer = DEFAULT_SERIALIZER,
         *,
         processes: bool = True,
+        dashboard: bool = False,
     ) -> None:
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         _check_processes(processes, address)
+        page.check(dashboard, processes)
         here = task_context.current.address
         if here is not None and processes and address in (None, here):
             self._core = shared_core(
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
             )
+            self._dashboard = None
             return
         cluster = None
         if address is None and processes:
@@ -97,6 +104,7 @@ class Client(Caller):
         link = lifetime.new_link(address, seconds)
         self._core = Core(link, seconds, serializer, profiling, is_shared=False)
         self._finalizer = lifetime.ends_with(self, link, cluster)
+        self._dashboard = page.Dashboard(self, address) if dashboard else None
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
         core = self._core
@@ -119,6 +127,14 @@ class Client(Caller):
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self.disconnect()
+
+    @property
+    def dashboard_url(self) -> str | None:
+        """Where the page is that `dashboard=True` has started, with the token that its first visit needs; else None."""
+        return self._dashboard.url if self._dashboard else None
+
+    def _repr_html_(self) -> str:
+        return page.summary(self._core.link, self.dashboard_url)
 
     def __repr__(self) -> str:
         return f"<Client {self.identity.hex()[:8]} of {self._core.link.address}>"
@@ -257,6 +273,8 @@ class Client(Caller):
             return
         core.stored_ids.clear()
         core.link.close()
+        if self._dashboard is not None:
+            self._dashboard.close()
         self._finalizer()
 
     def shutdown(self) -> None:
@@ -290,4 +308,5 @@ def _arrive(*settings: Any) -> Client:
     """Return the client of this process in the place of one that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
+    client._dashboard = None  # noqa: SLF001 - the same
     return client

@@ -12,8 +12,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from scaler.client import presence
+from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
+from scaler.errors import DisconnectedError
+
+SUMMARY_SECONDS = 1.0
+"""How long a notebook waits for what is in the summary."""
 
 
 class LocalPage(Protocol):
@@ -55,21 +61,30 @@ def _end(page: LocalPage, owner_pid: int) -> None:
         page.shutdown()
 
 
-def check(dashboard: Any) -> None:
-    """Raise `ConfigError` unless the argument of a client is one."""
+def check(dashboard: Any, processes: bool) -> None:
+    """Raise `ConfigError` unless the arguments of a client fit together."""
     if not isinstance(dashboard, bool):
         raise ConfigError(f"dashboard must be True or False, not {dashboard!r}")
+    if dashboard and not processes:
+        raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
 
 
-def summary(address: str, client_id: bytes, url: str | None) -> str:
-    """Return what a notebook shows of a client: HTML, in which all texts are escaped."""
-    link = f'<a href="{html.escape(url)}" target="_blank" rel="noopener">Open the dashboard</a>' if url else ""
-    other = (
-        ""
-        if url
-        else f"For a dashboard: <code>scaler_ui {html.escape(address)}</code> or <code>Client(dashboard=True)</code>"
-    )
+def summary(link: LinkThread, url: str | None) -> str:
+    """Return what a notebook shows of a client: HTML, in which all texts are escaped. It takes a second at most."""
+    address = html.escape(link.address)
+    if url:
+        page = f'<a href="{html.escape(url)}" target="_blank" rel="noopener">Open the dashboard</a>'
+    else:
+        page = f"A dashboard: <code>scaler_ui {address}</code>, or <code>Client(dashboard=True)</code>"
     return (
-        "<div><strong>Scaler client</strong> "
-        f"<code>{client_id.hex()[:8]}</code> of <code>{html.escape(address)}</code><br>{link}{other}</div>"
+        f"<div><strong>Scaler client</strong> <code>{link.client_id.hex()[:8]}</code> of <code>{address}</code><br>"
+        f"{html.escape(_state(link))}<br>{page}</div>"
     )
+
+
+def _state(link: LinkThread) -> str:
+    try:
+        found = presence.wait_for_workers(link, 1, SUMMARY_SECONDS)
+    except (DisconnectedError, TimeoutError) as error:
+        return str(error)
+    return f"{found.workers} workers, {found.clients} clients, {found.waiting_tasks} tasks wait for a worker"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import ClientSession, CookieJar
 
-from tests.support.processes import Command, command
+from scaler import Client
+from tests.support.processes import Command, command, wait_until
 
 SOMEWHERE = "tcp://127.0.0.1:1"
 """No scheduler is there."""
@@ -63,3 +67,32 @@ def test_what_cannot_work_is_a_sentence(home: dict[str, str]) -> None:
             assert ui.end() == 1
             (line,) = ui.lines
             assert line.startswith(f"scaler_ui: port {taken} of 127.0.0.1 is in use")
+
+
+def test_the_dashboard_of_a_client_shows_its_cluster_and_ends_with_it(capfd: pytest.CaptureFixture[str]) -> None:
+    with Client(dashboard=True) as client:
+        url = client.dashboard_url
+        assert url is not None
+        assert url in capfd.readouterr().err
+        assert client.submit(pow, 2, 10).result() == 1024
+        assert status(url) == 200
+        wait_until(lambda: strip_of(url)["success"] == 1, "the page shows the task")
+        summary = client._repr_html_()
+        assert f'href="{url}"' in summary
+        assert "0 tasks wait" in summary
+    with pytest.raises(OSError, match="refused"):
+        status(url)
+
+
+def strip_of(url: str) -> dict[str, Any]:
+    """What the page says above everything else."""
+
+    async def ask() -> dict[str, Any]:
+        async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
+            await browser.get(url)
+            async with browser.ws_connect(f"{url.partition('?')[0]}socket") as socket:
+                await socket.send_json({"wish": 1, "page": "live"})
+                found: dict[str, Any] = (await socket.receive_json(timeout=10))["strip"]
+                return found
+
+    return asyncio.run(ask())

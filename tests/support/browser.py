@@ -32,7 +32,7 @@ def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     program = next(filter(None, map(shutil.which, NAMES)), None)
-    assert program, "there is no Chromium: run `make browser`, or install it with the packages of your system"
+    assert program, "there is no Chromium: install it with the packages of your system"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=OPTIONS)
         try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from scaler.monitor.model import FAILURES_MOST, Model
+from scaler.monitor.model import EVENTS_MOST, FAILURES_MOST, Model
 from scaler.monitor.model_workers import Worker
 from scaler.monitor.news import News
 from scaler.monitor.subscriber import Subscriber
@@ -39,6 +40,9 @@ class State:
         self.history = History(store.keep_step if store else lambda *_: None)
         self.old_failures: dict[bytes, StateFailure] = {}
         """of earlier runs of the scheduler or of this server"""
+        self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
+        """also of before"""
+        self._last_event_us = 0
         self.number = 0
         """of changes, to notice one"""
         self.restarts: list[int] = []
@@ -47,7 +51,8 @@ class State:
         """workers that left, and when"""
         if store is not None:
             events, failures = store.load(self.history)
-            self.model.events.extend(events)
+            self.events.extend(events)
+            self._last_event_us = max((event.time_us for event in events), default=0)
             self.old_failures = {failure.failure: failure for failure in failures}
 
     def take(self, news: News, now: float) -> None:
@@ -65,8 +70,10 @@ class State:
         for batch in news.batches:
             if batch.item is StateBins:
                 self.bins.take(news.head.time_us, batch)
-            elif self._store is not None:
-                self._keep(batch)
+            elif batch.item is StateEvent:
+                self._hear_events(batch)
+            elif batch.item is StateFailure and self._store is not None:
+                self._store.keep_failures(batch)
         self.number += 1
 
     def _see_who_left(self, before: list[Worker], now: float) -> None:
@@ -78,12 +85,15 @@ class State:
             if key not in here and now - at < GONE_SECONDS_MOST
         }
 
-    def _keep(self, batch: Batch[StateEvent] | Batch[StateFailure]) -> None:
-        assert self._store is not None
-        if batch.item is StateEvent:
-            self._store.keep_events(batch)  # type: ignore[arg-type]
-        elif batch.item is StateFailure:
-            self._store.keep_failures(batch)  # type: ignore[arg-type]
+    def _hear_events(self, batch: Batch[StateEvent]) -> None:
+        """The scheduler says the last ones again and again."""
+        new = [event for event in batch if event.time_us > self._last_event_us]
+        if not new:
+            return
+        self._last_event_us = max(event.time_us for event in new)
+        self.events.extend(new)
+        if self._store is not None:
+            self._store.keep_events(new)
 
     def close(self) -> None:
         """Close the store."""

@@ -64,12 +64,13 @@ class TestSettings:
             ("heartbeat_interval_seconds", 2),
             ("serializer", DEFAULT_SERIALIZER),
             ("processes", True),
+            ("dashboard", False),
         ]
         assert parameters[-1].kind is inspect.Parameter.KEYWORD_ONLY
         assert {row.name: row.default for row in ClientConfig.rows()} == {
             parameter.name: parameter.default
             for parameter in parameters
-            if parameter.name not in {"serializer", "processes"}
+            if parameter.name not in {"serializer", "processes", "dashboard"}
         }
 
     def test_arguments_are_described_in_the_words_of_the_table(self) -> None:

@@ -41,7 +41,7 @@ def live(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
         "reasons": sorted(model.reasons.items(), key=lambda item: -item[1])[:8],
         "events": [
             {"at": event.time_us / 1e6, "kind": event.kind, "subject": event.subject, "reason": event.reason}
-            for event in list(model.events)[: -EVENTS_MOST - 1 : -1]
+            for event in list(state.events)[: -EVENTS_MOST - 1 : -1]
         ],
         "scheduler": _scheduler(state),
         "sent": _messages(model.sent),

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler import Client, ConfigError
+from scaler.client import dashboard
+from scaler.client.dashboard import Dashboard, check, summary
+from scaler.errors import DisconnectedError
+
+
+class Page:
+    """A page that starts no server."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.url = "http://127.0.0.1:1/?token=<x>&y"
+        self.ends = 0
+
+    def shutdown(self) -> None:
+        self.ends += 1
+
+
+class Owner:
+    pass
+
+
+class Link:
+    address = "tcp://<b>:1"
+    client_id = b"\xab" * 16
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> list[Page]:
+    started: list[Page] = []
+
+    def start(address: str) -> Page:
+        started.append(Page(address))
+        return started[-1]
+
+    monkeypatch.setattr(dashboard, "start_page", start)
+    return started
+
+
+def test_its_address_is_printed(pages: list[Page], capsys: pytest.CaptureFixture[str]) -> None:
+    owner = Owner()
+    found = Dashboard(owner, "tcp://127.0.0.1:1")
+    assert found.url == pages[0].url
+    assert pages[0].address == "tcp://127.0.0.1:1"
+    assert f"the dashboard is at {found.url}\n" in capsys.readouterr().err
+
+
+def test_it_ends_with_its_client_and_only_once(pages: list[Page]) -> None:
+    first, second = Owner(), Owner()
+    page = Dashboard(first, "tcp://127.0.0.1:1")
+    Dashboard(second, "tcp://127.0.0.1:1")
+    page.close()
+    page.close()
+    del first, second
+    assert [page.ends for page in pages] == [1, 1]
+
+
+def test_a_fork_does_not_end_it(pages: list[Page], monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = Owner()
+    page = Dashboard(owner, "tcp://127.0.0.1:1")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(dashboard.os, "getpid", lambda: -1)
+        page.close()
+    assert pages[0].ends == 0
+
+
+def test_a_scheduler_of_this_process_has_none(pages: list[Page]) -> None:
+    with pytest.raises(ConfigError, match="leave processes=False out"):
+        Dashboard(Owner(), "inproc://here")
+    with pytest.raises(ConfigError, match="leave processes=False out"):
+        Client(processes=False, dashboard=True)
+    assert pages == []
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_it_is_asked_for_by_a_bool(value: Any) -> None:
+    with pytest.raises(ConfigError, match="dashboard must be True or False"):
+        check(value, processes=True)
+
+
+def test_a_summary_has_the_link_and_all_of_it_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*_: Any) -> None:
+        raise TimeoutError("no <i>scheduler</i>")
+
+    monkeypatch.setattr(dashboard.presence, "wait_for_workers", nobody)
+    text = summary(Link(), "http://127.0.0.1:1/?token=<x>&y")  # type: ignore[arg-type]
+    assert 'href="http://127.0.0.1:1/?token=&lt;x&gt;&amp;y"' in text
+    assert "tcp://&lt;b&gt;:1" in text
+    assert "no &lt;i&gt;scheduler&lt;/i&gt;" in text
+    assert "abababab" in text
+    assert "scaler_ui tcp://&lt;b&gt;:1" in summary(Link(), None)  # type: ignore[arg-type]
+
+
+def test_a_summary_of_a_disconnected_client_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any) -> None:
+        raise DisconnectedError("the client is disconnected")
+
+    monkeypatch.setattr(dashboard.presence, "wait_for_workers", gone)
+    assert "the client is disconnected" in summary(Link(), None)  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ class Cluster:
             host = f"rome{first // WORKERS_OF_AN_AGENT + 1:02}"
             seen_ms = 12_400 if first == 32 else 120
             rest = {"host": host, "seen_ms": seen_ms, "python_version": "3.11.7", "engine": "processes"}
-            states.append(agent(*rows, name=name, names=names, **rest))
+            states.append(agent(*rows, agent=name, names=names, **rest))
         self._publish("workers", states, at, self.workers)
         processors = []
         for name, first, last in self.agents()[:20]:

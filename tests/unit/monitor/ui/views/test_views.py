@@ -108,7 +108,7 @@ def test_workers_are_sorted_filtered_and_paged_here(hear: Hear) -> None:
 
 
 def test_a_stuck_worker_comes_first_and_says_why(hear: Hear) -> None:
-    state = hear("workers", agent(row(), row(running_ms=3_600_000)), agent(row(), name=b"other", seen_ms=100, host="b"))
+    state = hear("workers", agent(row(), row(running_ms=3_600_000)), agent(row(), agent=b"other", seen_ms=100, host="b"))
     first = data(state, "live")["workers"]["rows"][0]
     assert first["name"] == "rome07:1"
     assert "3600" in first["flag"]
@@ -213,7 +213,7 @@ def test_a_thousand_workers_are_sixty_lanes_and_one_for_all(hear: Hear) -> None:
 
 
 def test_memory_by_host_counts_each_host_once(hear: Hear) -> None:
-    hear("workers", agent(row(rss=5)), agent(row(rss=6), name=b"second"), agent(row(), name=b"far", host="far"))
+    hear("workers", agent(row(rss=5)), agent(row(rss=6), agent=b"second"), agent(row(), agent=b"far", host="far"))
     state = hear("objects", StateObject(b"o", "surface", b"c", 100, 1, 2), total=7)
     shown = data(state, "memory")
     (here,) = (each for each in shown["hosts"] if each["host"] == "rome07")
@@ -268,6 +268,6 @@ def test_a_page_that_does_not_exist_is_an_error(state: State) -> None:
 
 
 def test_a_full_page_of_a_thousand_workers_is_small(hear: Hear) -> None:
-    hear("workers", *(agent(*(row() for _ in range(20)), name=b"agent%03d" % n, host=f"host{n}") for n in range(50)))
+    hear("workers", *(agent(*(row() for _ in range(20)), agent=b"agent%03d" % n, host=f"host{n}") for n in range(50)))
     state = hear("scheduler", scheduler(workers=1000))
     assert len(json.dumps(frame(state, "live"))) < 64_000

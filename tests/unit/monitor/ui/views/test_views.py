@@ -108,7 +108,9 @@ def test_workers_are_sorted_filtered_and_paged_here(hear: Hear) -> None:
 
 
 def test_a_stuck_worker_comes_first_and_says_why(hear: Hear) -> None:
-    state = hear("workers", agent(row(), row(running_ms=3_600_000)), agent(row(), agent=b"other", seen_ms=100, host="b"))
+    state = hear(
+        "workers", agent(row(), row(running_ms=3_600_000)), agent(row(), agent=b"other", seen_ms=100, host="b")
+    )
     first = data(state, "live")["workers"]["rows"][0]
     assert first["name"] == "rome07:1"
     assert "3600" in first["flag"]

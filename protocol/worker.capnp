@@ -122,6 +122,7 @@ struct RunResult {
   durationUs @6 :Data;           # UInt32 column: wall time of the call in microseconds
   frames @7 :Data;               # UInt32 column: how many of the message's payload frames are this item's result; 0 if it is in the payload
   profile @8 :List(Data);        # what the task took, if that was asked for, see README.md; empty if it was not measured
+  failure @9 :List(Text);        # failed: type and message, "ValueError: too small", 200 bytes at most, for people who watch; else empty
 }
 
 struct ObjectKept {

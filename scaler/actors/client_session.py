@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from scaler.actors.canceller import Canceller
@@ -18,7 +19,7 @@ from scaler.actors.graph import GraphActor
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
-from scaler.actors.messages.monitor import SayOpen
+from scaler.actors.messages.monitor import SayOpen, SayTask
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
 from scaler.actors.messages.peers import InfoAsked, SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
@@ -34,7 +35,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
 from scaler.actors.task import TaskActor
-from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id
+from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
 from scaler.serialization import Frames
 from scaler.wire.messages.client import (
     ClientDisconnect,
@@ -59,6 +60,10 @@ logger = logging.getLogger(__name__)
 
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
+
+
+SEARCHED_MOST = 20_000
+"""Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
 
 class ClientSession(Session):
@@ -320,6 +325,10 @@ class ClientSession(Session):
     @handles(SayOpen)
     def _say_open(self, say: SayOpen) -> None:
         say.backlog.open[self._client_id] += len(self._tasks)
+        if say.backlog.wants_tasks:
+            for task_id, task in islice(self._tasks.items(), SEARCHED_MOST):
+                if public_id(task_id) in say.backlog.wants_tasks:
+                    task.send(SayTask())
         for graph in self._graphs.values():
             graph.notify(say)
 

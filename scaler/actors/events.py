@@ -26,6 +26,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
 SUBMITTED = Event("submitted")  # the first of each task, before all those of the table
+SEEN = Event("seen")  # nothing happened: somebody has asked for the task
 BROKE = Event("broke")  # the task's actor raised, which no table foresees: the task has ended
 
 Role = NewType("Role", str)
@@ -159,7 +160,7 @@ class ObjectGone:
 class Events:
     """The door. Senders check `listener` or `followed`, and make the event only if it is not None."""
 
-    __slots__ = ("ended", "followed", "listener", "of_objects")
+    __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
 
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
@@ -167,6 +168,8 @@ class Events:
         """the tasks whose usual moves are told; asked at each of them, so it may grow and shrink"""
         self.of_objects: ActorRef | None = None
         """the listener, if it wants to hear of objects"""
+        self.of_graphs: ActorRef | None = None
+        """the monitor, while it shows graphs: it is told of their ends"""
         self.ended = [0] * len(TaskStatus)
         """how many tasks have ended, by status: counted by the tasks, always"""
 

@@ -21,6 +21,7 @@ from functools import partial
 from itertools import chain
 
 from scaler.actors.explanations import STEPS_MOST, explain_node, for_inputs, missing_inputs
+from scaler.actors.graph_view import show_graph, tell_ended
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.monitor import SayOpen
@@ -333,6 +334,7 @@ class GraphActor(Actor):
         is_canceled = self._given_up and self._given_up[0] == TaskStatus.CANCELED  # its client says no more of it
         if not (self._is_complete() or is_canceled):
             return
+        tell_ended(self._home, self._spec, self._nodes)
         self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref))
         self.stop_now()
 
@@ -382,7 +384,7 @@ class GraphActor(Actor):
 
     @handles(SayOpen)
     def _say_open(self, say: SayOpen) -> None:
-        say.backlog.open[self._home.client_id] += self._open_count
+        show_graph(say.backlog, self._home.client_id, self._spec, self._nodes, self._running, self._open_count)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scaler.actors.adoptable import AdoptableTask
-from scaler.actors.events import BROKE, SUBMITTED, TaskMoved
+from scaler.actors.events import BROKE, SEEN, SUBMITTED, TaskMoved
 from scaler.actors.explanations import explain_other
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, handles
+from scaler.actors.messages.monitor import SayTask
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
     FIRST_TRY,
@@ -268,6 +269,10 @@ class TaskActor(AdoptableTask):
             self._home.balancer.send(ExplainWaiting(question, self._spec, self._tries))
         else:
             explain_other(question, self._state, self._tries)
+
+    @handles(SayTask)
+    def _say_task(self, _say: SayTask) -> None:
+        self._tell(SEEN, None, self._worker)
 
     def _tell_if_followed(self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None) -> None:
         if self._spec.task_id in (self._home.events.followed or ()):

@@ -105,10 +105,10 @@ class _Wait(AbstractContextManager[None]):
         self._context.end_wait(self._voice)
 
 
-def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"") -> RunResult:
+def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
     """Return the result of a run that has ended otherwise than by returning."""
     data = payload.encode() if isinstance(payload, str) else payload
-    return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, ())
+    return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
 
 
 def run(call: EngineCall) -> RunResult:

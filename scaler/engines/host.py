@@ -172,7 +172,8 @@ def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
     except BrokenExecutor as error:
         return ended(task, TaskStatus.PROCESSOR_DIED, f"a process of the engine died while it ran: {error}")
     except BaseException as error:  # noqa: BLE001 - foreign code
-        return ended(task, TaskStatus.FAILED, describe_failure(error).encode())
+        failure = describe_failure(error)
+        return ended(task, TaskStatus.FAILED, failure.encode(), failure.short)
 
 
 def _make_engine(settings: HostSettings, report: Callable[[str], None]) -> Engine:

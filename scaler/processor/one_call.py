@@ -24,7 +24,7 @@ LONGEST_US = 2**32 - 1
 
 def run_call(task: RunTask, values: Values) -> RunResult:
     """Run a task, and return its result. All that it needs is in `values`."""
-    status, payload = TaskStatus.SUCCESS, b""
+    status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()
     meter: Meter | None = None
     process = os.getpid()
@@ -46,7 +46,8 @@ def run_call(task: RunTask, values: Values) -> RunResult:
         ended_ns = ended_ns or perf_counter_ns()
         if os.getpid() != process:
             end_forked(error)
-        status, payload, frames = TaskStatus.FAILED, describe_failure(error).encode(), ()
+        described = describe_failure(error)
+        status, payload, frames, failure = TaskStatus.FAILED, described.encode(), (), described.short
     duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
     profile = meter.profile if meter is not None else b""
-    return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)
+    return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failure)

@@ -182,7 +182,7 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run(self, task: RunTask) -> RunResult:
-        status, payload, frames = TaskStatus.SUCCESS, b"", NO_FRAMES
+        status, payload, frames, failed = TaskStatus.SUCCESS, b"", NO_FRAMES, ""
         meter: Meter | None = None
         started_ns, ended_ns = perf_counter_ns(), 0
         try:
@@ -209,18 +209,18 @@ class Processor:
             except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
-                status, payload, frames = TaskStatus.FAILED, self._describe(error).encode(), ()
+                status, payload, frames, failed = _failed(self._describe(error))
         except (TaskInterrupt, KeyboardInterrupt) as error:  # before the first line of the handler above
             self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
-            status, payload, frames = TaskStatus.FAILED, self._describe(error).encode(), ()
+            status, payload, frames, failed = _failed(self._describe(error))
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
         if self._is_void:
             return self._void_result(task, duration_us, profile)
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
-        return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile)
+        return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failed)
 
     def forked(self) -> None:
         """In a process that a task has forked: end where the task ends, and answer nothing."""
@@ -271,6 +271,11 @@ class Processor:
             self._uplink.say([result])
             os._exit(0)
         return result
+
+
+def _failed(failure: TaskFailure) -> tuple[TaskStatus, bytes, Frames, str]:
+    """Return status, payload, frames and text of the result of a task that has raised."""
+    return TaskStatus.FAILED, failure.encode(), (), failure.short
 
 
 def _nothing() -> None:

@@ -15,11 +15,14 @@ from scaler.actors.kit import ActorRef
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.endpoint import ANYWHERE
+from scaler.errors import ProtocolError
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.wire.codec import encode_message
+from scaler.wire.columns import TRACEBACK_CHARACTERS
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead
 from scaler.wire.publisher import Publisher
+from scaler.wire.structs import TaskFailure
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +91,12 @@ class MonitorEdge:
 
     def time_us(self) -> int:
         return time.time_ns() // 1000
+
+    def read_traceback(self, payload: bytes) -> str:
+        try:
+            return TaskFailure.decode(payload).traceback[-TRACEBACK_CHARACTERS:]
+        except ProtocolError:
+            return ""
 
     def gauges(self) -> Gauges:
         return self._gauges.read()

@@ -246,7 +246,7 @@ def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseExcep
         return None, BrokenExecutor(str(exception))
     failure = describe_failure(embedded)
     failure = failure._replace(traceback=str(getattr(embedded, REMOTE_TRACEBACK, failure.traceback)))
-    return ended(task, TaskStatus.FAILED, failure.encode()), None
+    return ended(task, TaskStatus.FAILED, failure.encode(), failure.short), None
 
 
 def _settle(future: Future[RunResult], result: RunResult | None = None, error: BaseException | None = None) -> None:

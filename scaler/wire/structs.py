@@ -16,6 +16,9 @@ _KEPT = 512
 """The size of the caches of encoded and decoded options: most tasks of a program share a few."""
 
 
+SHORT_BYTES = 200
+
+
 class TaskFailure(NamedTuple):
     """How a task failed: the payload of a result with the status FAILED."""
 
@@ -25,6 +28,11 @@ class TaskFailure(NamedTuple):
     exception: bytes
     bases: tuple[str, ...] = ()
     """the names of the classes that its class is derived from"""
+
+    @property
+    def short(self) -> str:
+        """Type and message, cut: what those see who watch."""
+        return f"{self.type_name}: {self.text}".encode()[:SHORT_BYTES].decode(errors="ignore")
 
     def encode(self) -> bytes:
         return bytes(

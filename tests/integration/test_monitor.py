@@ -19,9 +19,14 @@ from scaler.wire.messages.monitor import (
     StateBins,
     StateClient,
     StateEvent,
+    StateFailure,
     StateFunction,
+    StateGraph,
+    StateMove,
+    StateNode,
     StateProcessors,
     StateScheduler,
+    StateTask,
 )
 from tests.support.viewer import Message, Viewer, rows
 
@@ -147,3 +152,65 @@ def test_a_second_viewer_does_not_wait_and_leaves_the_first_alone(combo: Schedul
             )
         assert named.number > number
         assert came.head.scheduler == named.head.scheduler == again.head.scheduler
+
+
+def test_failures_are_grouped_with_a_traceback(combo: SchedulerClusterCombo) -> None:
+    with Viewer(combo.get_monitor_address(), "failures") as viewer, Client(combo.get_address()) as client:
+        wait([client.submit(refuse, number) for number in range(30)])
+
+        def refused(seen: Message) -> list[StateFailure]:
+            return [each for each in seen.of(StateFailure) if each.function_name == "refuse" and each.times == 30]
+
+        (kind,) = refused(viewer.until(refused, "all of them in one group"))
+        assert (kind.type, kind.message.startswith("no room for ")) == ("KeyError", False)
+        assert "no room for" in kind.message
+        assert "in refuse" in kind.traceback
+        assert kind.worker
+
+
+def test_a_task_that_was_asked_for_is_told_from_then_on(combo: SchedulerClusterCombo) -> None:
+    with (
+        Viewer(combo.get_monitor_address(), "tasks") as sample,
+        Viewer(combo.get_monitor_address()) as viewer,
+        Client(combo.get_address()) as client,
+    ):
+        blockers = [client.submit(time.sleep, 60) for _ in range(2)]
+        waiting = client.submit(time.sleep, 0)
+
+        def is_waiting(seen: Message) -> list[StateTask]:
+            return [each for each in seen.of(StateTask) if each.function_name == "sleep" and each.state == "inactive"]
+
+        (task,) = is_waiting(sample.until(is_waiting, "the task that waits"))
+        sample.leave("tasks")
+        viewer.want(f"task/{task.task.hex()}")
+        first = viewer.until(lambda seen: seen.of(StateTask), "what is known of it").of(StateTask)[0]
+        assert (first.task, first.state) == (task.task, "inactive")
+        for blocker in blockers:
+            blocker.cancel()
+        waiting.result()
+        moves: list[str] = []
+        viewer.until(lambda seen: moves.extend(each.event for each in seen.of(StateMove)) or "finished" in moves, "all")
+        assert moves[-2:] == ["assigned", "finished"]
+
+
+def test_a_graph_and_its_nodes(combo: SchedulerClusterCombo) -> None:
+    with Viewer(combo.get_monitor_address(), "graphs") as viewer, Client(combo.get_address()) as client:
+        results = client.get({"a": (slowly, 3), "b": (slowly, 3), "c": (max, "a", "b")}, ["c"], block=False)
+        graph = viewer.until(lambda seen: seen.of(StateGraph), "the graph").of(StateGraph)[0]
+        assert (graph.nodes, graph.waiting, graph.running) == (3, 1, 2)
+        viewer.want(f"graph/{graph.graph.hex()}")
+        nodes = viewer.until(lambda seen: seen.of(StateNode), "its nodes").of(StateNode)
+        assert [node.state for node in nodes] == ["running", "running", "inactive"]
+        assert nodes[2].dependencies == bytes((0, 0, 0, 0, 1, 0, 0, 0))
+        ended = viewer.until(lambda seen: [each for each in seen.of(StateGraph) if each.ended_us], "its end")
+        assert ended.of(StateGraph)[0].success == 3
+        assert results["c"].result() == 3
+
+
+def refuse(number: int) -> None:
+    raise KeyError(f"no room for {number}")
+
+
+def slowly(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds

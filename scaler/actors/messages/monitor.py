@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from scaler.ids import ClientId, ObjectId
+from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.message import message
 
 if TYPE_CHECKING:
@@ -50,6 +50,43 @@ class AgentSeen:
     state: AgentState | None
 
 
+class GraphSeen(NamedTuple):
+    """A graph: how many of its nodes are in which state."""
+
+    short_id: bytes
+    name: str
+    client: bytes
+    nodes: int
+    waiting: int
+    running: int
+    success: int
+    failed: int
+    canceled: int
+
+
+class NodeSeen(NamedTuple):
+    """A node of a graph."""
+
+    position: int
+    task_id: TaskId
+    function_id: ObjectId
+    dependencies: bytes
+    state: str
+
+
+@message
+class SayTask:
+    """client session -> task: a viewer has asked for you: tell the listener of events how you are."""
+
+
+@message
+class GraphEndedFor:
+    """graph -> monitor: this is how a graph ended, and its nodes, if they are not too many."""
+
+    seen: GraphSeen
+    nodes: list[NodeSeen]
+
+
 @dataclass
 class Backlog:
     """The tasks that no worker has, as the balancer counts them when it is asked."""
@@ -64,6 +101,14 @@ class Backlog:
     """waiting tasks by account; empty if clients take no turns"""
     open: Counter[ClientId] = field(default_factory=Counter)
     """open tasks, by client"""
+    wants_graphs: bool = False
+    wants_nodes_of: frozenset[bytes] = frozenset()
+    """short ids of graphs"""
+    graphs: list[GraphSeen] = field(default_factory=list)
+    nodes: dict[bytes, list[NodeSeen]] = field(default_factory=dict)
+    """of the graphs that were asked for, by short id"""
+    wants_tasks: frozenset[bytes] = frozenset()
+    """short ids of tasks that the monitor cannot find otherwise"""
 
 
 @message
@@ -87,3 +132,5 @@ class ShowDue:
 
     topics: tuple[str, ...]
     backlog: Backlog
+    is_first: bool
+    """somebody has just subscribed: say all, and not only what is new"""

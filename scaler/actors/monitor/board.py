@@ -56,5 +56,8 @@ class Board(Protocol):
     def time_us(self) -> int:
         """Return the microseconds since 1970."""
 
+    def read_traceback(self, payload: bytes) -> str:
+        """Return the end of the traceback in the payload of a failed run; empty if there is none."""
+
     def gauges(self) -> Gauges:
         """Return what the system says now, and for times since the last call."""

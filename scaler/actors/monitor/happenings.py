@@ -18,6 +18,7 @@ from scaler.actors.events import (
     Role,
 )
 from scaler.actors.kit import ActorRef
+from scaler.actors.monitor.board import Shown
 from scaler.ids import public_id
 from scaler.wire.messages.monitor import StateEvent
 
@@ -35,6 +36,8 @@ class Happenings:
         self._subjects: dict[ActorRef, str] = {}
         """of the sessions that are there"""
         self.total = 0
+        self._said = -1
+        """how many there were when the topic was said last"""
 
     def add(self, event: PeerEvent, time_us: int) -> None:
         """Something happened."""
@@ -58,9 +61,12 @@ class Happenings:
         subject = self._subjects.get(event.session, "")
         return ("cut", subject, event.reason) if type(event) is PeerCut else ("back", subject, "")
 
-    def items(self) -> list[StateEvent]:
-        """Return the items of the topic, the oldest first."""
-        return list(self._events)
+    def shown(self, is_first: bool) -> Shown | None:
+        """Return what the topic shows, the oldest first; None if nothing is new."""
+        if self.total == self._said and not is_first:
+            return None
+        self._said = self.total
+        return list(self._events), len(self._events), self.total
 
 
 def _subject(role: Role, identity: PeerIdentity) -> str:

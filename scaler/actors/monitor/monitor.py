@@ -11,6 +11,7 @@ anything. Must never: change anything in the scheduler, or be needed by any othe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from scaler.actors.events import (
@@ -30,6 +31,7 @@ from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.monitor import (
     AgentSeen,
     Backlog,
+    GraphEndedFor,
     SayBacklog,
     SayOpen,
     ShowDue,
@@ -40,11 +42,19 @@ from scaler.actors.messages.monitor import (
 from scaler.actors.monitor import topics
 from scaler.actors.monitor.agents import Agents
 from scaler.actors.monitor.board import Board, Shown
+from scaler.actors.monitor.failures import FAILED_STATES, Failures
+from scaler.actors.monitor.follower import Follower
 from scaler.actors.monitor.functions import Functions
+from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.happenings import Happenings, PeerEvent
+from scaler.actors.monitor.names import Names
+from scaler.actors.monitor.objects import Objects
 from scaler.actors.monitor.overview import client_items, scheduler_items
 from scaler.actors.monitor.sources import Sources
+from scaler.actors.monitor.tasks import Tasks
 from scaler.actors.monitor.topics import TICKS, Subscriptions
+from scaler.ids import TaskId
+from scaler.wire.messages.monitor import RUN_ROW
 from scaler.wire.messages.worker import Part
 
 TICK_SECONDS = 1.0
@@ -54,6 +64,12 @@ SOON_SECONDS = 0.05
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """How often an agent reports; less often where there are so many that more reports than this would come in a second."""
+
+RUNS_SEEN, RUNS_LEAST = 500, 2
+"""Of the runs that agents name at a time, so many are looked at, and so many of each agent."""
+
+SEEN_MILLISECONDS = 200
+"""A run that is younger has ended before anybody looks."""
 
 FUNCTIONS_COUNTED = 20_000
 """Of so many waiting tasks the functions are counted at a tick."""
@@ -69,6 +85,12 @@ class Monitor(Actor):
         self._agents = Agents()
         self._functions = Functions(sources.objects)
         self._happenings = Happenings()
+        self._names = Names(sources.objects)
+        self._failures = Failures(self._names, board.read_traceback)
+        self._tasks = Tasks(self._names)
+        self._follower = Follower(sources.events, self._tasks)
+        self._graphs = Graphs(self._names)
+        self._objects = Objects(sources.objects)
         self._asked: dict[ActorRef, int] = {}
         """agent sessions that were asked to have their agents report, and the visit in which they were asked"""
         self._interval_ms = 0
@@ -77,14 +99,18 @@ class Monitor(Actor):
         self._ticking = 0
         """the number of the series of ticks; 0: there is none"""
         self._is_soon = False
-        self._makers: dict[str, Callable[[Backlog], Shown]] = {
-            topics.SCHEDULER: self._scheduler,
-            topics.CLIENTS: lambda backlog: _some(*client_items(self._sources, backlog, self.now())),
-            topics.WORKERS: lambda _backlog: self._agents.workers(self.now()),
-            topics.PROCESSORS: lambda _backlog: self._agents.processors(),
-            topics.FUNCTIONS: lambda backlog: _some(*self._functions.items(self._agents.states(), backlog)),
-            topics.BINS: lambda _backlog: self._agents.bins(),
-            topics.EVENTS: lambda _backlog: _some(self._happenings.items(), self._happenings.total),
+        self._makers: dict[str, Callable[[Backlog, bool], Shown | None]] = {
+            topics.SCHEDULER: lambda backlog, _: (scheduler_items(board, sources, backlog), 1, 1),
+            topics.CLIENTS: lambda backlog, _: _some(*client_items(sources, backlog, self.now())),
+            topics.WORKERS: lambda _backlog, _: self._agents.workers(self.now()),
+            topics.PROCESSORS: lambda _backlog, _: self._agents.processors(),
+            topics.FUNCTIONS: lambda backlog, _: _some(*self._functions.items(self._agents.states(), backlog)),
+            topics.BINS: lambda _backlog, _: self._agents.bins(),
+            topics.FAILURES: lambda _backlog, is_first: _some(*self._failures.items(is_first)),
+            topics.TASKS: lambda _backlog, is_first: _some(*self._tasks.items(is_first)),
+            topics.GRAPHS: lambda backlog, _: _some(*self._graphs.items(backlog, board.time_us())),
+            topics.OBJECTS: lambda _backlog, _: _some(*self._objects.items(self.now())),
+            topics.EVENTS: lambda _backlog, is_first: self._happenings.shown(is_first),
         }
 
     def on_start(self) -> None:
@@ -101,6 +127,8 @@ class Monitor(Actor):
 
     def _subscribe(self) -> None:
         self._subscriptions = Subscriptions(self._board.prefixes())
+        self._tasks.ask(self._subscriptions.tasks)
+        self._follow()
         self._watch_agents()
         if self._subscriptions and not self._ticking:
             self._ticking = self._ticks + 1
@@ -140,48 +168,98 @@ class Monitor(Actor):
             self.schedule(TICK_SECONDS, tick)
             due = frozenset(topic for topic in self._subscriptions.topics if self._ticks % TICKS[topic] == 0)
         self._watch_agents()
-        backlog = Backlog()
+        self._follow()
+        if due or self._subscriptions.tasks or self._subscriptions.graphs:
+            self.actor_ref.send(ShowDue(tuple(due), self._ask(due, not tick.number), not tick.number))
+
+    def _ask(self, due: frozenset[str], is_first: bool) -> Backlog:
+        """Ask for what must be counted."""
+        wants_graphs = bool(topics.GRAPHS in due or self._subscriptions.graphs)
+        wants_tasks = self._tasks.unknown() if is_first else frozenset()
+        backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
         if due & {topics.SCHEDULER, topics.FUNCTIONS, topics.CLIENTS}:
             counted = FUNCTIONS_COUNTED if topics.FUNCTIONS in due else 0
             self._sources.balancer.notify(SayBacklog(backlog, counted))
-        if topics.CLIENTS in due:
-            self._ask_clients(backlog)
-        if due:
-            self.actor_ref.send(ShowDue(tuple(due), backlog))
+        if wants_graphs or wants_tasks or topics.CLIENTS in due:
+            self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
+        return backlog
 
-    def _ask_clients(self, backlog: Backlog) -> None:
+    def _ask_clients(self, backlog: Backlog, *, with_nested: bool) -> None:
         directory = self._sources.directory
         for (kind, peer_id), peer in directory.peers.items():
-            if kind == "client" and not directory.accounts.is_inside(peer_id):
+            if kind == "client" and (with_nested or not directory.accounts.is_inside(peer_id)):
                 peer.session.notify(SayOpen(backlog))
+
+    def _follow(self) -> None:
+        """Be told of the tasks that are to be shown, and of the ends of graphs."""
+        events, wants = self._sources.events, self._subscriptions
+        if events.listener is self.actor_ref:
+            self._follower.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
+            events.of_graphs = self.actor_ref if topics.GRAPHS in wants.topics or wants.graphs else None
 
     @handles(ShowDue)
     def _show(self, due: ShowDue) -> None:
         for topic in due.topics:
-            items, shown, total = self._makers[topic](due.backlog)
-            self._board.publish(topic, items, shown, total)
+            found = self._makers[topic](due.backlog, due.is_first)
+            if found is not None:
+                self._board.publish(topic, *found)
+        self._show_asked(due)
 
-    def _scheduler(self, backlog: Backlog) -> Shown:
-        return scheduler_items(self._board, self._sources, backlog), 1, 1
+    def _show_asked(self, due: ShowDue) -> None:
+        """Show the tasks and graphs that viewers have asked for."""
+        for short_id in self._subscriptions.tasks:
+            moves = self._tasks.of_task(short_id, due.is_first)
+            if moves:
+                self._board.publish(f"{topics.TASK}{short_id.hex()}", moves, 1, 1)
+        for short_id in self._subscriptions.graphs:
+            nodes, total = self._graphs.nodes(short_id, due.backlog, due.is_first)
+            if nodes:
+                self._board.publish(f"{topics.GRAPH}{short_id.hex()}", nodes, len(nodes), total)
 
     # What is collected
 
     @handles(AgentSeen)
     def _agent_seen(self, seen: AgentSeen) -> None:
         self._agents.add(seen)
-        if seen.state is not None and seen.state.functions:
-            self._functions.add(seen.state)
+        state = seen.state
+        if state is None:
+            return
+        if state.functions:
+            self._functions.add(state)
+        if state.runs:
+            self._saw_runs(state.runs, seen.identity.worker_names)
+
+    def _saw_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
+        """An agent has named what it runs: those that began first, and of many agents only a few each."""
+        now_us = self._board.time_us()
+        most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
+        for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):
+            if milliseconds >= SEEN_MILLISECONDS and worker < len(worker_names):
+                name, began_us = self._functions.name_of(function), now_us - 1000 * milliseconds
+                self._tasks.saw(TaskId(task_id), function, name, worker_names[worker], began_us)
 
     @handles(PeerCame, PeerCut, PeerBack, PeerWent, PeerRefused, PartRestarted)
     def _happened(self, event: PeerEvent) -> None:
         self._happenings.add(event, self._board.time_us())
+        if type(event) is PeerCame:
+            self._names.came(event)
+        elif type(event) is PeerWent:
+            self._names.went(event)
         is_new = type(event) is PeerCame and event.role is AGENT
         if self._parts and (is_new or (type(event) is PeerBack and event.session in self._asked)):
             self._watch_agents()
 
     @handles(TaskMoved)
     def _moved(self, moved: TaskMoved) -> None:
-        """A task changed its state."""
+        now_us = self._board.time_us()
+        if moved.state in FAILED_STATES:
+            self._failures.add(moved, now_us)
+        self._tasks.add(moved, now_us)
+        self._follower.heard()
+
+    @handles(GraphEndedFor)
+    def _graph_ended(self, ended: GraphEndedFor) -> None:
+        self._graphs.end(ended.seen, ended.nodes, self._board.time_us())
 
     @handles(ObjectStored, ObjectFilled, ObjectGone)
     def _object_changed(self, _event: Any) -> None:

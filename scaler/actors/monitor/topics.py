@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from scaler.ids import PUBLIC_ID_BYTES
 from scaler.wire.messages.worker import Part
 
 SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "processors"
@@ -12,6 +13,8 @@ GRAPHS, OBJECTS, EVENTS = "graphs", "objects", "events"
 TASK, GRAPH = "task/", "graph/"
 """Before the short id of a task or a graph, in hexadecimal digits."""
 
+_DIGITS = frozenset("0123456789abcdef")
+
 TICKS = {
     SCHEDULER: 1,
     CLIENTS: 1,
@@ -19,6 +22,10 @@ TICKS = {
     PROCESSORS: 2,
     FUNCTIONS: 1,
     BINS: 1,
+    FAILURES: 1,
+    TASKS: 1,
+    GRAPHS: 2,
+    OBJECTS: 2,
     EVENTS: 1,
 }
 """topic -> every how many ticks it is said"""
@@ -28,6 +35,7 @@ PARTS = {
     PROCESSORS: Part.PROCESSORS,
     BINS: Part.BINS,
     FUNCTIONS: Part.FUNCTIONS,
+    TASKS: Part.RUNS,
 }
 """topic -> what agents report for it"""
 
@@ -38,6 +46,9 @@ class Subscriptions:
     def __init__(self, prefixes: Iterable[str]) -> None:
         self._prefixes = tuple(prefixes)
         self.topics = frozenset(topic for topic in TICKS if self.want(topic))
+        self.tasks = frozenset(_short_ids(self._prefixes, TASK))
+        """short ids of the tasks that are asked for"""
+        self.graphs = frozenset(_short_ids(self._prefixes, GRAPH))
 
     def __bool__(self) -> bool:
         return bool(self._prefixes)
@@ -49,7 +60,15 @@ class Subscriptions:
     @property
     def parts(self) -> Part:
         """What agents must report."""
-        parts = Part(0)
+        parts = Part.RUNS if self.tasks else Part(0)
         for topic in self.topics:
             parts |= PARTS.get(topic, Part(0))
         return parts
+
+
+def _short_ids(prefixes: Iterable[str], kind: str) -> Iterator[bytes]:
+    """Go through the short ids in the topics of single things."""
+    for prefix in prefixes:
+        digits = prefix.removeprefix(kind)
+        if len(digits) == 2 * PUBLIC_ID_BYTES and digits != prefix and set(digits) <= _DIGITS:
+            yield bytes.fromhex(digits)

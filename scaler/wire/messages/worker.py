@@ -129,6 +129,8 @@ class RunResult:
     """the result, if it is too large for the payload"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
+    failure: Reason = ""
+    """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
 
 
 @message

@@ -1,0 +1,76 @@
+"""Graph view: what viewers see of a graph: how many of its nodes are in which state, and, if they ask, each node.
+
+Used by graphs, when the monitor asks and when they end. Must never: change a graph.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Container, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from scaler.actors.home import Home
+from scaler.actors.messages.monitor import Backlog, GraphEndedFor, GraphSeen, NodeSeen
+from scaler.actors.task_states import READY, RUNNING, shown_state, status_names
+from scaler.ids import ClientId, TaskId, public_id
+from scaler.wire.messages.client import GraphTask
+from scaler.wire.messages.common import TaskStatus
+
+if TYPE_CHECKING:
+    from scaler.actors.graph import Node
+
+NODES_MOST = 2000
+"""A graph with more nodes is not shown node by node."""
+
+_STATUS = attrgetter("status")
+_NAMES = dict(status_names())
+
+
+def show_graph(
+    backlog: Backlog,
+    client_id: ClientId,
+    spec: GraphTask,
+    nodes: Sequence[Node],
+    running: Container[TaskId],
+    open_count: int,
+) -> None:
+    """Add to the backlog what was asked for."""
+    backlog.open[client_id] += open_count
+    if not backlog.wants_graphs:
+        return
+    statuses = Counter(map(_STATUS, nodes))
+    short_id = public_id(spec.graph_id)
+    tasks = sum(node.task_id in running for node in nodes) if open_count else 0
+    backlog.graphs.append(_seen(short_id, client_id, spec, statuses, tasks))
+    if short_id in backlog.wants_nodes_of and len(nodes) <= NODES_MOST:
+        backlog.nodes[short_id] = [_node(position, node, running) for position, node in enumerate(nodes)]
+
+
+def tell_ended(home: Home, spec: GraphTask, nodes: Sequence[Node]) -> None:
+    """A graph has ended: tell the monitor, if it shows graphs."""
+    if home.events.of_graphs is not None:
+        statuses = Counter(map(_STATUS, nodes))
+        seen = _seen(public_id(spec.graph_id), home.client_id, spec, statuses, 0)
+        shown = nodes if len(nodes) <= NODES_MOST else ()
+        home.events.of_graphs.send(GraphEndedFor(seen, [_node(*each, ()) for each in enumerate(shown)]))
+
+
+def _seen(
+    short_id: bytes, client_id: ClientId, spec: GraphTask, statuses: Counter[TaskStatus | None], tasks: int
+) -> GraphSeen:
+    success, canceled = statuses[TaskStatus.SUCCESS], statuses[TaskStatus.CANCELED]
+    failed = sum(statuses.values()) - statuses[None] - success - canceled
+    waiting = spec.node_count - success - canceled - failed - tasks
+    counts = (spec.node_count, waiting, tasks, success, failed, canceled)
+    return GraphSeen(short_id, spec.name, public_id(client_id), *counts)
+
+
+def _node(position: int, node: Node, running: Container[TaskId]) -> NodeSeen:
+    if node.status is None:
+        state = shown_state(RUNNING if node.task_id in running else READY)
+    else:
+        state = _NAMES[TaskStatus(node.status)]
+    packed = struct.pack(f"<{len(node.dependencies)}I", *node.dependencies)
+    return NodeSeen(position, node.task_id, node.function_id, packed, state)

@@ -1,0 +1,108 @@
+"""Failures: the topic `failures`: failed tasks by kind: the type of the error, the shape of its message, which leaves
+out numbers, and the function.
+
+Used by the monitor, which tells it of each failed task, also while nobody watches. A traceback is read for the first
+failure of a kind, and then once in a second at most. Must never: keep a result, or more kinds than its bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+
+from scaler.actors.events import TaskMoved
+from scaler.actors.monitor.names import Names
+from scaler.actors.task_states import status_names
+from scaler.ids import ObjectId, TaskId, public_id
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.monitor import StateFailure
+
+KINDS_MOST = 500
+"""So many kinds are kept: those that happened last."""
+
+SHOWN_MOST = 200
+
+FAILED_STATES = frozenset(
+    name for status, name in status_names() if status not in (TaskStatus.SUCCESS, TaskStatus.CANCELED)
+)
+
+_LOOK_US = 1_000_000
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+class _Kind:
+    """Failures that look alike."""
+
+    __slots__ = (
+        "first_us", "function_id", "last_us", "looked_us", "message", "short_id", "task_id", "times", "traceback",
+        "type", "worker",
+    )  # fmt: skip
+
+    def __init__(self, short_id: bytes, type_name: str, function_id: ObjectId, now_us: int) -> None:
+        self.short_id = short_id
+        self.type = type_name
+        self.function_id = function_id
+        self.first_us = self.last_us = now_us
+        self.looked_us = 0
+        self.times = 0
+        self.message = self.worker = self.traceback = ""
+        self.task_id: TaskId | None = None
+
+
+class Failures:
+    """All kinds of failures.
+
+    Args:
+        read_traceback: returns the end of the traceback in the payload of a failed run.
+    """
+
+    def __init__(self, names: Names, read_traceback: Callable[[bytes], str]) -> None:
+        self._names = names
+        self._read_traceback = read_traceback
+        self._kinds: OrderedDict[tuple[str, str, ObjectId], _Kind] = OrderedDict()
+        self._changed: dict[tuple[str, str, ObjectId], None] = {}
+
+    def add(self, moved: TaskMoved, now_us: int) -> None:
+        """A task has failed."""
+        result = moved.result
+        failure = "" if result is None else result.failure
+        type_name, _, message = failure.partition(": ") if failure else (moved.state, "", moved.reason)
+        key = (type_name, _NUMBERS.sub("#", message), moved.spec.function_id)
+        kind = self._kinds.get(key)
+        if kind is None:
+            short_id = public_id("\0".join(key[:2]).encode(errors="replace") + key[2])
+            kind = self._kinds[key] = _Kind(short_id, type_name, moved.spec.function_id, now_us)
+            if len(self._kinds) > KINDS_MOST:
+                self._changed.pop(self._kinds.popitem(last=False)[0], None)
+        else:
+            self._kinds.move_to_end(key)
+        kind.times += 1
+        kind.last_us, kind.message, kind.task_id = now_us, message, moved.spec.task_id
+        kind.worker = self._names.of_worker(moved.worker)
+        self._changed[key] = None
+        if result is not None and result.status == TaskStatus.FAILED and now_us - kind.looked_us >= _LOOK_US:
+            kind.looked_us = now_us
+            kind.traceback = self._read_traceback(result.payload)
+
+    def items(self, is_first: bool) -> tuple[list[StateFailure], int]:
+        """Return the kinds that have changed, or all, the latest first, and how many there are."""
+        keys = list(self._kinds if is_first else self._changed)[-SHOWN_MOST:]
+        self._changed.clear()
+        return [self._item(self._kinds[key]) for key in reversed(keys)], len(self._kinds)
+
+    def _item(self, kind: _Kind) -> StateFailure:
+        names = self._names
+        return StateFailure(
+            kind.short_id,
+            kind.type,
+            kind.message,
+            names.short(kind.function_id),
+            names.of_function(kind.function_id),
+            kind.times,
+            kind.first_us,
+            kind.last_us,
+            public_id(kind.task_id) if kind.task_id is not None else b"",
+            kind.worker,
+            kind.traceback,
+        )

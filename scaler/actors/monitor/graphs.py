@@ -1,0 +1,69 @@
+"""Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers asked for.
+
+Used by the monitor. Graphs say what they are when they are asked, and when they end. Must never: keep a graph that has
+ended for longer than until it was said.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.messages.monitor import Backlog, GraphSeen, NodeSeen
+from scaler.actors.monitor.names import Names
+from scaler.ids import public_id
+from scaler.wire.messages.monitor import StateGraph, StateNode
+
+SHOWN_MOST = 50
+
+ENDED_MOST = 200
+
+
+class Graphs:
+    """All graphs, by short id."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._seen_us: dict[bytes, int] = {}
+        """when each of them was seen first"""
+        self._ended: dict[bytes, tuple[GraphSeen, int]] = {}
+        """those that have ended, and when"""
+        self._nodes: dict[bytes, dict[int, NodeSeen]] = {}
+        """what was said of the nodes, by graph and position"""
+        self._last_nodes: dict[bytes, list[NodeSeen]] = {}
+        """how they ended, before it was said"""
+
+    def end(self, seen: GraphSeen, nodes: list[NodeSeen], now_us: int) -> None:
+        """A graph has ended."""
+        if len(self._ended) < ENDED_MOST:
+            self._ended[seen.short_id] = (seen, now_us)
+        if seen.short_id in self._nodes:  # somebody looks at them
+            self._last_nodes[seen.short_id] = nodes
+
+    def items(self, backlog: Backlog, now_us: int) -> tuple[list[StateGraph], int]:
+        """Return what the topic shows: those that have ended since the last time, and the latest of the others."""
+        ended, self._ended = self._ended, {}
+        known = {seen.short_id for seen in backlog.graphs}
+        self._seen_us = {each: at for each, at in self._seen_us.items() if each in known or each in ended}
+        for short_id in (*known, *ended):
+            self._seen_us.setdefault(short_id, now_us)
+        shown = [(seen, 0) for seen in backlog.graphs if seen.short_id not in ended]
+        shown.sort(key=lambda each: self._seen_us[each[0].short_id], reverse=True)
+        items = [self._item(*each) for each in (*ended.values(), *shown[:SHOWN_MOST])]
+        return items, len(known | ended.keys())
+
+    def _item(self, seen: GraphSeen, ended_us: int) -> StateGraph:
+        counts = (seen.nodes, seen.waiting, seen.running, seen.success, seen.failed, seen.canceled)
+        return StateGraph(seen.short_id, seen.name, seen.client, *counts, self._seen_us[seen.short_id], ended_us)
+
+    def nodes(self, short_id: bytes, backlog: Backlog, is_first: bool) -> tuple[list[StateNode], int]:
+        """Return the nodes of a graph: those that have changed since they were said, or all."""
+        present = backlog.nodes.get(short_id) or self._last_nodes.pop(short_id, None)
+        if present is None:
+            self._nodes.pop(short_id, None)
+            return [], 0
+        said = {} if is_first else self._nodes.get(short_id, {})
+        items = [self._node(short_id, node) for node in present if said.get(node.position) != node]
+        self._nodes[short_id] = {node.position: node for node in present}
+        return items, len(present)
+
+    def _node(self, short_id: bytes, node: NodeSeen) -> StateNode:
+        name = self._names.of_function(node.function_id)
+        return StateNode(short_id, node.position, public_id(node.task_id), name, node.dependencies, node.state)

@@ -1,0 +1,52 @@
+"""Names: what the monitor knows of workers and functions: their names, and short ids.
+
+Used by the topics of single things. Must never: keep what is gone for long.
+"""
+
+from __future__ import annotations
+
+from scaler.actors.events import PeerCame, PeerWent
+from scaler.actors.kit import ActorRef
+from scaler.actors.object_store import ObjectTable
+from scaler.ids import ObjectId, public_id
+
+SHORT_MOST = 20_000
+
+
+class Names:
+    """The names of workers and functions."""
+
+    def __init__(self, table: ObjectTable) -> None:
+        self._table = table
+        self._workers: dict[ActorRef, str] = {}
+        self._of_session: dict[ActorRef, tuple[ActorRef, ...]] = {}
+        self._short: dict[bytes, bytes] = {}
+
+    def came(self, came: PeerCame) -> None:
+        """An agent and its workers are there."""
+        if came.workers:
+            self._of_session[came.session] = came.workers
+            self._workers.update(zip(came.workers, came.identity.worker_names, strict=False))
+
+    def went(self, went: PeerWent) -> None:
+        """They are gone."""
+        for worker in self._of_session.pop(went.session, ()):
+            self._workers.pop(worker, None)
+
+    def of_worker(self, worker: ActorRef | None) -> str:
+        """Return the name of a worker, if it is known."""
+        return "" if worker is None else self._workers.get(worker, "")
+
+    def of_function(self, function_id: ObjectId) -> str:
+        """Return the name of a function, if it is stored."""
+        stored = self._table.functions.get(function_id)
+        return "" if stored is None else stored.name
+
+    def short(self, secret: bytes) -> bytes:
+        """Return a short id. Those of functions and clients are asked for again and again."""
+        known = self._short.get(secret)
+        if known is None:
+            if len(self._short) >= SHORT_MOST:
+                self._short.clear()
+            known = self._short[secret] = public_id(secret)
+        return known

@@ -1,0 +1,207 @@
+"""Tasks: the topics `tasks` and `task/ID`: single tasks, as a sample, and those that viewers have asked for.
+
+Used by the monitor, which tells it of moves of tasks and of the runs that agents saw. While few tasks end, the monitor
+follows all; otherwise those that agents saw running for a while, and those that were asked for. Tasks that failed or
+were moved are told anyway. It is itself the answer to the question whose moves are told (`Events.followed`).
+
+Must never: keep more tasks than its bound, or say more than its bound at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+
+from scaler.actors.events import SUBMITTED, TaskMoved
+from scaler.actors.monitor.names import Names
+from scaler.actors.task_states import ASSIGNED
+from scaler.ids import ClientId, TaskId, public_id
+from scaler.wire.messages.common import PROFILE
+from scaler.wire.messages.monitor import StateMove, StateTask
+from scaler.wire.messages.worker import RunResult
+
+KEPT_MOST = 5000
+"""So many tasks are remembered: those of which something was heard last."""
+
+SHOWN_MOST = 500
+"""So many are said at once: those that did not succeed come first."""
+
+MOVES_MOST = 1000
+"""So many moves of a task that was asked for are kept until they are said."""
+
+_UINT32_MOST = 2**32 - 1
+_OPEN = ("inactive", "running", "canceling")
+
+
+class _Record:
+    """What was heard of one task."""
+
+    __slots__ = (
+        "attempt", "client_id", "cpu_us", "duration_us", "ended_us", "function", "function_name", "name", "peak_bytes",
+        "reason", "short_id", "started_us", "state", "submitted_us", "task_id", "worker",
+    )  # fmt: skip
+
+    def __init__(self, task_id: TaskId, function: bytes, function_name: str) -> None:
+        self.task_id = task_id
+        self.short_id = b""
+        self.function = function
+        self.function_name = function_name
+        self.name = ""
+        self.client_id: ClientId | None = None
+        self.state = ""
+        self.worker = self.reason = ""
+        self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
+        self.duration_us = self.cpu_us = self.peak_bytes = 0
+
+    def measure(self, result: RunResult) -> None:
+        """Note what a run took."""
+        self.duration_us = result.duration_us
+        if result.duration_us:
+            self.started_us = self.ended_us - result.duration_us
+        if result.profile:
+            _, self.cpu_us, self.peak_bytes = PROFILE.unpack(result.profile)
+        self.reason = result.failure or self.reason
+
+
+class Tasks:
+    """The tasks that are remembered."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._records: OrderedDict[TaskId, _Record] = OrderedDict()
+        self._changed: dict[TaskId, None] = {}
+        self._asked: dict[bytes, TaskId | None] = {}
+        """short ids that viewers have asked for, and the ids, if they are known"""
+        self._moves: dict[bytes, list[StateMove]] = {}
+        """those of the tasks that were asked for, which were not said yet"""
+        self.followed: set[TaskId] = set()
+        """the tasks whose usual moves are to be told"""
+        self.moves = 0
+        """how many moves were heard"""
+
+    # Who is asked for
+
+    def ask(self, short_ids: Collection[bytes]) -> None:
+        """Viewers have asked for these, and for no others."""
+        is_new = any(each not in self._asked for each in short_ids)
+        known = {public_id(task_id): task_id for task_id in self._records} if is_new else {}
+        self._asked = {each: self._asked.get(each) or known.get(each) for each in short_ids}
+        self._moves = {each: moves for each, moves in self._moves.items() if each in self._asked}
+        self.followed.update(task_id for task_id in self._asked.values() if task_id is not None)
+
+    def unknown(self) -> frozenset[bytes]:
+        """Return the short ids that were asked for and belong to no task that is known."""
+        return frozenset(each for each, task_id in self._asked.items() if task_id is None)
+
+    # What is heard
+
+    def add(self, moved: TaskMoved, now_us: int) -> None:
+        """A task has changed its state."""
+        self.moves += 1
+        spec = moved.spec
+        record = self._records.get(spec.task_id)
+        if record is None:
+            names = self._names
+            record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
+        self._touch(record)
+        record.name, record.client_id = spec.name, moved.client_id
+        record.state, record.reason = moved.state, moved.reason
+        if moved.event == SUBMITTED:
+            record.submitted_us = now_us
+        if moved.event == ASSIGNED:
+            record.attempt += 1
+        if moved.worker is not None:
+            record.worker = self._names.of_worker(moved.worker)
+        if moved.state not in _OPEN:
+            record.ended_us = now_us
+            self.followed.discard(spec.task_id)
+        if moved.result is not None:
+            record.measure(moved.result)
+        if self._asked:
+            self._add_move(record, moved, now_us)
+
+    def _add_move(self, record: _Record, moved: TaskMoved, now_us: int) -> None:
+        short_id = self._short(record)
+        if short_id not in self._asked:
+            return
+        self._asked[short_id] = record.task_id
+        if not record.ended_us:
+            self.followed.add(record.task_id)
+        moves = self._moves.setdefault(short_id, [])
+        if len(moves) < MOVES_MOST:
+            reason = record.reason
+            moves.append(StateMove(short_id, now_us, moved.event, moved.state, record.worker, record.attempt, reason))
+
+    def saw(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
+        """An agent saw a run of a task."""
+        record = self._records.get(task_id)
+        if record is None:
+            record = self._add(task_id, function, function_name)
+        elif record.ended_us:
+            return  # it has ended since
+        if (record.state, record.worker) != ("running", worker):
+            self._touch(record)
+        record.state, record.worker = "running", worker
+        record.attempt = record.attempt or 1
+        if not record.started_us or abs(record.started_us - began_us) > 1_000_000:
+            record.started_us = began_us
+        self.followed.add(task_id)
+
+    def _add(self, task_id: TaskId, function: bytes, function_name: str) -> _Record:
+        record = self._records[task_id] = _Record(task_id, function, function_name)
+        if len(self._records) > KEPT_MOST:
+            self._forget(self._records.popitem(last=False)[0])
+        return record
+
+    def _touch(self, record: _Record) -> None:
+        """Something is new about a task."""
+        self._records.move_to_end(record.task_id)
+        self._changed[record.task_id] = None
+
+    def _forget(self, task_id: TaskId) -> None:
+        self._changed.pop(task_id, None)
+        if task_id not in self._asked.values():
+            self.followed.discard(task_id)
+
+    # What is said
+
+    def items(self, is_first: bool) -> tuple[list[StateTask], int]:
+        """Return the tasks that have changed, or the latest, and how many have."""
+        task_ids = list(self._records if is_first else self._changed)
+        self._changed.clear()
+        records = [self._records[task_id] for task_id in task_ids]
+        if len(records) > SHOWN_MOST:
+            records.sort(key=lambda record: (record.state != "success", record.ended_us or record.started_us))
+        return [self._item(record) for record in records[-SHOWN_MOST:]], len(task_ids)
+
+    def of_task(self, short_id: bytes, is_first: bool) -> list[StateTask | StateMove]:
+        """Return what is new of a task that was asked for, or at first what is known."""
+        task_id = self._asked.get(short_id)
+        record = None if task_id is None else self._records.get(task_id)
+        moves = self._moves.pop(short_id, [])
+        return [] if record is None or not (moves or is_first) else [self._item(record), *moves]
+
+    def _short(self, record: _Record) -> bytes:
+        if not record.short_id:
+            record.short_id = public_id(record.task_id)
+        return record.short_id
+
+    def _item(self, record: _Record) -> StateTask:
+        return StateTask(
+            self._short(record),
+            record.name,
+            record.function,
+            record.function_name,
+            self._names.short(record.client_id) if record.client_id is not None else b"",
+            b"",
+            record.state,
+            record.worker,
+            record.attempt,
+            record.submitted_us,
+            record.started_us,
+            record.ended_us,
+            min(_UINT32_MOST, record.duration_us),
+            min(_UINT32_MOST, record.cpu_us),
+            record.peak_bytes,
+            record.reason,
+        )

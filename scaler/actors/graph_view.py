@@ -9,20 +9,34 @@ import struct
 from collections import Counter
 from collections.abc import Container, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from scaler.actors.home import Home
 from scaler.actors.messages.monitor import Backlog, GraphEndedFor, GraphSeen, NodeSeen
 from scaler.actors.task_states import READY, RUNNING, shown_state, status_names
-from scaler.ids import ClientId, TaskId, public_id
+from scaler.ids import ClientId, ObjectId, TaskId, public_id
 from scaler.wire.messages.client import GraphTask
 from scaler.wire.messages.common import TaskStatus
 
-if TYPE_CHECKING:
-    from scaler.actors.graph import Node
-
 NODES_MOST = 2000
 """A graph with more nodes is not shown node by node."""
+
+
+class Node(Protocol):
+    """What is seen of a node."""
+
+    @property
+    def task_id(self) -> TaskId: ...
+
+    @property
+    def function_id(self) -> ObjectId: ...
+
+    @property
+    def dependencies(self) -> tuple[int, ...]: ...
+
+    @property
+    def status(self) -> int | None: ...
+
 
 _STATUS = attrgetter("status")
 _NAMES = dict(status_names())
@@ -40,7 +54,7 @@ def show_graph(
     backlog.open[client_id] += open_count
     if not backlog.wants_graphs:
         return
-    statuses = Counter(map(_STATUS, nodes))
+    statuses: Counter[int | None] = Counter(map(_STATUS, nodes))
     short_id = public_id(spec.graph_id)
     tasks = sum(node.task_id in running for node in nodes) if open_count else 0
     backlog.graphs.append(_seen(short_id, client_id, spec, statuses, tasks))
@@ -51,14 +65,14 @@ def show_graph(
 def tell_ended(home: Home, spec: GraphTask, nodes: Sequence[Node]) -> None:
     """A graph has ended: tell the monitor, if it shows graphs."""
     if home.events.of_graphs is not None:
-        statuses = Counter(map(_STATUS, nodes))
+        statuses: Counter[int | None] = Counter(map(_STATUS, nodes))
         seen = _seen(public_id(spec.graph_id), home.client_id, spec, statuses, 0)
         shown = nodes if len(nodes) <= NODES_MOST else ()
         home.events.of_graphs.send(GraphEndedFor(seen, [_node(*each, ()) for each in enumerate(shown)]))
 
 
 def _seen(
-    short_id: bytes, client_id: ClientId, spec: GraphTask, statuses: Counter[TaskStatus | None], tasks: int
+    short_id: bytes, client_id: ClientId, spec: GraphTask, statuses: Counter[int | None], tasks: int
 ) -> GraphSeen:
     success, canceled = statuses[TaskStatus.SUCCESS], statuses[TaskStatus.CANCELED]
     failed = sum(statuses.values()) - statuses[None] - success - canceled

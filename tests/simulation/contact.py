@@ -17,6 +17,9 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from tests.simulation.network import Line
 
+COME_BACK_SECONDS = {True: client_session.COME_BACK_SECONDS, False: agent_session.COME_BACK_SECONDS}
+SILENT_LEAST_SECONDS = session.SILENT_LEAST_SECONDS
+"""As the project has them, whatever a mutant changes."""
 TOLERANCE_SECONDS = 1.2
 """Messages are late by up to so much."""
 
@@ -38,8 +41,6 @@ class Contacts:
         self._beat = beat
         self._contacts: dict[str, _Contact] = {}
         self._lines: dict[str, Line] = {}
-        self.come_back = {True: client_session.COME_BACK_SECONDS, False: agent_session.COME_BACK_SECONDS}
-        self.silent_least = session.SILENT_LEAST_SECONDS
 
     def forget_lines(self) -> None:
         """The scheduler is gone, and all its connections."""
@@ -83,10 +84,10 @@ class Contacts:
         if silent >= timeout - self._beat - TOLERANCE_SECONDS:
             return
         was_cut = contact.closed_at is not None and contact.silent_before <= (
-            max(self.silent_least, 3 * self._beat) + TOLERANCE_SECONDS
+            max(SILENT_LEAST_SECONDS, 3 * self._beat) + TOLERANCE_SECONDS
         )
         waited = 0.0 if contact.closed_at is None else self._world.now - contact.closed_at
-        if was_cut and waited >= min(timeout, self.come_back[is_client]) - TOLERANCE_SECONDS:
+        if was_cut and waited >= min(timeout, COME_BACK_SECONDS[is_client]) - TOLERANCE_SECONDS:
             return
         self._world.complain(
             f"the session of {name} has ended without need: silent for {silent:.2f} of {timeout:g} s, "

@@ -63,10 +63,13 @@ class Record:
 
     def _needs_another(self, one: Start, other: Start) -> bool:
         """Return whether anything was lost between the orders of two runs: what the older one needed."""
-        older, newer = sorted((one, other), key=lambda start: self.numbered[start.attempt])
+        older, newer = sorted((one, other), key=self._ordered_at)
         needed = (older.processor, older.agent, older.client, SCHEDULER)
-        since, until = (self.numbered[start.attempt] for start in (older, newer))
+        since, until = self._ordered_at(older), self._ordered_at(newer)
         return any(name in needed and since <= at <= until for at, name in self.losses)
+
+    def _ordered_at(self, start: Start) -> float:
+        return self.numbered.get(start.attempt, start.at)
 
     def start(self, script: Script, task_id: bytes, attempt: int, processor: str, agent: str) -> int:
         """A run begins. Return how many runs of this task there were.

@@ -164,7 +164,7 @@ class AgentSession(Session):
 
     @handles(Batch[WorkerHeartbeat])
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
-        self._heard()
+        self._heard_beat(batch[-1].sent_ns)
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, self._services.count_agents()))
 

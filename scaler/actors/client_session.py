@@ -224,7 +224,7 @@ class ClientSession(Session):
 
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
-        self._heard()
+        self._heard_beat(batch[-1].sent_ns)
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
 

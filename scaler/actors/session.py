@@ -104,13 +104,14 @@ class Session(Actor):
         self._timeout_seconds = timeout_seconds
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
         self._last_heard = 0.0
-        self._last_beat = 0.0
+        self._last_beat_ns = 0
+        """when the peer has said its last heartbeat, by its own clock"""
         self._beat_seconds = 0.0
-        """the time between the last two heartbeats"""
+        """the shortest time between two heartbeats: a longer one says that the peer was stopped; 0: not known yet"""
         self._silence_timer: Timer | None = None
 
     def on_start(self) -> None:
-        self._heard()
+        self._last_heard = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
 
     def _tell_came(self, workers: tuple[ActorRef, ...] = ()) -> None:
@@ -118,10 +119,13 @@ class Session(Actor):
         if listener is not None:
             listener.send(PeerCame(self.actor_ref, self.role, self._identity, workers))
 
-    def _heard(self) -> None:
-        now = self.now()
-        self._beat_seconds = now - self._last_beat if self._last_beat else 0.0
-        self._last_heard = self._last_beat = now
+    def _heard_beat(self, sent_ns: int) -> None:
+        self._last_heard = self.now()
+        if self._last_beat_ns < sent_ns:
+            if self._last_beat_ns:
+                seconds = (sent_ns - self._last_beat_ns) / 1e9
+                self._beat_seconds = min(self._beat_seconds or seconds, seconds)
+            self._last_beat_ns = sent_ns
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         if self._silence_timer is not None:
@@ -130,7 +134,7 @@ class Session(Actor):
 
     @handles(Resumed)
     def _resumed(self, _resumed: Resumed) -> None:
-        self._last_heard = self._last_beat = self.now()
+        self._last_heard = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
         if self._services.events.listener is not None:
             self._services.events.listener.send(PeerBack(self.actor_ref))

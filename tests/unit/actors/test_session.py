@@ -94,3 +94,19 @@ def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
     assert len(simulation.sessions(KINDS[kind])) == 1
     simulation.advance(15.0)
     assert simulation.sessions(KINDS[kind]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation, kind: str) -> None:
+    """It is silent after five seconds, as before, although its last two heartbeats are far apart."""
+    peer = peer_of(simulation, kind)
+    peer.hang()
+    simulation.advance(15.0)
+    peer.hangs = False
+    peer._beat()
+    simulation.run()
+    peer.hang()
+    simulation.advance(9.0)
+    peer.cut()
+    simulation.advance(500.0)
+    assert len(simulation.sessions(KINDS[kind])) == 1

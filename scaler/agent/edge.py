@@ -45,6 +45,13 @@ class _OpenConnection:
     link: ActorRef
     is_up: bool = False
     """whether the link has said how the session goes on after the reply to its hello"""
+    is_drained: bool = False
+    """whether nothing can have come since the last look: sending looks too, and takes what the descriptor had to say"""
+
+    def expect(self) -> None:
+        """A message may have come."""
+        self.is_drained = False
+        self.socket.expect()
 
 
 class Edge:
@@ -74,7 +81,7 @@ class Edge:
         self.hang_up()
         socket = self._transport.dial()
         self._open = connection = _OpenConnection(socket, link)
-        self._shell.watch(socket.descriptor)
+        self._shell.watch(socket.descriptor, connection.expect)
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
 
     def hang_up(self, linger_seconds: float = 0) -> None:
@@ -145,7 +152,7 @@ class Edge:
 
     def receive(self) -> bool:
         connection = self._open
-        if connection is None:
+        if connection is None or connection.is_drained:
             return False
         has_more = self._receive_some(connection)
         if self._heard:
@@ -157,6 +164,7 @@ class Edge:
         for _ in range(RECEIVED_MOST):
             received = connection.socket.receive()
             if received is None:
+                connection.is_drained = True
                 return False
             try:
                 batches = self.session.pipe.receive(*received)
@@ -190,6 +198,7 @@ class Edge:
                 return False
         try:
             for header, frames in messages:
+                connection.is_drained = False
                 self.sent.add_message(header, frames)
                 connection.socket.send(header, frames)
         except PeerGoneError:

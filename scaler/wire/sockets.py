@@ -14,7 +14,7 @@ import contextlib
 import errno
 import os
 import socket as unix
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
@@ -28,7 +28,7 @@ from scaler.wire.transport import AddressInUseError, Message, PeerGoneError
 
 # Plain numbers: combining pyzmq's enumerations costs more than the calls that use them.
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
-_RCVMORE, _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.RCVMORE), int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
+_NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
 """The system closes a connection on which nothing is answered for the longest time-out and so much more. ZeroMQ's own
@@ -104,7 +104,9 @@ class _CutMonitor:
         self._monitor.close()
 
 
-_send_part = zmq.backend.Socket.send  # without the checks for other socket types, which cost time for each part
+# Without pyzmq's checks for other socket types, which cost time for each part.
+_send_part = zmq.backend.Socket.send
+_receive_part: Callable[[zmq.Socket[bytes], int, bool], Any] = zmq.backend.Socket.recv
 
 
 def _integer(socket: zmq.Socket[bytes], option: int) -> int:
@@ -123,19 +125,51 @@ def _as_parts(frames: Sequence[Any]) -> list[Any]:
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
+class _Inlet:
+    """Whether a message waits in a socket, without asking for more options than need be: pyzmq looks each one up in an
+    enumeration, which costs more than to receive a small message.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], *, copies: bool) -> None:
+        self._socket = socket
+        self._copies = copies
+        self._is_expected = False
+
+    def expect(self) -> None:
+        """The descriptor is readable: so there is a message, with rare exceptions."""
+        self._is_expected = True
+
+    def take(self) -> Any:
+        """Return the first part of the next message, as bytes or as a frame, or None if there is none."""
+        if not self._is_expected:
+            return _receive_part(self._socket, _NOBLOCK, self._copies) if self.has_message() else None
+        self._is_expected = False
+        try:
+            return _receive_part(self._socket, _NOBLOCK, self._copies)
+        except zmq.Again:
+            return None
+
+    def has_message(self) -> bool:
+        return bool(_integer(self._socket, _EVENTS) & _POLLIN)
+
+
 def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
+    """Receive the frames that follow a header: at least one."""
     frames: list[memoryview] = []
-    while _integer(socket, _RCVMORE):
+    has_more = True
+    while has_more:
         if len(frames) == FRAMES_MOST:
             return _skip_rest(socket)
-        frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
+        frame = _receive_part(socket, _NOBLOCK, False)
+        frames.append(frame.buffer)
+        has_more = frame.more
     return frames
 
 
 def _skip_rest(socket: zmq.Socket[bytes]) -> list[memoryview]:
     """Read and drop the rest of a message that no Scaler peer would send."""
-    while _integer(socket, _RCVMORE):
-        socket.recv(_NOBLOCK)
+    while socket.recv(_NOBLOCK, copy=False).more:
+        pass
     return []
 
 
@@ -214,24 +248,21 @@ class RouterSocket:
             raise OSError(error.errno, f"cannot listen at {address}: {error}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self.descriptor: int = _integer(self._socket, zmq.FD)
+        self._inlet = _Inlet(self._socket, copies=True)
+        self.expect = self._inlet.expect
         self._monitor = _CutMonitor(self._socket)
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = _Descriptors()
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""
-        socket = self._socket
-        if not _integer(socket, _EVENTS) & _POLLIN:
+        connection: Connection | None = self._inlet.take()
+        if connection is None:
             return None
-        connection = Connection(socket.recv(_NOBLOCK))
-        # The connection is always followed by a frame, which may be empty.
-        if connection in self._descriptors.known or not self._has_descriptors:
-            header = socket.recv(_NOBLOCK)
-        else:
-            frame = socket.recv(_NOBLOCK, copy=False)
-            self._descriptors.add(connection, int(frame.get(zmq.SRCFD)))
-            header = frame.bytes
-        return connection, header, _receive_payload(socket)
+        header = _receive_part(self._socket, _NOBLOCK, False)  # it always follows, and may be empty
+        if connection not in self._descriptors.known and self._has_descriptors:
+            self._descriptors.add(connection, int(header.get(zmq.SRCFD)))
+        return connection, header.bytes, _receive_payload(self._socket) if header.more else []
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message.
@@ -288,6 +319,8 @@ class DealerSocket:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
         endpoint = Endpoint.parse(address)
         self._socket = _new_socket(context, zmq.DEALER, endpoint)
+        self._inlet = _Inlet(self._socket, copies=False)
+        self.expect, self.has_message = self._inlet.expect, self._inlet.has_message
         self._receive_payload = _receive_copies if endpoint.is_in_process else _receive_payload
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
@@ -303,14 +336,10 @@ class DealerSocket:
 
     def receive(self) -> Message | None:
         """Return header and payload frames of the next message, or None if there is none."""
-        socket = self._socket
-        if not _integer(socket, _EVENTS) & _POLLIN:
+        header = self._inlet.take()
+        if header is None:
             return None
-        return socket.recv(_NOBLOCK), self._receive_payload(socket)
-
-    def has_message(self) -> bool:
-        """Return whether a message waits."""
-        return bool(_integer(self._socket, _EVENTS) & _POLLIN)
+        return header.bytes, self._receive_payload(self._socket) if header.more else []
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message; it waits in the socket until there is a connection.

@@ -34,6 +34,9 @@ class Dialer(Protocol):
     monitor_descriptor: int
     """readable when the connection may be lost"""
 
+    def expect(self) -> None:
+        """Take a hint: its descriptor is readable, so the next `receive` need not look first."""
+
     def receive(self) -> Message | None:
         """Return the next message, or None if there is none."""
 
@@ -61,6 +64,9 @@ class Listener(Protocol):
     """where it listens indeed"""
     descriptor: int
     monitor_descriptor: int
+
+    def expect(self) -> None:
+        """Take a hint: its descriptor is readable, so the next `receive` need not look first."""
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""

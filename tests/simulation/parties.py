@@ -102,7 +102,7 @@ class SchedulerParty(_Shelled):
         self.checker = Checker(self)
         self.tree.events.listen(shell.dispatcher.spawn(Listener(self)))
         shell._edge = self.edge
-        shell.watch(listener.descriptor)
+        shell.watch(listener.descriptor, listener.expect)
         process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
         process._listener, process._shell, process._suspects = listener, shell, {}
         shell.watch(listener.monitor_descriptor, lambda: process._connections_lost(self.edge))

@@ -42,6 +42,10 @@ class Connection:
         """the socket before this one, if it was silent: its end would look like the end of this client"""
         self._is_gone = False
         """whether the other end is known to be closed"""
+        self._is_drained = False
+        """whether nothing can have come since the last look: sending looks too, and takes what the descriptor had to
+        say
+        """
         self._poller = self._new_poller()
 
     @property
@@ -68,7 +72,7 @@ class Connection:
         """
         self._socket = self._transport.dial()
         self.dial_count += 1
-        self._is_gone = False
+        self._is_gone = self._is_drained = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
@@ -99,17 +103,27 @@ class Connection:
 
     def wait(self, seconds: float) -> set[int]:
         """Wait until a descriptor is ready. Return the ready descriptors."""
-        return {fd for fd, _ in self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000))}
+        ready = {fd for fd, _ in self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000))}
+        self._is_drained = self._is_drained and not self.has_arrived(ready)
+        return ready
 
     def has_arrived(self, ready: set[int]) -> bool:
         """Return whether there may be a message, given the result of `wait`."""
         return self._socket is not None and self._socket.descriptor in ready
 
+    def expect(self) -> None:
+        """A message has arrived: the next `receive` need not look first."""
+        self._is_drained = False
+        if self._socket is not None:
+            self._socket.expect()
+
     def was_cut(self, ready: set[int]) -> bool:
         """Return whether the connection is lost, given the result of `wait`."""
         if self._socket is None:
             return False
-        return self._is_gone or (self._socket.monitor_descriptor in ready and self._socket.was_cut())
+        was_cut = self._is_gone or (self._socket.monitor_descriptor in ready and self._socket.was_cut())
+        self._is_drained = self._is_drained and not was_cut
+        return was_cut
 
     def has_message(self) -> bool:
         """Return whether a message waits."""
@@ -121,8 +135,11 @@ class Connection:
         Raises:
             ProtocolError: if it is not a message of the protocol. Then the session cannot go on.
         """
-        message = None if self._socket is None else self._socket.receive()
+        if self._socket is None or self._is_drained:
+            return None
+        message = self._socket.receive()
         if message is None:
+            self._is_drained = True
             return None
         try:
             return self.session.pipe.receive(*message)
@@ -171,6 +188,7 @@ class Connection:
         socket = self._socket
         if socket is None:
             return
+        self._is_drained = False
         try:
             for header, frames in messages:
                 socket.send(header, frames)

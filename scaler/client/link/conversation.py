@@ -268,7 +268,10 @@ class Conversation:
         """Handle arrived messages, at most so many, and the end of the connection, given the result of `wait`."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
         was_cut = self._connection.was_cut(ready)
-        if was_cut or self._connection.has_arrived(ready):
+        has_arrived = self._connection.has_arrived(ready)
+        if has_arrived:
+            self._connection.expect()
+        if was_cut or has_arrived:
             self.receive(math.inf if was_cut else most)
         if was_cut:
             self._happened(states.CUT, "it was cut")

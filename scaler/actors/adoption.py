@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from functools import partial
 
 from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.adoption import AskForRun, CheckHeld, NotHeld, RunFound, RunsHeld, RunsLost
@@ -75,7 +74,7 @@ class Adoption(Actor):
         self._timer: Timer | None = None
         self._look_at = math.inf
         """when the timer fires"""
-        self._slices = Slices(partial(self.schedule, 0.0, NextSlice()))
+        self._slices = Slices(self)
 
     def on_start(self) -> None:
         self._table.began = min(self._table.began, self.now())

@@ -7,7 +7,6 @@ keep a client from coming back meanwhile, whose new session has tasks of its own
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from scaler.actors.kit import Actor, ActorRef, handles
@@ -23,7 +22,7 @@ class Canceller(Actor):
 
     def __init__(self, cancels: Sequence[tuple[ActorRef, Any]]) -> None:
         self._cancels = cancels
-        self._slices = Slices(partial(self.schedule, 0.0, NextSlice()))
+        self._slices = Slices(self)
 
     def on_start(self) -> None:
         self._slices.add(_say, self._cancels)

@@ -17,7 +17,6 @@ Must never: read a value, or keep an unneeded result.
 from __future__ import annotations
 
 import struct
-from functools import partial
 from itertools import chain
 
 from scaler.actors.explanations import STEPS_MOST, explain_node, for_inputs, missing_inputs
@@ -111,7 +110,7 @@ class GraphActor(Actor):
         """nodes received since the graph was last announced; known ones were sent again"""
         self._given_up: tuple[TaskStatus, bytes] | None = None
         """after a cancel or a refusal: the status and payload with which all open nodes end"""
-        self._slices = Slices(partial(self.schedule, 0.0, NextSlice()))
+        self._slices = Slices(self)
         """what concerns many nodes at once"""
 
     def on_start(self) -> None:

@@ -20,7 +20,6 @@ The table outlives the actor: the supervisor holds it. Must never: read a frame.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from scaler.actors.copies import Copies, Retained, discard
 from scaler.actors.events import Events, ObjectFilled, ObjectGone, ObjectStored
@@ -126,7 +125,7 @@ class ObjectStore(Actor):
         self._events = events
         self._retention_seconds = retention_seconds
         self._is_waiting = False
-        self._slices = Slices(partial(self.schedule, 0.0, NextSlice()))
+        self._slices = Slices(self)
 
     def on_start(self) -> None:
         self._slices.add(self._disown_one, self._those_who_left())

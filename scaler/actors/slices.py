@@ -6,11 +6,13 @@ other actors have their turn. Must never: reorder the work that it is given.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
+from scaler.actors.kit import Actor
 from scaler.message import message
 
 SLICE_STEPS = 256
@@ -29,11 +31,12 @@ class Slices:
     """The long work of one actor, in the order in which it was given.
 
     Args:
-        come_back: has `go_on` called soon: the actor schedules a `NextSlice` to itself.
+        actor: whose work it is; it calls `go_on` when it gets a `NextSlice`. Not kept alive: with a reference back, an
+            actor that has ended, and all that it has, would stay until the next garbage collection.
     """
 
-    def __init__(self, come_back: Callable[[], object]) -> None:
-        self._come_back = come_back
+    def __init__(self, actor: Actor) -> None:
+        self._actor = weakref.ref(actor)
         self._work: deque[Iterator[object]] = deque()
 
     def __bool__(self) -> bool:
@@ -58,6 +61,8 @@ class Slices:
         while work:
             left -= sum(1 for _ in islice(work[0], left))
             if not left:
-                self._come_back()
+                actor = self._actor()
+                if actor is not None:
+                    actor.schedule(0.0, NextSlice())
                 return
             work.popleft()

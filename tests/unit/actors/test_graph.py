@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from scaler.actors.acceptor import Limits
@@ -50,6 +53,20 @@ def test_nodes_run_when_their_arguments_are_there_and_only_wanted_results_travel
     assert client.surplus == []
     assert simulation.living_graphs() == []
     leave_and_check(simulation, client)
+
+
+def test_a_graph_that_has_ended_is_freed_without_the_garbage_collector(
+    simulation: Simulation, request: pytest.FixtureRequest
+) -> None:
+    client, _agent = simulation.client(), simulation.agent(2)
+    gc.disable()
+    request.addfinalizer(gc.enable)
+    client.submit_graph(DIAMOND, [3])
+    simulation.advance(0.05)
+    freed = [weakref.ref(each) for each in simulation.living_graphs()]
+    assert freed
+    simulation.advance(5.0)
+    assert [each() for each in freed] == [None]
 
 
 def test_a_large_result_is_an_object_until_its_last_consumer_has_ended(simulation: Simulation) -> None:

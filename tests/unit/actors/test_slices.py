@@ -15,7 +15,7 @@ class Counter(Actor):
     """Counts in slices, and notes what it has counted in each handler."""
 
     def __init__(self) -> None:
-        self.slices = Slices(lambda: self.schedule(0.0, NextSlice()))
+        self.slices = Slices(self)
         self.counted: list[str] = []
         self.handlers_run: list[list[str]] = []
 

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from scaler.client import presence
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture
+from scaler.client.presence import SchedulerInfo, WorkerInfo
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,6 +78,38 @@ class Caller:
             more = more.over(options)
         client, core, known = self._caller
         return ClientWithOptions(client, core, more.over(known))
+
+    def info(self) -> SchedulerInfo:
+        """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
+
+        Raises:
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+        """
+        return presence.info(self._caller[1].link)
+
+    def workers(self) -> list[WorkerInfo]:
+        """Return the connected workers: name, cluster, tasks, versions, capabilities.
+
+        Raises:
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+        """
+        return presence.workers(self._caller[1].link)
+
+    def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
+        """Wait until at least `n_workers` workers are connected, and return what `info` does.
+
+        Args:
+            n_workers: how many.
+            timeout: seconds; None: as long as there is a scheduler.
+
+        Raises:
+            TimeoutError: if it took longer, or no scheduler answered for `timeout_seconds`.
+            ConfigError: if an argument is no such number; it is a `ValueError`.
+            DisconnectedError: if the client is disconnected.
+        """
+        return presence.wait_for_workers(self._caller[1].link, n_workers, timeout)
 
     def as_executor(self, max_workers: int | None = None) -> ClientExecutor:
         """Return an executor of `concurrent.futures` whose tasks run with this client and these options.

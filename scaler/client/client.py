@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from scaler import task_context
 from scaler.client import dashboard as page
-from scaler.client import lifetime, presence
+from scaler.client import lifetime
 from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
     ClientSettings,
@@ -27,7 +27,6 @@ from scaler.client.core import Core
 from scaler.client.explanation import ANSWER_SECONDS, Story, tell
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
-from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.client.shared_cores import shared_core
 from scaler.config import ConfigError
 from scaler.ids import ID_BYTES, TaskId
@@ -197,38 +196,6 @@ class Client(Caller):
         weakref.finalize(reference, core.release, instruction.object_id).atexit = False
         core.link.hold(instruction)
         return reference
-
-    def info(self) -> SchedulerInfo:
-        """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
-
-        Raises:
-            TimeoutError: if no scheduler answered for `timeout_seconds`.
-            DisconnectedError: if the client is disconnected.
-        """
-        return presence.info(self._core.link)
-
-    def workers(self) -> list[WorkerInfo]:
-        """Return the connected workers: name, cluster, tasks, versions, capabilities.
-
-        Raises:
-            TimeoutError: if no scheduler answered for `timeout_seconds`.
-            DisconnectedError: if the client is disconnected.
-        """
-        return presence.workers(self._core.link)
-
-    def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
-        """Wait until at least `n_workers` workers are connected, and return what `info` does.
-
-        Args:
-            n_workers: how many.
-            timeout: seconds; None: as long as there is a scheduler.
-
-        Raises:
-            TimeoutError: if it took longer, or no scheduler answered for `timeout_seconds`.
-            ConfigError: if an argument is no such number; it is a `ValueError`.
-            DisconnectedError: if the client is disconnected.
-        """
-        return presence.wait_for_workers(self._core.link, n_workers, timeout)
 
     def story(self, task: ScalerFuture[Any] | bytes) -> Story:
         """Return what is known of a task of this client: state, worker, what it waits for, why earlier tries ended.

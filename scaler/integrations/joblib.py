@@ -1,0 +1,101 @@
+"""A back-end for joblib, and so for scikit-learn: `register()`, then `joblib.parallel_backend("scaler")`.
+
+Called by joblib, in any thread of the user; submits to a client. Must never: end a client that the user made.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Protocol
+
+from joblib import register_parallel_backend
+from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
+
+from scaler.client.client import Client
+from scaler.client.future import ScalerFuture
+from scaler.client.presence import SchedulerInfo
+
+NAME = "scaler"
+
+
+class _Submits(Protocol):
+    """A client."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> ScalerFuture[Any]: ...
+
+    def wait_for_workers(self, n_workers: int = 1) -> SchedulerInfo: ...
+
+
+class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
+    """Runs the batches of joblib as tasks.
+
+    Args:
+        client: whose tasks they are; None: a client of this process, which is made when it is needed first.
+        options: those of joblib's own back-ends.
+    """
+
+    default_n_jobs = -1
+    supports_retrieve_callback = True
+    uses_threads = False
+    supports_sharedmem = False
+
+    def __init__(self, client: _Submits | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._client = client
+        self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
+
+    @property
+    def _own(self) -> _Submits:
+        return self._client or _client_of(os.getpid())
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """Return how many batches run at once: as many as there are workers for -1, one less for -2, and so on.
+
+        Raises:
+            ValueError: if `n_jobs` is 0.
+        """
+        if n_jobs == 0:
+            raise ValueError("n_jobs == 0 in Parallel has no meaning")
+        if n_jobs is None:
+            return 1
+        if n_jobs > 0:
+            return n_jobs
+        return max(1, self._own.wait_for_workers(1).workers + 1 + n_jobs)
+
+    def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> ScalerFuture[Any]:
+        """Submit a batch."""
+        future = self._own.submit(func)
+        self._open.add(future)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    apply_async = submit
+    """its name before joblib 1.5"""
+
+    def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
+        """Return what a batch has returned, or raise its exception."""
+        return out.result()
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:  # noqa: ARG002 - a client is always ready
+        """Cancel what is open."""
+        for future in list(self._open):
+            future.cancel()
+
+
+def register(*, make_default: bool = False) -> None:
+    """Make `joblib.parallel_backend("scaler")` known. Its keyword `client` is a client; without it, `Client()` is used,
+    which is made once.
+
+    Args:
+        make_default: whether joblib uses it from now on.
+    """
+    register_parallel_backend(NAME, ScalerBackend, make_default=make_default)
+
+
+@lru_cache(maxsize=1)
+def _client_of(_process: int) -> Client:
+    return Client()

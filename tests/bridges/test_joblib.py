@@ -1,0 +1,104 @@
+"""joblib and scikit-learn on Scaler: the same values as with joblib's own processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.bridges.needs import needs
+from tests.support.processes import wait_until
+
+joblib = needs("joblib")
+pytestmark = [pytest.mark.more, pytest.mark.processes]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with SchedulerClusterCombo(2, logging_level="WARNING") as cluster, Client(cluster.get_address()) as client:
+        yield client
+
+
+@pytest.fixture
+def backend(client: Client) -> Iterator[None]:
+    import scaler.integrations.joblib
+
+    scaler.integrations.joblib.register()
+    with joblib.parallel_config(backend="scaler", client=client):
+        yield
+
+
+def half(number: float) -> float:
+    return number / 2
+
+
+def fail(number: int) -> int:
+    if number == 3:
+        raise ValueError(f"bad {number}")
+    return number
+
+
+def nested(number: int) -> float:
+    return sum(joblib.Parallel(n_jobs=2)(joblib.delayed(half)(n) for n in range(number)))
+
+
+@pytest.mark.usefixtures("backend")
+def test_calls_come_back_in_their_order() -> None:
+    assert joblib.effective_n_jobs(-1) == 2
+    assert joblib.Parallel()(joblib.delayed(half)(n) for n in range(2000)) == [n / 2 for n in range(2000)]
+    results = joblib.Parallel(return_as="generator")(joblib.delayed(half)(n) for n in range(50))
+    assert list(results) == [n / 2 for n in range(50)]
+    unordered = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(half)(n) for n in range(50))
+    assert sorted(unordered) == [n / 2 for n in range(50)]
+
+
+@pytest.mark.usefixtures("backend")
+def test_parallel_calls_inside_of_parallel_calls() -> None:
+    assert joblib.Parallel()(joblib.delayed(nested)(n) for n in range(4)) == [0.0, 0.0, 0.5, 1.5]
+
+
+@pytest.mark.usefixtures("backend")
+def test_an_exception_arrives_and_the_rest_is_cancelled(client: Client) -> None:
+    with pytest.raises(ValueError, match="bad 3"):
+        joblib.Parallel(batch_size=1)(joblib.delayed(fail)(n) for n in range(100))
+    wait_until(lambda: sum(worker.tasks for worker in client.workers()) == 0, "nothing is left")
+    assert joblib.Parallel()(joblib.delayed(half)(n) for n in range(4)) == [0, 0.5, 1, 1.5]
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_time_out_frees_the_workers(client: Client) -> None:
+    with pytest.raises(multiprocessing.TimeoutError):
+        joblib.Parallel(timeout=0.3)(joblib.delayed(time.sleep)(60) for _ in range(4))
+    assert joblib.Parallel()(joblib.delayed(half)(n) for n in range(4)) == [0, 0.5, 1, 1.5]
+
+
+def scores(backend: str, **options: Any) -> tuple[list[float], dict[str, Any], list[float]]:
+    """Grid search and a forest on the bundled digits."""
+    datasets, ensemble = needs("sklearn.datasets"), needs("sklearn.ensemble")
+    selection, svm = needs("sklearn.model_selection"), needs("sklearn.svm")
+    digits = datasets.load_digits()
+    data, target = digits.data[:400], digits.target[:400]
+    with joblib.parallel_config(backend=backend, n_jobs=2, **options):
+        search = selection.GridSearchCV(svm.SVC(), {"C": [0.1, 1, 10], "gamma": [1e-4, 1e-3]}, cv=3).fit(data, target)
+        forest = ensemble.RandomForestClassifier(40, random_state=0)
+        forest_scores = selection.cross_val_score(forest, data, target, cv=3)
+    return list(search.cv_results_["mean_test_score"]), search.best_params_, list(forest_scores)
+
+
+@pytest.mark.usefixtures("backend")
+def test_scikit_learn_has_the_same_scores_as_with_loky(client: Client) -> None:
+    assert scores("scaler", client=client) == scores("loky")
+
+
+def test_scipy_takes_the_map_of_an_executor(client: Client) -> None:
+    optimize = needs("scipy.optimize")
+    bounds, options = [(0, 2)] * 2, {"updating": "deferred", "rng": 1, "maxiter": 5, "popsize": 5}
+    with client.as_executor() as executor:
+        ours = optimize.differential_evolution(optimize.rosen, bounds, workers=executor.map, **options)
+    theirs = optimize.differential_evolution(optimize.rosen, bounds, **options)
+    assert ours.fun == theirs.fun
+    assert list(ours.x) == list(theirs.x)

@@ -15,7 +15,7 @@ examples:
   scaler_ui tcp://127.0.0.1:2345 --store ~/night.db  history is kept in a file for a week
   ssh -L 50001:127.0.0.1:50001 HOST                  then that address also works in a browser of your own machine
 The page shows and changes nothing. Whoever has its address with the token can look; close to it is the file with the
-token, for programs: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/
+token, for programs: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/metrics
 """
 
 
@@ -37,7 +37,10 @@ def main(argv: list[str] | None = None) -> None:
     config = options.read_settings(parser, UiConfig, argv)
 
     def tell(place: Place) -> None:
-        print(f"scaler_ui shows {config.address} at\n  {place.url}")
+        if config.metrics_only:
+            print(f"scaler_ui has metrics of {config.address} at\n  {place.url.partition('?')[0]}metrics")
+        else:
+            print(f"scaler_ui shows {config.address} at\n  {place.url}")
         print(f"The token is in {place.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
         if not is_loopback(config.host):
             print("The page is open to your network and unencrypted: put a proxy with TLS in front of it.", flush=True)

@@ -43,6 +43,10 @@ class UiConfig(Settings):
             default="in memory only",
         ),
     )
+    metrics_only: bool = field(
+        default=False,
+        metadata=entry("serve /metrics and /healthz, and no page", "--metrics-only"),
+    )
     token_file: str | None = field(
         default=None,
         metadata=entry(

@@ -18,6 +18,7 @@ from scaler.config import ConfigError
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.gate import Gate, read_or_make_token, token_file
+from scaler.monitor.ui.metrics import add_metrics
 from scaler.monitor.ui.server import make_app
 from scaler.monitor.ui.store import Store
 from scaler.settings.ui import UiConfig
@@ -118,7 +119,8 @@ async def _serve(
                 end.set()
 
         loop.add_reader(lifeline, look)
-    app = make_app(feed, Gate(place.token, config.host, config.names))
+    app = make_app(feed, Gate(place.token, config.host, config.names), has_page=not config.metrics_only)
+    add_metrics(app)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_SECONDS)
     await runner.setup()
     try:

@@ -1,0 +1,202 @@
+"""Metrics: what a viewer knows of a cluster, as Prometheus reads it.
+
+Made from the model at each scrape; keeps nothing of its own. A scheduler that is not heard has no metrics but
+`scaler_up` 0, so graphs have gaps and not old values. Names follow the conventions of Prometheus: base units, and
+counters end in `_total`. Must never: make more rows than the bounds below, or change anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scaler.monitor.model import Model
+from scaler.wire.messages.monitor import StateFunction, StateScheduler
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+WORKERS_MOST = 2_000
+"""Workers with rows of their own; `scaler_workers` counts all."""
+NAMES_MOST = 256
+"""Functions, clients and kinds of failures with rows of their own."""
+_BUCKETS = struct.Struct("<32I")
+_ENDS = ("success", "failed", "canceled", "other")
+_WORKER_LABELS = ("agent", "host", "worker")
+
+
+def exposition(model: Model, now: float) -> bytes:
+    """Return all metrics, in the text format of Prometheus.
+
+    Args:
+        now: seconds of the clock by which the model was told things.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Scrape(model, now))
+    return generate_latest(registry)
+
+
+class _Scrape(Collector):
+    """One look at a model."""
+
+    def __init__(self, model: Model, now: float) -> None:
+        self._model = model
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        model = self._model
+        is_heard = model.scheduler is not None and model.silent_seconds(self._now) is None
+        yield _gauge("scaler_up", "Whether the scheduler is heard: 1, or 0", int(is_heard))
+        yield _counter("scaler_monitor_missed_messages", "Messages of the monitor stream that were lost", model.missed)
+        if model.scheduler is None or not is_heard:
+            return
+        yield from _of_scheduler(model.scheduler)
+        yield from _of_tasks(model, model.scheduler)
+        yield from _of_functions(model)
+        yield from _of_clients(model)
+        yield from _of_agents(model)
+        yield from _of_workers(model)
+        yield from _of_failures(model)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _gauges(name: str, text: str, labels: Iterable[str], rows: Iterable[tuple[Iterable[str], float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=list(labels))
+    for values, amount in rows:
+        family.add_metric(list(values), amount)
+    return family
+
+
+def _counters(name: str, text: str, labels: Iterable[str], rows: Iterable[tuple[Iterable[str], float]]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=list(labels))
+    for values, amount in rows:
+        family.add_metric(list(values), amount)
+    return family
+
+
+def _of_scheduler(scheduler: StateScheduler) -> Iterator[Metric]:
+    version = scheduler.package_version
+    yield _gauges("scaler_build_info", "Version of the scheduler", ["version"], [([version], 1)])
+    started = scheduler.started_us / 1e6
+    yield _gauge("scaler_scheduler_start_time_seconds", "When the scheduler began: seconds since 1970", started)
+    cpu = scheduler.cpu_permille / 1000
+    yield _gauge("scaler_scheduler_cpu_cores", "Cores that the scheduler uses; it can use one", cpu)
+    memory = scheduler.rss_bytes
+    yield _gauge("scaler_scheduler_resident_memory_bytes", "Resident memory of the scheduler", memory)
+    free = scheduler.free_bytes
+    yield _gauge("scaler_scheduler_host_free_memory_bytes", "Memory that the host of the scheduler has left", free)
+    lags = [(["0.5"], scheduler.lag_us / 1e6), (["0.95"], scheduler.lag_most_us / 1e6)]
+    yield _gauges("scaler_scheduler_loop_lag_seconds", "How late the scheduler's loop is", ["quantile"], lags)
+    yield _gauge("scaler_objects", "Objects that are stored", scheduler.objects)
+    yield _gauge("scaler_object_bytes", "Bytes of these", scheduler.object_bytes)
+    yield _gauge("scaler_agents", "Agents that are connected or awaited", scheduler.agents)
+    yield _gauge("scaler_workers", "Their workers", scheduler.workers)
+    yield _gauge("scaler_clients", "Clients outside of tasks that are connected or awaited", scheduler.clients)
+
+
+def _of_tasks(model: Model, scheduler: StateScheduler) -> Iterator[Metric]:
+    yield _gauge("scaler_tasks_waiting", "Tasks that no worker has", scheduler.waiting)
+    yield _gauge("scaler_tasks_running", "Tasks that workers have", scheduler.running)
+    reasons = [([reason], amount) for reason, amount in model.reasons.items()]
+    yield _gauges("scaler_tasks_waiting_by_reason", "Waiting tasks, by what they wait for", ["reason"], reasons)
+    ended = [([state], amount) for state, amount in model.ended.items()]
+    yield _counters("scaler_tasks_ended", "Tasks that have ended, by state", ["state"], ended)
+    for way, counts in (("sent", model.sent), ("received", model.received)):
+        rows = [([name], amount) for name, amount in counts.items()]
+        yield _counters(f"scaler_scheduler_items_{way}", f"Items that the scheduler has {way}", ["item"], rows)
+
+
+def _of_functions(model: Model) -> Iterator[Metric]:
+    functions = list(islice(model.functions.values(), NAMES_MOST))
+    labels = ["function", "name"]
+    rows = [([*_names(each), state], amount) for each in functions for state, amount in _states_of(each)]
+    yield _gauges("scaler_function_open_tasks", "Open tasks of a function, by state", [*labels, "state"], rows)
+    ends = [([*_names(each), end], float(getattr(each, end))) for each in functions for end in _ENDS]
+    text = "Tasks of a function that have ended, since somebody watches"
+    yield _counters("scaler_function_tasks_ended", text, [*labels, "state"], ends)
+    family = HistogramMetricFamily(
+        "scaler_function_duration_seconds", "How long runs of a function take", labels=labels
+    )
+    for each in functions:
+        if len(each.durations) == _BUCKETS.size:
+            buckets, count = _buckets(each.durations)
+            family.add_metric(list(_names(each)), buckets, each.mean_us / 1e6 * count)
+    yield family
+
+
+def _names(function: StateFunction) -> tuple[str, str]:
+    return function.function.hex() or "others", function.name
+
+
+def _states_of(function: StateFunction) -> tuple[tuple[str, float], ...]:
+    return ("waiting", function.waiting), ("running", function.running)
+
+
+def _buckets(durations: bytes) -> tuple[list[tuple[str, float]], int]:
+    """Return the counts of a `StateFunction` as a histogram does them: so many took at most so long; and the sum."""
+    below = 0
+    buckets: list[tuple[str, float]] = []
+    for number, amount in enumerate(_BUCKETS.unpack(durations)):
+        below += amount
+        buckets.append((repr((1 << number) / 1e6), below))
+    return [*buckets, ("+Inf", below)], below
+
+
+def _of_clients(model: Model) -> Iterator[Metric]:
+    clients = list(islice(model.clients.values(), NAMES_MOST))
+    labels, rows = ["client", "label"], [((each.client.hex(), each.label), each) for each in clients]
+    opened = [(names, each.open) for names, each in rows]
+    yield _gauges("scaler_client_open_tasks", "Tasks of a client that have not ended", labels, opened)
+    waiting = [(names, each.waiting) for names, each in rows]
+    yield _gauges("scaler_client_waiting_tasks", "Those of them that no worker has", labels, waiting)
+
+
+def _of_agents(model: Model) -> Iterator[Metric]:
+    agents = list(islice(model.agents.values(), WORKERS_MOST))
+    rows = [((each.agent.hex(), each.host), each) for each in agents]
+    values: tuple[tuple[str, str, Callable[..., float]], ...] = (
+        ("scaler_agent_cpu_cores", "Cores that an agent uses", lambda each: each.cpu_permille / 1000),
+        ("scaler_agent_resident_memory_bytes", "Resident memory of an agent", lambda each: each.rss_bytes),
+        ("scaler_agent_host_free_memory_bytes", "Memory that its host has left", lambda each: each.free_bytes),
+        ("scaler_agent_lag_seconds", "How long a message takes to it and back", lambda each: each.lag_us / 1e6),
+        ("scaler_agent_seen_seconds", "How long ago it was heard last", lambda each: each.seen_ms / 1000),
+    )
+    for name, text, value in values:
+        yield _gauges(name, text, ["agent", "host"], [(names, value(each)) for names, each in rows])
+
+
+def _of_workers(model: Model) -> Iterator[Metric]:
+    workers = [each for each in islice(model.workers, WORKERS_MOST) if each.flags is not None]
+    rows = [((each.agent.agent.hex(), each.host, each.name), each) for each in workers]
+    values: tuple[tuple[str, str, Callable[..., float]], ...] = (
+        ("scaler_worker_busy", "Whether a worker executes a task", lambda each: int(each.is_busy)),
+        ("scaler_worker_tasks", "Tasks that it has", lambda each: each.sent),
+        ("scaler_worker_queued_tasks", "Those that wait in its queue", lambda each: each.queued),
+        ("scaler_worker_suspended_tasks", "Those that wait for other tasks", lambda each: each.suspended),
+        ("scaler_worker_cpu_cores", "Cores that its process uses", lambda each: each.cpu_permille / 1000),
+        ("scaler_worker_resident_memory_bytes", "Memory of its process", lambda each: each.rss_bytes),
+    )
+    for name, text, value in values:
+        yield _gauges(name, text, _WORKER_LABELS, [(names, value(each)) for names, each in rows])
+    ended = [(names, float(each.ended or 0)) for names, each in rows]
+    yield _counters("scaler_worker_runs_ended", "Runs that have ended at a worker", _WORKER_LABELS, ended)
+    yield _gauge("scaler_workers_busy", "Workers that execute a task", model.busy)
+    yield _gauge("scaler_workers_stuck", "Workers that look stuck", len(model.stuck.reasons))
+
+
+def _of_failures(model: Model) -> Iterator[Metric]:
+    rows = [
+        ((each.failure.hex(), each.type, each.function_name), float(each.times))
+        for each in islice(reversed(model.failures.values()), NAMES_MOST)
+    ]
+    yield _counters("scaler_failures", "Failures of one kind", ["failure", "type", "function"], rows)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 from scaler.monitor import shown
 from scaler.monitor.model import Model
 from scaler.monitor.model_workers import percentile_us
 from scaler.monitor.top import grid
-from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, host_rows, in_order, worker_row
+from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, Row, host_rows, in_order, worker_row
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
@@ -50,6 +51,30 @@ class Line:
     texts: Sequence[str]
     mark: str = " "
     style: str = grid.PLAIN
+
+
+class RowTexts(Sequence[str]):
+    """The texts of a worker or host, each made when it is drawn: most of many are not."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, row: Row, columns: Sequence[tuple[Column, int]]) -> None:
+        self._row = row
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return 1 + len(self._columns)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        return self._row.name if place == 0 else self._columns[place - 1][0].text(self._row)
 
 
 @dataclass(frozen=True)
@@ -106,7 +131,7 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
     lines = [
         Line(
             row.key,
-            [row.name, *[column.text(row) for column, _ in columns]],
+            RowTexts(row, columns),
             "*" if row.is_stuck else " ",
             grid.RUNNING if row.is_stuck else grid.PLAIN,
         )

@@ -55,14 +55,20 @@ class Worker:
     @property
     def is_busy(self) -> bool:
         """Whether it executes a task now."""
-        return bool((self.flags or 0) & HAS_TASK) and not (self.flags or 0) & (SUSPENDED | TASK_LOCK)
+        return bool((self.flags or 0) & HAS_TASK) and not (self.flags or 0) & TASK_LOCK
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the process that executes a task was stopped, as by `kill -STOP`."""
+        return self.is_busy and bool((self.flags or 0) & SUSPENDED)
 
     @property
     def marks(self) -> str:
         """ITL: initialized, has a task, task lock, a 1 or a 0 for each."""
         if self.flags is None:
             return "---"
-        return "".join("01"[bool(self.flags & flag)] for flag in (INITIALIZED, HAS_TASK, TASK_LOCK))
+        flags = self.flags | (TASK_LOCK if self.suspended else 0)
+        return "".join("01"[bool(flags & flag)] for flag in (INITIALIZED, HAS_TASK, TASK_LOCK))
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,8 @@ def _reason(worker: Worker, function: StateFunction | None, quiet_seconds: float
     if not worker.is_busy:
         return ""
     seconds = worker.running_ms / 1000
+    if worker.is_stopped and seconds > SEEN_SECONDS:
+        return f"its process is stopped, and its task does not go on; kill -CONT lets it (it runs for {seconds:.0f} s)"
     usual_us = percentile_us(function.durations, 0.95) if function else None
     usual = (usual_us or 0.0) / 1e6
     if seconds > max(STUCK_SECONDS, 10 * usual):

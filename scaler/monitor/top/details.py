@@ -13,6 +13,7 @@ from scaler.monitor.top.tables import WAITS_FOR
 from scaler.monitor.top.view import Target
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
 
+_NOTHING_OF_IT = "The scheduler says nothing of this task. It may have ended; those that failed or take long are kept."
 _FLAGS = ((INITIALIZED, "ready"), (HAS_TASK, "has a task"), (SUSPENDED, "suspended"), (TASK_LOCK, "waits for tasks"))
 
 
@@ -59,11 +60,15 @@ def _worker(model: Model, key: object) -> Details:
     ]
     if worker.is_busy:
         name = model.function_name(worker.function)
-        lines.append(DetailLine(f"runs      {name} for {shown.duration(worker.running_ms * 1000)}", grid.RUNNING))
+        lines.append(DetailLine(f"runs      {name} for {_for(worker.running_ms)}", grid.RUNNING))
     if agent.capabilities:
         lines.append(DetailLine(f"has       {agent.capabilities}"))
     lines += [DetailLine(""), DetailLine("processes", grid.BOLD)]
     return Details(f"worker {worker.name}", [*lines, *_processors(model, worker)])
+
+
+def _for(milliseconds: int) -> str:
+    return shown.duration(milliseconds * 1000) if milliseconds else "<1ms"
 
 
 def _known(number: int | None) -> str:
@@ -112,7 +117,7 @@ def _function(model: Model, key: object) -> Details:
         lines += [DetailLine(""), DetailLine("runs at", grid.BOLD)]
     longest = sorted(running, key=lambda worker: -worker.running_ms)
     lines += [
-        DetailLine(f" {worker.name}  {shown.duration(worker.running_ms * 1000)}", target=Target("worker", worker.key))
+        DetailLine(f" {worker.name}  {_for(worker.running_ms)}", target=Target("worker", worker.key))
         for worker in longest[:200]
     ]
     failures = [failure for failure in model.failures.values() if failure.function == key]
@@ -154,10 +159,10 @@ def _failure(model: Model, key: object) -> Details:
             f"count     {each.times:,}, first {shown.day_and_clock(each.first_us)}, "
             f"last {shown.day_and_clock(each.last_us)}"
         ),
-        DetailLine(f"function  {each.function_name or '-'}", target=_target("function", each.function)),
         DetailLine(
             f"example   task #{each.task.hex()} at {each.worker or 'no worker'}", target=_target("task", each.task)
         ),
+        DetailLine(f"function  {each.function_name or '-'}", target=_target("function", each.function)),
         DetailLine(""),
     ]
     lines += [DetailLine(line) for line in (each.traceback or "no traceback was kept").splitlines()]
@@ -172,7 +177,7 @@ def _task(model: Model, key: object) -> Details:
     task = model.tasks.get(key) if isinstance(key, bytes) else None
     moves = model.moves.get(key, ()) if isinstance(key, bytes) else ()
     title = f"task #{key.hex()}" if isinstance(key, bytes) else "task"
-    lines = _facts_of(model, task) if task else [DetailLine("The scheduler has not told anything of this task yet.")]
+    lines = _facts_of(model, task) if task else [DetailLine(_NOTHING_OF_IT)]
     if moves:
         lines += [DetailLine(""), DetailLine("history, since it is watched", grid.BOLD)]
     lines += [

@@ -46,9 +46,20 @@ def test_another_task_begins_the_quiet_time_anew() -> None:
     assert stuck_after(*rows) == ""
 
 
-@pytest.mark.parametrize("flag", [SUSPENDED, TASK_LOCK])
-def test_a_task_that_waits_for_others_is_not_stuck(flag: int) -> None:
-    assert stuck_after((0, row(running_ms=500_000, flags=BUSY | flag))) == ""
+def test_a_task_that_waits_for_others_is_not_stuck() -> None:
+    assert stuck_after((0, row(running_ms=500_000, flags=BUSY | TASK_LOCK))) == ""
+
+
+def test_a_stopped_process_is_said_to_be_that() -> None:
+    assert stuck_after((0, row(running_ms=4_000, flags=BUSY | SUSPENDED))) == ""
+    assert stuck_after((0, row(running_ms=6_000, flags=BUSY | SUSPENDED))).startswith("its process is stopped")
+
+
+def test_the_marks_say_initialized_task_and_task_lock() -> None:
+    model = Model()
+    rows = [row(flags=1), row(flags=3), row(flags=1, suspended=1), row(flags=0)]
+    model.take(news("workers", agent(*rows)), 0)
+    assert [worker.marks for worker in model.workers] == ["100", "110", "101", "000"]
 
 
 def test_a_worker_that_is_not_heard_is_stuck_whatever_it_does() -> None:

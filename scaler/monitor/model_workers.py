@@ -185,7 +185,7 @@ def _reason(worker: Worker, function: StateFunction | None, quiet_seconds: float
         return ""
     seconds = worker.running_ms / 1000
     if worker.is_stopped and seconds > SEEN_SECONDS:
-        return f"its process is stopped, and its task does not go on; kill -CONT lets it (it runs for {seconds:.0f} s)"
+        return f"its process is stopped since {seconds:.0f} s or less: kill -CONT lets it go on"
     usual_us = percentile_us(function.durations, 0.95) if function else None
     usual = (usual_us or 0.0) / 1e6
     if seconds > max(STUCK_SECONDS, 10 * usual):

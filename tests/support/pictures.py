@@ -17,6 +17,8 @@ from tests.support import monitored_cluster as cluster
 from tests.support.monitored import news
 
 FOLDER = Path(__file__).parents[1] / "unit" / "monitor" / "top" / "pictures"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "watching.md"
+PICTURE_BEGINS = "```text\nscheduler "
 HEARD_AT = 100.0
 ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
 
@@ -93,3 +95,6 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, picture in PICTURES.items():
         (FOLDER / f"{name}.txt").write_text(text_of(picture.draw()))
+    before, _, rest = PAGE.read_text().partition(PICTURE_BEGINS)
+    after = rest.partition("\n```")[2]
+    PAGE.write_text(f"{before}```text\n{text_of(PICTURES['loaded-80x24'].draw())}```{after}")

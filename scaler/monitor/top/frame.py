@@ -18,7 +18,7 @@ from scaler.monitor.top.help import HELP
 from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
 from scaler.monitor.top.side import draw_side
 from scaler.monitor.top.tables import Table, draw_table, scrolled_to, table_of
-from scaler.monitor.top.text import fit
+from scaler.monitor.top.text import fit, wrapped
 from scaler.monitor.top.view import FAILURES, VIEWS, View
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 10
@@ -58,7 +58,7 @@ def draw(model: Model, view: View, width: int, height: int, moment: Moment) -> G
     y = _draw_top(canvas, model, view, moment, table)
     rows = height - y - 2
     if view.is_help:
-        _draw_lines(canvas, y, rows + 1, [(text, grid.PLAIN) for text in HELP], view, -1)
+        _draw_help(canvas, y, rows + 1, view)
     elif view.details:
         _draw_details(canvas, model, view, y, rows)
     elif table is not None and model.heard_at is not None:
@@ -204,19 +204,28 @@ def _draw_details(canvas: Grid, model: Model, view: View, y: int, rows: int) -> 
     details = details_of(model, view.details[-1])
     canvas.put(0, y, fit(f"{details.title}   (Esc back)", canvas.width), grid.BOLD)
     view.line = max(0, min(view.line, len(details.lines) - 1))
-    lines = [(f"{'>' if line.target else ' '} {line.text}", line.style) for line in details.lines]
-    _draw_lines(canvas, y + 1, rows, lines, view, view.line)
+    parts = [
+        (number, f"{'>' if line.target and not place else ' '} {part}", line.style)
+        for number, line in enumerate(details.lines)
+        for place, part in enumerate(wrapped(line.text, canvas.width - 2))
+    ]
+    end = 1 + max(place for place, (number, _, _) in enumerate(parts) if number == view.line)
+    first = max(0, end - rows)
+    for place, (number, text, style) in enumerate(parts[first : first + rows]):
+        canvas.put(0, y + 1 + place, fit(text, canvas.width), grid.REVERSE if number == view.line else style)
+    _draw_more(canvas, y + rows, first + rows < len(parts))
 
 
-def _draw_lines(canvas: Grid, y: int, rows: int, lines: list[tuple[str, str]], view: View, chosen: int) -> None:
-    if chosen < 0:
-        view.line = max(0, min(view.line, len(lines) - rows))
-    first = max(0, chosen - rows + 1) if chosen >= 0 else view.line
-    for number, (text, style) in enumerate(lines[first : first + rows]):
-        is_chosen = first + number == chosen
-        canvas.put(0, y + number, fit(text, canvas.width), grid.REVERSE if is_chosen else style)
-    if first + rows < len(lines):
-        canvas.put(canvas.width - 8, y + rows - 1, " (more) ", grid.REVERSE)
+def _draw_help(canvas: Grid, y: int, rows: int, view: View) -> None:
+    view.line = max(0, min(view.line, len(HELP) - rows))
+    for number, text in enumerate(HELP[view.line : view.line + rows]):
+        canvas.put(0, y + number, fit(text, canvas.width))
+    _draw_more(canvas, y + rows - 1, view.line + rows < len(HELP))
+
+
+def _draw_more(canvas: Grid, y: int, is_more: bool) -> None:
+    if is_more:
+        canvas.put(canvas.width - 8, y, " (more) ", grid.REVERSE)
 
 
 def _draw_keys(canvas: Grid, model: Model, view: View) -> None:

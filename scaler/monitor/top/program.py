@@ -21,6 +21,7 @@ from scaler.monitor.top.view import View
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events")
 FRAME_SECONDS = 0.25
 """News are drawn at most so often; a key is answered at once."""
+_ROWS_BESIDE_TABLE, _ROWS_BESIDE_PAGE = 16, 3
 _EMPTY_READS_MOST = 20
 """A keyboard that is readable so often and has no key is gone."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -166,7 +167,8 @@ class Program:
         view = self._view
         lines = details_of(model, view.details[-1]).lines if view.details else ()
         keys = [line.key for line in table_of(model, view, width).lines]
-        return Shown(keys, lines, max(1, height - 16))
+        beside = _ROWS_BESIDE_PAGE if view.details or view.is_help else _ROWS_BESIDE_TABLE
+        return Shown(keys, lines, max(1, height - beside))
 
     def _draw(self) -> None:
         model, now = self._model_and_now()

@@ -87,6 +87,17 @@ def fit(text: str, width: int, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a text in parts that each take at most so many cells, at least one."""
+    text = safe(text)
+    parts = []
+    while width_of(text) > width > 1:
+        part = _first(text, width)
+        parts.append(part)
+        text = text[len(part) :]
+    return [*parts, text]
+
+
 def cut_apart(names: Sequence[str], width: int) -> list[str]:
     """Cut names at the right; where two that differ would look alike, at the left."""
     shown = [cut(name, width) for name in names]

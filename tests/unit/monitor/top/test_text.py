@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.monitor.top.text import cut, cut_apart, fit, safe, width_of
+from scaler.monitor.top.text import cut, cut_apart, fit, safe, width_of, wrapped
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,9 @@ def test_names_that_would_look_alike_are_cut_at_the_left() -> None:
     ]
     assert cut_apart(["very-long-name", "very-long-name"], 8) == ["very-lo+", "very-lo+"] or True
     assert cut_apart(["a-long-name", "b-long-name"], 6) == ["a-lon+", "b-lon+"]
+
+
+def test_a_long_text_is_wrapped_without_loss() -> None:
+    assert wrapped("", 5) == [""]
+    assert wrapped("abcdefg", 3) == ["abc", "def", "g"]
+    assert wrapped("日本語", 3) == ["日", "本", "語"]

@@ -18,7 +18,7 @@ from tests.support import monitored_cluster as cluster
 from tests.support.monitored import Publisher
 from tests.support.monitored_stream import Stream, publishing
 from tests.support.processes import command, scheduler, wait_until
-from tests.support.terminal import CTRL_C, CTRL_Z, DOWN, ENTER, ESCAPE, Terminal, terminal
+from tests.support.terminal import CTRL_C, CTRL_Z, ENTER, ESCAPE, Terminal, terminal
 
 TOP = (sys.executable, "-m", "scaler.cli.top")
 TOTAL = "Total 16 worker(s), 16 busy"
@@ -50,7 +50,7 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
     top.wait_for("all others")
     top.press("4" + ENTER)
     top.wait_for('raise ValueError("bad strike")')
-    top.press(DOWN + DOWN + DOWN + ENTER)
+    top.press(ENTER)
     top.wait_for("history, since it is watched")
     top.wait_for("state     failed: bad strike")
     top.press(ESCAPE)

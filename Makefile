@@ -17,6 +17,9 @@ EXAMPLES ?= --hypothesis-profile=few
 FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
 
+# Bytecode is written, also where the environment forbids it: the tests start hundreds of interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test test-more fast simulate check format bench docs clean
 
@@ -26,14 +29,14 @@ help: ## what can be made
 quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Python's standard library with it
 	@$(BIN)/python examples/measure_code.py
 
-test: $(VENV)/.dev ## all tests that need nothing but pip, in at most 6 minutes
+test: $(VENV)/.dev $(VENV)/.compiled ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser docs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@$(if $(ARGS),,$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property)
 	@$(BIN)/python -m pytest -m more $(ARGS)
 
-fast: $(VENV)/.dev ## the tests without real processes, with few examples of each property, in 30 seconds
+fast: $(VENV)/.dev $(VENV)/.compiled ## the tests without real processes, with few examples of each property, in 30 seconds
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)
 
 simulate: $(VENV)/.dev ## the whole system with virtual time, SEEDS=1000 of it; a seed that fails says how to replay it
@@ -75,6 +78,11 @@ $(VENV)/.scaler: $(VENV)/.made pyproject.toml
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.scaler
+
+# Pytest compiles the tests in its own way, and in a clean clone each of its processes would compile all of them.
+$(VENV)/.compiled: $(VENV)/.dev
+	@find tests -name 'test_*.py' | sort | xargs -P 2 -n 150 $(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
+	@touch $@
 
 $(VENV)/.more: $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[more]'

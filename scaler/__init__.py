@@ -8,6 +8,7 @@ open_standard_streams()  # before the imports below open files
 
 from scaler.client import dashboard as _dashboard
 from scaler.client import lifetime as _lifetime
+from scaler.client import tracing as _tracing
 from scaler.client.aio.client import AsyncClient
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.options import TaskOptions
@@ -20,6 +21,7 @@ from scaler.cluster.child_process import StartError
 from scaler.cluster.cluster import Cluster
 from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster, start_thread_cluster
 from scaler.cluster.dashboard import Dashboard as _Dashboard
+from scaler.cluster.recorder import Recorder as _Recorder
 from scaler.cluster.scheduler import Scheduler
 from scaler.config import ConfigError
 from scaler.errors import (
@@ -43,6 +45,7 @@ from scaler.version import __version__
 _lifetime.start_local_cluster = start_local_cluster
 _lifetime.start_thread_cluster = start_thread_cluster
 _dashboard.start_page = _Dashboard
+_tracing.start_recorder = _Recorder
 
 __all__ = [
     "AsyncClient",

@@ -8,6 +8,7 @@ import shutil
 import sys
 
 from scaler.config import ConfigError
+from scaler.monitor.record import record, told
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.advice import silence_advice
 from scaler.monitor.top.once import as_json, listen, page
@@ -25,8 +26,10 @@ examples:
   scaler_top ipc:///tmp/127.0.0.1_2345_monitor       the monitor address that scaler_scheduler prints
   scaler_top tcp://127.0.0.1:2345 --once             one page
   scaler_top tcp://127.0.0.1:2345 --once --json      one page for programs; exit code 1 if nothing is heard
+  scaler_top tcp://127.0.0.1:2345 --trace run.json --seconds 30    a trace for ui.perfetto.dev
 """
 LEAST_SECONDS, MOST_SECONDS = 0.1, 3600.0
+TRACE_SECONDS = 10.0
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,6 +51,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--once", action="store_true", help="print one page and end")
     parser.add_argument("--json", action="store_true", help="with --once: print it as JSON")
+    parser.add_argument("--trace", metavar="FILE", help="record the tasks of some seconds, for ui.perfetto.dev")
+    parser.add_argument(
+        "--seconds", type=_seconds, metavar="N", help="with --trace: how long (default: 10; Ctrl-C ends it before)"
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
@@ -68,6 +75,8 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if arguments.json and not arguments.once:
         parser.error("--json is for one page: add --once")
+    if arguments.seconds is not None and not arguments.trace:
+        parser.error("--seconds is for a trace: add --trace FILE")
     try:
         subscriber = Subscriber(arguments.address, TOPICS)
     except ConfigError as error:
@@ -81,6 +90,8 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
+    if arguments.trace:
+        return _record(subscriber, arguments)
     is_terminal = sys.stdout.isatty() and sys.stdin.isatty()
     if arguments.once or not is_terminal:
         return _print_once(subscriber, arguments)
@@ -91,6 +102,19 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
             f"xterm, or print one page: scaler_top {arguments.address} --once"
         )
     Program(subscriber, Screen(), arguments.timeout).run()
+    return 0
+
+
+def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
+    trace = record(subscriber, arguments.seconds or TRACE_SECONDS)
+    if not trace.heard:
+        advice = "\n".join(silence_advice(subscriber.address, subscriber.problem))
+        return f"scaler_top: nothing was heard from {subscriber.address}.\n{advice}"
+    try:
+        trace.write(arguments.trace)
+    except OSError as error:
+        return f"scaler_top: the trace cannot be written: {error}"
+    print(told(trace, arguments.trace))
     return 0
 
 

@@ -1,0 +1,99 @@
+"""Record: hears the monitor stream for some seconds and writes a trace of it.
+
+Used by `scaler_top --trace`, and as a process of its own by `Client.trace`, so that the user's program does not pay for
+it. A signal ends it early, in good order: what was heard is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from scaler.config import ConfigError
+from scaler.monitor.subscriber import Subscriber
+from scaler.monitor.trace import Trace
+
+LOOK_SECONDS = 0.2
+LAST_SECONDS = 1.3
+"""After a signal it hears the next message, in which the last tasks are: there is one each second."""
+GRAPHS_SECONDS = 3.0
+"""The same for the nodes of graphs that are known, if they have not come."""
+BEGAN = "the recording has begun"
+
+
+def record(subscriber: Subscriber, seconds: float, began: Callable[[], None] = lambda: None) -> Trace:
+    """Return what was heard of tasks within `seconds`, or until SIGINT or SIGTERM.
+
+    Args:
+        began: called when the first message has come.
+    """
+    trace = Trace()
+    is_heard = False
+    ends_at = time.monotonic() + seconds
+    with _ended_by_signals() as ended:
+        while (left := min(ends_at, ended[0] + trace.awaits_nodes * GRAPHS_SECONDS) - time.monotonic()) > 0:
+            subscriber.want(trace.topics)
+            subscriber.wait(min(LOOK_SECONDS, left))
+            for news in subscriber.receive():
+                trace.take(news)
+                if not is_heard and news.topic == "tasks":
+                    is_heard = True
+                    began()
+    return trace
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[list[float]]:
+    """Have SIGINT and SIGTERM set an end instead of being obeyed. Only a main thread can; elsewhere nothing happens."""
+    ended = [float("inf")]
+
+    def end(*_signal: object) -> None:
+        ended[0] = min(ended[0], time.monotonic() + LAST_SECONDS)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+    before: dict[int, Any] = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def told(trace: Trace, path: str) -> str:
+    """Return what to tell about a trace that was written."""
+    rest = f"; {trace.left_out:,} more tasks are not in it" if trace.left_out else ""
+    return f"{len(trace):,} tasks are in {path}{rest}. Open it at https://ui.perfetto.dev or chrome://tracing."
+
+
+def main(arguments: list[str]) -> str | int:
+    """Record until a signal: the address, the file, the longest time in seconds. Return what to exit with."""
+    address, path, seconds = arguments
+    try:
+        subscriber = Subscriber(address)
+    except ConfigError as error:
+        return str(error)
+    try:
+        trace = record(subscriber, float(seconds), _say_began)
+        trace.write(path)
+    except OSError as error:
+        return f"the trace cannot be written: {error}"
+    finally:
+        subscriber.close()
+    sys.stdout.write(f"{told(trace, path)}\n")
+    return 0
+
+
+def _say_began() -> None:
+    sys.stdout.write(f"{BEGAN}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

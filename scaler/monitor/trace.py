@@ -1,0 +1,221 @@
+"""Trace: the tasks of some seconds, from the monitor stream, as a file that Perfetto and Chrome show.
+
+One lane for each worker, with the runs in it; beside it what waited, from submission to start; an arrow from each node
+of a graph to those that needed it. The stream says up to 500 single tasks a second, so under more load it is a sample,
+and the file says of how many. Must never: keep more than its bounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from scaler.monitor.news import News
+from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
+
+TASKS_MOST = 100_000
+GRAPHS_MOST = 50
+"""So many graphs have arrows."""
+JITTER_US = 100_000
+"""Ends are known by when the scheduler hears of them, several at once. Runs that overlap by no more than this were one
+after the other."""
+TOPICS = frozenset({"tasks", "graphs"})
+RUNS, WAITS = 1, 2
+"""The two groups of lanes, which the format calls processes."""
+
+Event: TypeAlias = dict[str, Any]
+_COLORS = {"success": "good", "failed": "terrible", "canceled": "grey", "running": "yellow"}
+
+
+@dataclass
+class _Run:
+    """A run, as it is drawn."""
+
+    task: StateTask
+    start_us: int
+    end_us: int
+    lane: int = 0
+
+
+class Trace:
+    """What was heard of tasks since it was made."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[bytes, StateTask] = {}
+        self._graphs: dict[bytes, dict[int, StateNode]] = {}
+        self._began_us = 0
+        self._ends_us = 0
+        self.heard = 0
+        """how many messages"""
+        self.left_out = 0
+        """how many tasks the stream did not show, or were too many"""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What is to be heard: graphs are asked for when they are known."""
+        return TOPICS | {f"graph/{graph.hex()}" for graph in self._graphs}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def awaits_nodes(self) -> bool:
+        """Whether the nodes of a graph that is known have not come."""
+        return not all(self._graphs.values())
+
+    def take(self, news: News) -> None:
+        """Learn from one message."""
+        head = news.head
+        self.heard += 1
+        self._began_us = self._began_us or head.time_us
+        self._ends_us = max(self._ends_us, head.time_us)
+        for batch in news.batches:
+            if batch.item is StateTask:
+                self._add(batch)
+            elif batch.item is StateGraph:
+                self._see_graphs(batch)
+            elif batch.item is StateNode:
+                for node in batch:
+                    self._graphs.setdefault(node.graph, {})[node.position] = node
+        if news.topic == "tasks":
+            self.left_out += max(0, head.total - head.shown)
+
+    def _add(self, tasks: list[StateTask]) -> None:
+        for task in tasks:
+            if task.ended_us and task.ended_us < self._began_us:
+                continue  # of before
+            if task.task in self._tasks or len(self._tasks) < TASKS_MOST:
+                self._tasks[task.task] = task
+            else:
+                self.left_out += 1
+
+    def _see_graphs(self, graphs: list[StateGraph]) -> None:
+        for graph in graphs:
+            is_old = graph.ended_us and graph.ended_us < self._began_us
+            if not is_old and len(self._graphs) < GRAPHS_MOST:
+                self._graphs.setdefault(graph.graph, {})
+
+    def write(self, path: Path | str) -> None:
+        """Write the file.
+
+        Raises:
+            OSError: if that is impossible.
+        """
+        content = {
+            "displayTimeUnit": "ms",
+            "otherData": {"tasks": len(self._tasks), "tasks left out": self.left_out},
+            "traceEvents": list(self.events()),
+        }
+        Path(path).write_text(json.dumps(content))
+
+    # What is drawn
+
+    def events(self) -> Iterator[Event]:
+        """Go through the events of the file."""
+        runs = self._runs()
+        yield _named("process_name", RUNS, 0, "workers")
+        yield _named("process_name", WAITS, 0, "waiting for a worker")
+        lanes = _Lanes()
+        for run in runs:
+            run.lane = lanes.place(run)
+        for number, name in enumerate(lanes.names, 1):
+            yield _named("thread_name", RUNS, number, name)
+        for run in runs:
+            yield _drawn_run(run)
+        for task in self._tasks.values():
+            yield from self._drawn_wait(task)
+        yield from self._arrows({run.task.task: run for run in runs})
+
+    def _runs(self) -> list[_Run]:
+        """Return the runs by worker, without the overlaps that are no overlaps."""
+        by_worker: dict[str, list[_Run]] = {}
+        for task in self._tasks.values():
+            start = task.started_us or (task.ended_us - task.duration_us if task.duration_us else 0)
+            if start and task.worker:
+                end = task.ended_us or self._ends_us
+                by_worker.setdefault(task.worker, []).append(_Run(task, start, max(start, end)))
+        for runs in by_worker.values():
+            runs.sort(key=lambda run: (run.end_us, run.start_us))
+            for run, following in zip(reversed(runs[:-1]), reversed(runs[1:]), strict=True):
+                overlap = run.end_us - following.start_us
+                if 0 < overlap <= JITTER_US:
+                    run.start_us, run.end_us = run.start_us - overlap, following.start_us
+        return [run for worker in sorted(by_worker) for run in sorted(by_worker[worker], key=lambda run: run.start_us)]
+
+    def _drawn_wait(self, task: StateTask) -> Iterator[Event]:
+        start = task.started_us or task.ended_us or self._ends_us
+        if not task.submitted_us or start <= task.submitted_us:
+            return
+        name = f"{_shown(task)} waits"
+        usual = {"cat": "wait", "id": task.task.hex(), "pid": WAITS, "tid": 0, "name": name}
+        yield {"ph": "b", "ts": task.submitted_us, **usual, "args": {"task": task.task.hex(), "for": task.reason}}
+        yield {"ph": "e", "ts": start, **usual}
+
+    def _arrows(self, runs: dict[bytes, _Run]) -> Iterator[Event]:
+        number = 0
+        for nodes in self._graphs.values():
+            for node in nodes.values():
+                run = runs.get(node.task)
+                for start in range(0, len(node.dependencies), 4):
+                    position = int.from_bytes(node.dependencies[start : start + 4], "little")
+                    needed = runs.get(nodes[position].task) if position in nodes else None
+                    if run is None or needed is None:
+                        continue
+                    number += 1
+                    usual = {"cat": "graph", "name": "result", "id": number, "pid": RUNS}
+                    yield {"ph": "s", "ts": needed.end_us, "tid": needed.lane, **usual}
+                    yield {"ph": "f", "bp": "e", "ts": max(run.start_us, needed.end_us), "tid": run.lane, **usual}
+
+
+class _Lanes:
+    """A lane for each worker, and another one for runs that overlap there: one waits for its own tasks."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._ends: dict[str, list[tuple[int, int]]] = {}
+
+    def place(self, run: _Run) -> int:
+        """Return the number of the lane of a run. The runs of a worker come by their starts."""
+        lanes = self._ends.setdefault(run.task.worker, [])
+        for place, (number, end_us) in enumerate(lanes):
+            if end_us <= run.start_us:
+                lanes[place] = number, run.end_us
+                return number
+        self.names.append(run.task.worker if not lanes else f"{run.task.worker} ({len(lanes) + 1})")
+        lanes.append((len(self.names), run.end_us))
+        return len(self.names)
+
+
+def _shown(task: StateTask) -> str:
+    return task.name or task.function_name or task.function.hex()
+
+
+def _named(kind: str, group: int, lane: int, name: str) -> Event:
+    return {"ph": "M", "name": kind, "pid": group, "tid": lane, "args": {"name": name}}
+
+
+def _drawn_run(run: _Run) -> Event:
+    task = run.task
+    told = {
+        "task": task.task.hex(),
+        "state": task.state,
+        "attempt": task.attempt,
+        "client": task.client.hex(),
+        "cpu_ms": task.cpu_us / 1000,
+        "peak_bytes": task.peak_bytes,
+        "reason": task.reason,
+    }
+    return {
+        "ph": "X",
+        "name": _shown(task),
+        "cat": task.state,
+        "ts": run.start_us,
+        "dur": run.end_us - run.start_us,
+        "pid": RUNS,
+        "tid": run.lane,
+        "cname": _COLORS.get(task.state, "bad"),
+        "args": {name: value for name, value in told.items() if value},
+    }

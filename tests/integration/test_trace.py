@@ -1,0 +1,59 @@
+"""Traces of a real cluster, by the client and by the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client, ConfigError, StartError
+
+
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def drawn(path: Path, phase: str) -> list[dict[str, Any]]:
+    events = json.loads(path.read_text())["traceEvents"]
+    return [event for event in events if event["ph"] == phase]
+
+
+def test_a_block_is_recorded_with_its_graph(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with client.trace(path):
+        client.map(nap, [(0.05,)] * 10)
+        client.get({"a": (nap, 0.3), "b": (nap, 0.3), "c": (max, "a", "b")}, ["c"])
+    runs = [event for event in drawn(path, "X") if event["name"] == "nap"]
+    assert len(runs) == 12
+    assert {event["args"]["state"] for event in runs} == {"success"}
+    assert len({event["tid"] for event in runs}) >= 2
+    assert sum(event["dur"] for event in runs) >= 10 * 50_000 + 2 * 300_000
+    assert json.loads(path.read_text())["otherData"]["tasks left out"] == 0
+
+
+def test_the_command_records_some_seconds(client: Client, address: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    futures = [client.submit(nap, 0.1) for _ in range(40)]
+    command = [sys.executable, "-m", "scaler.cli.top", address, "--trace", str(path), "--seconds", "2"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert f"tasks are in {path}" in told.stdout
+    assert drawn(path, "X")
+    assert [future.result(60) for future in futures] == [0.1] * 40
+
+
+def test_what_cannot_be_recorded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client(processes=False) as client, pytest.raises(ConfigError, match="processes=False"), client.trace("t"):
+        pass
+    monkeypatch.setattr("scaler.cluster.recorder.BEGIN_SECONDS", 0.5)
+    with (
+        Client("tcp://127.0.0.1:1") as client,
+        pytest.raises(StartError, match="the trace cannot begin"),
+        client.trace(tmp_path / "t"),
+    ):
+        pass

@@ -32,6 +32,7 @@ from scaler.wire.messages.monitor import (
 )
 from tests.support.monitored import BUSY, Publisher, agent, counts, row, scheduler
 
+PLAIN = ("price", "load_curve", "calibrate", "simulate_paths", "shift_surface", "report")
 FUNCTIONS = ("price", "load_curve", "calibrate", "<script>alert(1)</script>", "日本語の関数", "f" * 80)
 MEANS_US = (41_000, 1_200_000, 9_000_000, 4_000, 700, 250_000)
 WORKERS_OF_AN_AGENT = 16
@@ -40,7 +41,10 @@ WORKERS_OF_AN_AGENT = 16
 class Cluster:
     """What is made up."""
 
-    def __init__(self, publisher: Publisher, workers: int, rate: int, seed: int = 1) -> None:
+    def __init__(
+        self, publisher: Publisher, workers: int, rate: int, seed: int = 1, functions: tuple[str, ...] = FUNCTIONS
+    ) -> None:
+        self._functions = functions
         self._out = publisher
         self._random = random.Random(seed)
         self.workers = workers
@@ -156,7 +160,7 @@ class Cluster:
 
     def _say_functions(self, at: int) -> None:
         states = []
-        for number, (name, mean) in enumerate(zip(FUNCTIONS, MEANS_US, strict=True)):
+        for number, (name, mean) in enumerate(zip(self._functions, MEANS_US, strict=True)):
             buckets = [0] * 32
             middle = mean.bit_length()
             for offset, share in ((-2, 0.02), (-1, 0.2), (0, 0.6), (1, 0.15), (3, 0.03)):
@@ -193,10 +197,11 @@ class Cluster:
             number = self._random.randrange(3)
             state = self._random.choices(("success", "failed", "canceled"), (95, 4, 1))[0]
             duration = int(MEANS_US[number] * self._random.uniform(0.5, 2))
-            kind = self._random.randrange(len(FUNCTIONS))
+            kind = self._random.randrange(len(self._functions))
+            name = self._functions[kind]
             reason = "ValueError: bad strike -1.5 of <b>ACME</b>" if state == "failed" else ""
             tasks.append(
-                StateTask(self.id_of("task", self._task), FUNCTIONS[kind], self.id_of("func", kind), FUNCTIONS[kind],
+                StateTask(self.id_of("task", self._task), name, self.id_of("func", kind), name,
                           b"client01", b"", state, self.name_of(self._random.randrange(self.workers)), 1,
                           at - duration - 900_000, at - duration, at, duration, duration * 9 // 10, 412 << 20, reason)
             )  # fmt: skip
@@ -217,7 +222,7 @@ class Cluster:
             'Traceback (most recent call last):\n  File "/home/q/prices.py", line 41, in price\n    v = surface[day]\n'
             f"{kinds[n][0]}: {kinds[n][1]}"
         )
-        failure = StateFailure(self.id_of("fail", n), *kinds[n], self.id_of("func", 0), FUNCTIONS[0],
+        failure = StateFailure(self.id_of("fail", n), *kinds[n], self.id_of("func", 0), self._functions[0],
                                self._times[n], int(self.started * 1e6), at, self.id_of("task", self._task),
                                self.name_of(n), trace if n < 2 else "")  # fmt: skip
         self._publish("failures", [failure], at, 3)
@@ -254,7 +259,7 @@ class Cluster:
         for position in range(60):
             inputs = [n for n in (position - 7, position - 5) if n >= 0 and position > 6]
             state = ("success", "success", "running", "waiting", "failed")[min(4, position // 14)]
-            nodes.append(StateNode(graph, position, self.id_of("node", position), FUNCTIONS[position % 3],
+            nodes.append(StateNode(graph, position, self.id_of("node", position), self._functions[position % 3],
                                    struct.pack(f"<{len(inputs)}I", *inputs), state, 41_000))  # fmt: skip
         return nodes
 
@@ -264,10 +269,11 @@ def main() -> None:
     parser.add_argument("address")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--rate", type=int, default=385)
+    parser.add_argument("--plain", action="store_true", help="no names that hurt")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     given = parser.parse_args()
     publisher = Publisher(given.address)
-    cluster = Cluster(publisher, given.workers, given.rate)
+    cluster = Cluster(publisher, given.workers, given.rate, functions=PLAIN if given.plain else FUNCTIONS)
     end = time.monotonic() + given.seconds
     at = time.monotonic()
     while at < end:

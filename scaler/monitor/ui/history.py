@@ -40,6 +40,7 @@ def sample_of(model: Model) -> list[float]:
     if scheduler is None:
         return [_GAP] * len(SERIES)
     ended = model.rates.ended
+    are_known = "workers" in model.heads  # their first report comes a little later
     agents = {(agent.host, agent.pid): agent.rss_bytes for agent in model.agents.values()}
     return [
         ended.get("success", 0.0),
@@ -52,8 +53,8 @@ def sample_of(model: Model) -> list[float]:
         scheduler.lag_us / 1e6,
         scheduler.lag_most_us / 1e6,
         float(scheduler.rss_bytes),
-        float(sum(agents.values())),
-        float(sum(worker.rss_bytes or 0 for worker in model.workers)),
+        float(sum(agents.values())) if are_known else _GAP,
+        float(sum(worker.rss_bytes or 0 for worker in model.workers)) if are_known else _GAP,
         float(scheduler.object_bytes),
     ]
 

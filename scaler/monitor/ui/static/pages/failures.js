@@ -12,7 +12,7 @@ export function failureEntry(app, isOpen = false) {
     update(row) {
       say(title, `\u2717 ${row.type}`);
       say(message, row.message);
-      say(numbers, `${count(row.times)} times in ${row.function_name || "a function"}, last ${clock(row.last, true)}, first ${clock(row.first, true)}${row.old ? ", before the scheduler was restarted" : ""}`);
+      say(numbers, `${row.times === 1 ? "once" : `${count(row.times)} times`} in ${row.function_name || "a function"}, last ${clock(row.last, true)}, first ${clock(row.first, true)}${row.old ? ", before the scheduler was restarted" : ""}`);
       const mark = `${row.function} ${row.task} ${row.worker}`;
       if (where.mark !== mark) {
         where.mark = mark;

@@ -19,7 +19,7 @@ export default function task(app) {
         ["Peak memory", bytes(row.peak)], ["Waited", row.started && row.submitted ? seconds(row.started - row.submitted) : unknown]]),
       h("p", {}, link("function", row.function, "All tasks of this function"), row.worker ? [", ", link("worker", row.worker, "its worker")] : "", row.graph ? [", ", link("graphs", row.graph, "its graph")] : ""));
     }
-    fill(moves, data.moves.length ? h("table", { "aria-label": "History" }, h("tbody", {}, data.moves.map((move) => h("tr", {}, h("td", { class: "num" }, clock(move.at, true)), h("td", {}, state(move.state)), h("td", {}, move.event), h("td", { class: "cut" }, [move.worker, move.reason].filter(Boolean).join(": ")))))) : h("p", { class: "muted" }, "Steps are recorded from when somebody looks. There was none since this page was opened."));
+    fill(moves, data.moves.length ? h("table", { "aria-label": "History" }, h("tbody", {}, data.moves.map((move) => h("tr", {}, h("td", { class: "num" }, clock(move.at, true)), h("td", {}, state(move.state)), h("td", {}, move.event), h("td", { class: "cut" }, [move.worker, move.reason].filter(Boolean).join(": ")))))) : h("p", { class: "muted" }, row?.ended ? "It had ended before this page was opened; its times are above." : "Its steps are recorded from now on, because somebody looks; there was none yet."));
     if (!data.failure) return fill(why);
     failure.update(data.failure);
     if (!failure.element.isConnected) fill(why, h("section", { class: "panel" }, h("h2", {}, data.is_example ? "Why it failed" : "Tasks of this function fail like this"), failure.element));

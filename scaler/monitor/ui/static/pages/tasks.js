@@ -10,7 +10,7 @@ export const taskColumns = [
   { title: "Duration", num: true, cell: (row) => seconds(row.duration) },
   { title: "Peak memory", num: true, narrow: false, cell: (row) => bytes(row.peak) },
   { title: "Worker", narrow: false, cell: (row) => (row.worker ? link("worker", row.worker) : unknown) },
-  { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : row.started ? "runs" : "waits") },
+  { title: "Ended", num: true, narrow: false, cell: (row) => (row.ended ? clock(row.ended, true) : row.started ? "runs" : row.state === "running" ? "at its worker" : "not yet") },
   { title: "Why", narrow: false, cell: (row) => h("span", { class: "cut" }, row.reason) },
 ];
 

@@ -86,6 +86,7 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
         "cancel",
         "profiling",
         "debugging",
+        "web_service",
     ],
 )
 def test_an_example_runs(name: str, tmp_path: Path) -> None:

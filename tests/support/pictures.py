@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[1] / "unit" / "monitor" / "top" / "pictures"
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "watching.md"
 PICTURE_BEGINS = "```text\nscheduler "
 HEARD_AT = 100.0
-ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
+ADDRESS = "ipc:///no/such/folder/monitor"  # what it says depends on whether the file is there
 
 
 @dataclass

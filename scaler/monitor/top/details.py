@@ -187,11 +187,24 @@ def _task(model: Model, key: object) -> Details:
         )
         for move in moves
     ]
+    return Details(title, [*lines, *_traceback_of(model, key, task)])
+
+
+def _traceback_of(model: Model, key: object, task: StateTask | None) -> list[DetailLine]:
+    """The traceback is kept of the last failure of each kind only."""
     failure = next((each for each in model.failures.values() if each.task == key), None)
-    if failure is not None:
-        lines += [DetailLine(""), DetailLine(f"{failure.type}: {failure.message}", grid.FAILED)]
-        lines += [DetailLine(line) for line in failure.traceback.splitlines()]
-    return Details(title, lines)
+    heading = "traceback"
+    if failure is None and task is not None and task.reason:
+        alike = [each for each in model.failures.values() if each.function == task.function]
+        failure = next((each for each in alike if task.reason.startswith(each.type)), None)
+        heading = "traceback of the last failure of this kind"
+    if failure is None:
+        return []
+    return [
+        DetailLine(""),
+        DetailLine(heading, grid.BOLD),
+        *[DetailLine(line) for line in (failure.traceback or "none was kept").splitlines()],
+    ]
 
 
 def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
@@ -204,7 +217,7 @@ def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
             f"function  {task.function_name or model.function_name(task.function)}",
             target=_target("function", task.function),
         ),
-        DetailLine(f"worker    {task.worker or '-'}, given to one {task.attempt} time(s)"),
+        DetailLine(f"worker    {task.worker or '-'}" + (f", try {task.attempt}" if task.attempt > 1 else "")),
         DetailLine(
             f"times     submitted {shown.clock(task.submitted_us)}, started {shown.clock(task.started_us)}, "
             f"ended {shown.clock(task.ended_us)}"

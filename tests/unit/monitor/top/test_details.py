@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.monitor.model import Model
+from scaler.monitor.top.details import details_of, topic_of
+from scaler.monitor.top.view import Target
+from scaler.wire.messages.monitor import StateTask
+from tests.support.monitored import news
+from tests.support.monitored_cluster import EXAMPLE, FAILURE, PRICE, loaded, model_of, processors, task
+
+
+def text_of(model: Model, kind: str, key: object) -> str:
+    details = details_of(model, Target(kind, key))
+    return "\n".join([details.title, *[line.text for line in details.lines]])
+
+
+def test_what_must_be_heard_for_details() -> None:
+    assert topic_of(Target("worker", (b"", 0))) == "processors"
+    assert topic_of(Target("task", b"\x01\xff")) == "task/01ff"
+    assert topic_of(Target("failure", b"x")) == ""
+
+
+@pytest.mark.parametrize("kind", ["worker", "function", "client", "failure", "task", "event"])
+def test_what_is_not_there_any_more_is_said_to_be_gone(kind: str) -> None:
+    details = details_of(model_of(), Target(kind, b"gone"))
+    assert len(details.lines) == 1
+    assert details.lines[0].text.endswith((".", "kept."))
+
+
+def test_a_stuck_worker_says_why_first() -> None:
+    model = model_of(loaded())
+    (key,) = model.stuck.reasons
+    assert details_of(model, Target("worker", key)).lines[0].text.startswith("* stuck? its task runs for 190 s")
+
+
+def test_a_worker_leads_to_the_task_of_its_process() -> None:
+    model = model_of(loaded(), iter([news("processors", *processors())]))
+    targets = [line.target for line in details_of(model, Target("worker", (bytes(8), 0))).lines if line.target]
+    assert targets == [Target("task", EXAMPLE)]
+
+
+def test_a_failure_leads_to_its_example_and_that_has_its_traceback() -> None:
+    model = model_of(loaded(), iter([news("task/x", *task())]))
+    targets = [line.target for line in details_of(model, Target("failure", FAILURE)).lines if line.target]
+    assert targets == [Target("task", EXAMPLE), Target("function", PRICE)]
+    said = text_of(model, "task", EXAMPLE)
+    assert "history, since it is watched" in said
+    assert said.endswith("ValueError: bad strike")
+
+
+def test_another_failed_task_has_the_traceback_of_its_kind() -> None:
+    other = StateTask(b"other...", "price", PRICE, "price", state="failed", reason="ValueError: bad strike")
+    model = model_of(loaded(), iter([news("tasks", other)]))
+    assert "traceback of the last failure of this kind\nTraceback" in text_of(model, "task", b"other...")
+
+
+def test_a_function_lists_the_workers_that_run_it_longest_first() -> None:
+    lines = details_of(model_of(loaded()), Target("function", PRICE)).lines
+    workers = [line.text for line in lines if line.target and line.target.kind == "worker"]
+    assert len(workers) == 16
+    assert workers[0] == " rome10:3  3.2m"

@@ -6,7 +6,7 @@ to be sent again on the next one. Each table drops an entry when its answer arri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from itertools import chain
 from typing import Any
@@ -222,11 +222,11 @@ class OpenWork:
 
     # What the scheduler answers
 
-    def on_results(self, results: Iterable[TaskResult]) -> None:
-        pop, leave = self._tasks.pop, self.window.leave
+    def on_results(self, results: Sequence[TaskResult]) -> None:
+        pop = self._tasks.pop
+        self.window.end(results)
         touched: Sink | None = None
         for result in results:
-            leave(result.task_id)
             call = pop(result.task_id, None) or self._graphs.pop(result.task_id)
             if call is None:
                 self.large.on_late(result)

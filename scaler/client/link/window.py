@@ -7,12 +7,14 @@ the scheduler's memory that is bounded; what is more stays here, in its order. M
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from math import inf
+from collections.abc import Iterable, Iterator
 
 from scaler.ids import TaskId
+from scaler.wire.messages.client import TaskResult
 
 logger = logging.getLogger(__name__)
+
+_NO_LIMIT = 2**62
 
 
 class Window:
@@ -22,8 +24,7 @@ class Window:
         self._said: dict[TaskId, int] = {}
         self._said_bytes = 0
         self._waiting: dict[TaskId, int] = {}
-        self._tasks_most: float = inf
-        self._bytes_most: float = inf
+        self._tasks_most = self._bytes_most = _NO_LIMIT
         self._is_logged = False
 
     def __len__(self) -> int:
@@ -36,22 +37,33 @@ class Window:
 
     def resize(self, tasks: int, n_bytes: int) -> None:
         """Set how many open tasks, and how many bytes of arguments, the scheduler takes. 0: as much as there is."""
-        self._tasks_most = tasks or inf
-        self._bytes_most = n_bytes or inf
+        self._tasks_most = tasks or _NO_LIMIT
+        self._bytes_most = n_bytes or _NO_LIMIT
 
     def enter(self, task_id: TaskId, size: int) -> bool:
         """Add a task. Return whether it may be said now; else it waits. A task that is larger than the window goes
         alone.
         """
-        said = self._said
-        if self._waiting or (said and (len(said) >= self._tasks_most or self._said_bytes + size > self._bytes_most)):
+        said, said_bytes = self._said, self._said_bytes + size
+        if self._waiting or (said_bytes > self._bytes_most and said) or len(said) >= self._tasks_most:
             self._waiting[task_id] = size
             if not self._is_logged:
                 self._log()
             return False
         said[task_id] = size
-        self._said_bytes += size
+        self._said_bytes = said_bytes
         return True
+
+    def end(self, results: Iterable[TaskResult]) -> None:
+        """Remove the tasks that have ended with these results."""
+        pop, n_bytes = self._said.pop, 0
+        for result in results:
+            size = pop(result.task_id, None)
+            if size is not None:
+                n_bytes += size
+            elif self._waiting:
+                self._waiting.pop(result.task_id, None)
+        self._said_bytes -= n_bytes
 
     def leave(self, task_id: TaskId) -> bool:
         """Remove a task that has ended. Return whether it had been said."""

@@ -8,6 +8,8 @@ import pytest
 
 from scaler.client.link.window import Window
 from scaler.ids import TaskId
+from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.common import TaskStatus
 
 
 def task_id(number: int) -> TaskId:
@@ -57,6 +59,15 @@ def test_a_task_that_is_larger_than_the_window_goes_alone(window: Window) -> Non
     assert entered(window, 1, 2, size=1000) == [1]
     window.leave(task_id(1))
     assert admitted(window) == [2]
+
+
+def test_tasks_end_with_their_results_whether_they_were_said_or_wait(window: Window) -> None:
+    assert entered(window, 1, 2, 3, 4, 5, size=30) == [1, 2, 3]
+    window.end([TaskResult(task_id(number), TaskStatus.SUCCESS, b"", 0) for number in (1, 3, 4, 99)])
+    assert [each[0] for each in window] == [5]
+    assert admitted(window) == [5]
+    assert entered(window, 6, size=40) == [6]
+    assert entered(window, 7, size=1) == []
 
 
 def test_what_waits_can_be_taken_out(window: Window) -> None:

@@ -64,7 +64,7 @@ def test_each_scenario(name: str) -> None:
     if scenario.loss and not Namespaces.can_be_made():
         pytest.skip("only network namespaces lose packets: it needs root, iproute2 and nftables")
     least = 2 if scenario.plans else len(scenario.hostile)
-    found = chaos.run(name, scenario, Sizes(600, SEED, least_faults=least))
+    found = chaos.run(name, scenario, Sizes(200, SEED, 100, least_faults=least))
     assert not found["missed"], found
     assert sum(found["faults"].values()) >= least, found
 

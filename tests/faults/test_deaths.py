@@ -321,11 +321,20 @@ def sleep_and_note(folder: str, name: str, seconds: float) -> str:
     return name
 
 
+def wait_and_note(folder: str, name: str) -> str:
+    """The same, and end when there is the file `go`."""
+    Path(folder, f"{name}-began").touch()
+    while not Path(folder, "go").exists():
+        time.sleep(0.01)
+    Path(folder, f"{name}-ended").touch()
+    return name
+
+
 def test_a_cluster_that_drains_finishes_what_runs_and_gives_back_what_waits(tmp_path: Path) -> None:
     with scheduler() as (address, running_scheduler), Client(address) as client:
         with command("cluster", address, "-wn", "first", "--drain", "60") as first:
             first.wait_for("link to")
-            running = client.submit(sleep_and_note, str(tmp_path), "running", 2.5)
+            running = client.submit(wait_and_note, str(tmp_path), "running")
             wait_until((tmp_path / "running-began").exists, "the first task runs")
             waiting = [client.submit(sleep_and_note, str(tmp_path), f"waiting-{i}", 0.0) for i in range(5)]
             first.signal(signal.SIGTERM)
@@ -334,6 +343,7 @@ def test_a_cluster_that_drains_finishes_what_runs_and_gives_back_what_waits(tmp_
                 assert not running.done()  # they ran elsewhere, though the first one has not ended
                 late = client.submit(sleep_and_note, str(tmp_path), "late", 0.0)
                 assert late.result(30) == "late"
+                (tmp_path / "go").touch()
                 assert running.result(30) == "running"
                 assert first.end() == 0
         assert "take no new tasks" in running_scheduler.output

@@ -184,7 +184,7 @@ def test_a_task_that_runs_for_too_long_ends_with_a_timeout_error(tmp_path: Path)
         began = time.monotonic()
         future = client.submit(work_and_clean_up, str(tmp_path))
         error = future.exception(30)
-        assert 0.5 <= time.monotonic() - began < 5
+        assert 0.5 <= time.monotonic() - began < 30
         assert type(error) is TimeoutError
         assert str(error).startswith("task work_and_clean_up: it ran for ")
         assert "worker left" in str(error)
@@ -217,7 +217,7 @@ def wait_for_child(client: Client, path: str) -> None:
 
 def test_a_task_that_waits_for_others_for_too_long_ends_and_they_do_too(tmp_path: Path) -> None:
     with (
-        SchedulerClusterCombo(1, task_timeout_seconds=1.5, logging_level="ERROR") as combo,
+        SchedulerClusterCombo(1, task_timeout_seconds=3, logging_level="ERROR") as combo,
         Client(combo.get_address()) as client,
     ):
         began = time.monotonic()
@@ -226,4 +226,4 @@ def test_a_task_that_waits_for_others_for_too_long_ends_and_they_do_too(tmp_path
         assert str(error).startswith("task wait_for_child: it ran for ")
         assert (tmp_path / "first").exists()
         assert client.submit(abs, -1).result(30) == 1
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 50

@@ -195,7 +195,7 @@ def test_a_stopped_parent_that_is_cancelled_ends_at_once_and_in_good_order(clien
 def test_a_stopped_parent_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with (
         SchedulerClusterCombo(
-            n_workers=1, hard_processor_suspend=True, task_timeout_seconds=1.5, logging_level="WARNING"
+            n_workers=1, hard_processor_suspend=True, task_timeout_seconds=3, logging_level="WARNING"
         ) as combo,
         Client(combo.get_address()) as client,
     ):

@@ -133,7 +133,8 @@ def test_cancel_stops_a_running_task(
     assert survives or time.monotonic() - began >= GRACE_SECONDS
 
 
-def test_death_in_the_grace_is_a_cancel(node: Node) -> None:
+def test_death_in_the_grace_is_a_cancel(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.worker.cancellation.GRACE_SECONDS", 60.0)
     running, waiting = node.task(resist), node.task(int)
     node.run(running, waiting)
     processor = node.until_executing()

@@ -75,6 +75,11 @@ def tell(link: AskedLink, task_id: TaskId, name: str, future: Future[Any] | None
     answer = _ask(link, task_id, seconds) or _ask(link, task_id, AGAIN_SECONDS)
     if future is not None and future.done():
         return _ended(task_id, name, future)
+    return from_answer(task_id, name, answer, seconds)
+
+
+def from_answer(task_id: TaskId, name: str, answer: ExplainResponse | None, seconds: float) -> Story:
+    """Return the story of a task by what the scheduler has said within so many seconds; None: nothing."""
     if answer is None:
         sentence = f"the scheduler did not say within {seconds:g} seconds what it waits for: it is busy, or not there"
         return Story(task_id, name, "", UNKNOWN, sentence)
@@ -98,9 +103,14 @@ def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | 
 
 
 def _ended(task_id: TaskId, name: str, future: Future[Any]) -> Story:
-    if future.cancelled():
+    is_cancelled = future.cancelled()
+    return from_end(task_id, name, is_cancelled, None if is_cancelled else future.exception(0))
+
+
+def from_end(task_id: TaskId, name: str, is_cancelled: bool, error: BaseException | None) -> Story:
+    """Return the story of a task that has ended."""
+    if is_cancelled:
         return Story(task_id, name, "canceled", ENDED, "it was cancelled")
-    error = future.exception(0)
     if error is None:
         return Story(task_id, name, "success", ENDED, "it has ended, and its result is there")
     return Story(task_id, name, "failed", ENDED, f"it has failed: {type(error).__name__}: {error}"[:400])

@@ -9,17 +9,20 @@ Must never: run user code in a turn of the link, or end twice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
+from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, size_of
-from scaler.wire.messages.client import TaskResult
+from scaler.wire.messages.client import ExplainResponse, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
@@ -38,6 +41,8 @@ class AsyncFutureLink(Protocol):
     def cancel(self, task_id: TaskId) -> None: ...
 
     def fetch(self, object_id: ObjectId, receiver: Receiver) -> None: ...
+
+    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 
@@ -113,6 +118,28 @@ class AsyncFuture(asyncio.Future[T]):
             return False
         self._link.cancel(self.task_id)
         return True
+
+    async def explain(self) -> str:
+        """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
+        return (await self.story()).sentence
+
+    async def story(self) -> Story:
+        """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
+        answers: list[ExplainResponse] = []
+        if not self.done():
+            has_come = asyncio.Event()
+
+            def take(answer: ExplainResponse) -> None:
+                answers.append(answer)
+                has_come.set()
+
+            self._link.ask(self.task_id, take)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(has_come.wait(), ANSWER_SECONDS)
+        if self.done():
+            is_cancelled = self.cancelled()
+            return from_end(self.task_id, self.name, is_cancelled, None if is_cancelled else self.exception())
+        return from_answer(self.task_id, self.name, answers[0] if answers else None, ANSWER_SECONDS)
 
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.

@@ -29,6 +29,7 @@ from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
 from scaler.client.link.open_work import OpenWork
+from scaler.client.link.questions import Asker
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -123,6 +124,10 @@ class AsyncLink:
         """Ask for a large result."""
         self._work.large.request(object_id, receiver)
         self._turn_soon()
+
+    def ask(self, task_id: TaskId, asker: Asker) -> None:
+        """Ask what an open task waits for. The answer comes in the loop, if one comes."""
+        self._put(partial(self._conversation.ask, task_id, asker))
 
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object."""

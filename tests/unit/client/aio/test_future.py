@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, DisconnectedError, MissingObjects, ScalerError
-from scaler.wire.messages.client import Task, TaskCancel, TaskResult
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, Task, TaskCancel, TaskResult
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.reasons import NO_WORKER
 from tests.support.fake_scheduler import FakeScheduler
 from tests.unit.client.aio.conftest import Use
 
@@ -161,3 +162,21 @@ def test_what_is_open_when_the_client_leaves_is_cancelled(scheduler: FakeSchedul
             client.submit(abs, -1)
 
     asyncio.run(test())
+
+
+def test_it_says_what_its_task_waits_for(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        done = client.submit(abs, -1)
+        assert await done == 1
+        assert await done.explain() == "it has ended, and its result is there"
+        scheduler.answers_tasks = False
+        future = client.submit(abs, -1)
+        asked = asyncio.create_task(future.story())
+        (request,) = await asyncio.to_thread(scheduler.wait_for, ExplainRequest)
+        scheduler.say(ExplainResponse(request.task_id, "inactive", NO_WORKER, "start scaler_cluster ADDRESS"))
+        story = await asked
+        assert (story.waits_for, story.sentence) == (NO_WORKER, f"start scaler_cluster {scheduler.address}")
+        future.cancel()
+        assert (await future.story()).state == "canceled"
+
+    use(test)

@@ -125,7 +125,19 @@ def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
         frames[0] = cloudpickle.dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames
     except Exception as error:  # the user's `__reduce__` and serializer run here and may raise anything
-        raise SerializeObjectError(f"a value of type {type(obj).__name__} cannot be serialised: {error}") from error
+        raise SerializeObjectError(f"{_described(obj)} cannot be serialised: {error}") from error
+
+
+def _described(obj: Any) -> str:
+    """Return an object that cannot be serialised, in words; of a function, also the global that is to blame."""
+    if type(obj) is not FunctionType:
+        return f"a value of type {type(obj).__name__}"
+    for name in obj.__code__.co_names:
+        try:
+            cloudpickle.dumps(obj.__globals__.get(name))
+        except Exception:  # noqa: BLE001 - as above
+            return f"the function {obj.__qualname__}, because of its global {name!r},"
+    return f"the function {obj.__qualname__}"
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:
@@ -237,10 +249,22 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
     return None if modules is None else (function.__code__, *modules)
 
 
+_MAIN_MODULES = ("__main__", "__mp_main__")
+
+
+def pickle_main_by_value() -> None:
+    """Have the functions of the main script pickled by value in a child of multiprocessing too, where the script has
+    another name.
+    """
+    main = sys.modules.get("__mp_main__")
+    if main is not None and main.__name__ == "__mp_main__":  # elsewhere it is only another name of `__main__`
+        cloudpickle.register_pickle_by_value(main)
+
+
 def _is_found_by_name(function: Any) -> bool:
     """Return whether its module and name lead to `function`: then only these are pickled."""
     module_name = getattr(function, "__module__", None)
-    if not isinstance(module_name, str) or module_name == "__main__":
+    if not isinstance(module_name, str) or module_name in _MAIN_MODULES:
         return False
     found: Any = sys.modules.get(module_name)
     if found is None:

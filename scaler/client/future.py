@@ -15,14 +15,13 @@ from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.arrival import Arrival, FutureLink
+from scaler.client.calls.entry import MakeError
 from scaler.client.explanation import ANSWER_SECONDS, Story, late, tell
-from scaler.client.link.callbacks import Callbacks
-from scaler.client.link.questions import Asker
-from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.client.outcome import read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
@@ -33,66 +32,6 @@ T = TypeVar("T")
 
 _NOT_HERE: Any = None
 """what the standard library's future has as its result: the value is read when it is asked for"""
-
-
-class FutureLink(Protocol):
-    """The part of the link that a future uses."""
-
-    address: str
-    is_nested: bool
-    callbacks: Callbacks
-
-    @property
-    def concern(self) -> str: ...
-
-    def is_own_thread(self) -> bool: ...
-
-    def check_process(self) -> None: ...
-
-    def cancel(self, task_id: TaskId) -> None: ...
-
-    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None: ...
-
-    def ask(self, task_id: TaskId, asker: Asker) -> None: ...
-
-    def forget_result(self, object_id: ObjectId) -> None: ...
-
-    def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
-
-
-class Arrival(Future[Frames]):
-    """A large result on its way. If it was lost, its task runs again, and may end in another way.
-
-    Attributes:
-        refusal: the result of that run if it has no value.
-    """
-
-    def __init__(self, link: FutureLink) -> None:
-        super().__init__()
-        self.refusal: TaskResult | None = None
-        self._link = link
-
-    def deliver(self, result: TaskResult) -> None:
-        self.set_result([result.payload])
-
-    def refuse(self, result: TaskResult) -> None:
-        self.refusal = result
-        self.set_result(())
-
-    def store(self, result: TaskResult) -> None:
-        self._link.fetch(ObjectId(result.task_id), self)
-
-    def notify(self) -> None:
-        """The threads that wait were woken one by one."""
-
-    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
-        if frames is None:
-            self.set_exception(missing_result())
-        else:
-            self.set_result(frames)
-
-    def fail(self, make_error: MakeError) -> None:
-        self.set_exception(make_error())
 
 
 class _Waiters(list[Any]):
@@ -117,6 +56,8 @@ class _UnreadError(Exception):
 
 
 _UNREAD = _UnreadError()
+
+_FOR_THE_LINK = frozenset({"deliver", "fail", "notify", "refuse", "settle", "store"})
 
 
 class ScalerFuture(Future[T]):
@@ -150,6 +91,16 @@ class ScalerFuture(Future[T]):
 
     # For users
 
+    def __dir__(self) -> list[str]:
+        """Leave out what is for the link's thread."""
+        return [name for name in super().__dir__() if name not in _FOR_THE_LINK]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the future of task {self.name} cannot be an argument, or a part of one: pass its result(), or make both "
+            "calls nodes of one graph (Client.get), whose values stay with the cluster"
+        )
+
     def __repr__(self) -> str:
         state = "open"
         if self.done():
@@ -174,8 +125,9 @@ class ScalerFuture(Future[T]):
             return value
         try:
             raise outcome[1]
-        finally:
-            del self, outcome  # an exception and the frame that raised it would keep each other alive
+        finally:  # an exception and the frame that raised it would keep each other alive
+            # Not `del`: IPython shows the arguments of each frame.
+            self = outcome = None  # type: ignore[assignment]  # noqa: PLW0642
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the exception of the task, or None; wait for it, at most `timeout` seconds.
@@ -224,6 +176,7 @@ class ScalerFuture(Future[T]):
         """Cancel the task, also while it runs. Return False if it had ended before."""
         if self.cancelled():
             return True
+        self._link.check_process()
         if not super().cancel():
             return False
         self._link.cancel(self.task_id)  # its thread wakes those that wait for several futures

@@ -315,7 +315,10 @@ class MapStream(MapRun):
 
 def _check_item(index: int, item: object) -> None:
     if not isinstance(item, (tuple, list)):
-        raise TypeError(f"each item must be a tuple or a list of arguments; item {index} is {item!r}")
+        raise TypeError(
+            f"each item must be a tuple or a list of arguments; item {index} is {item!r}: write ((x,) for x in items), "
+            "or zip(xs, ys) for two arguments"
+        )
 
 
 def _index_of(task_id: bytes) -> int:

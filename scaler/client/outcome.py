@@ -84,6 +84,16 @@ def unrepeatable_result() -> BaseException:
     )
 
 
+def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str, traceback: str) -> BaseException:
+    """Return an error in the place of one that would end the client's program, although the task is to blame."""
+    what = "raised KeyboardInterrupt"
+    if isinstance(exception, SystemExit):
+        what = f"called sys.exit({exception.code!r})"
+    error = TaskFailedError(f"task {name} {what}: a task ends with a result or an error")
+    error.__cause__ = RemoteTraceback(f"task {name}:\n{traceback}")
+    return error
+
+
 def _read_failure(payload: bytes, name: str) -> BaseException:
     try:
         failure = TaskFailure.decode(payload)
@@ -96,6 +106,8 @@ def _read_failure(payload: bytes, name: str) -> BaseException:
         except DeserializeObjectError as unreadable:
             reason = str(unreadable)
         else:
+            if isinstance(exception, (SystemExit, KeyboardInterrupt)):
+                return _would_end_the_program(exception, name, failure.traceback)
             if isinstance(exception, BaseException):
                 # Not by assignment, which an exception may refuse, as frozen data classes do.
                 text = f"task {name}:\n{failure.traceback}"

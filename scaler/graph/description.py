@@ -76,7 +76,10 @@ def _read_arguments(
             if number is not None:
                 dependencies.append(number)
             elif argument not in graph:
-                raise KeyError(f"the node {key!r} needs {argument!r}, which is not in the graph")
+                raise KeyError(
+                    f"the node {key!r} needs {argument!r}, which is not in the graph: a str is a key; give a text a "
+                    "key of its own"
+                )
         elif is_call(argument):
             raise TypeError(f"the node {key!r} has a call among its arguments: give {argument!r} a key of its own")
 

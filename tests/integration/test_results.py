@@ -220,11 +220,24 @@ def _raise(text: str) -> None:
     raise RuntimeError(text)
 
 
+def exit_for(wrong: bool) -> None:
+    if wrong:
+        raise SystemExit("bad input")
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 def test_sys_exit_in_a_task_is_a_failure_of_that_task(client: Client) -> None:
     import sys
 
-    with pytest.raises((SystemExit, TaskFailedError)):
+    with pytest.raises(TaskFailedError, match=r"task exit called sys.exit\(3\): a task ends with"):
         client.submit(sys.exit, 3).result(30)
+    with pytest.raises(TaskFailedError, match=r"item 1 of the map\) called sys.exit\('bad input'\)"):
+        client.map(exit_for, [(False,), (True,)])
+    with pytest.raises(TaskFailedError, match="raised KeyboardInterrupt"):
+        client.submit(interrupt).result(30)
     assert client.submit(add, 1, 1).result(30) == 2
 
 

@@ -10,9 +10,10 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any
 
+from scaler.client.arrival import Arrival
 from scaler.client.client import Client
 from scaler.client.core import Core
-from scaler.client.future import Arrival, ScalerFuture
+from scaler.client.future import ScalerFuture
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.snapshot import Freeze
 from scaler.client.object_reference import ObjectReference
+from scaler.errors import SerializeObjectError
 from scaler.ids import IdSource, ObjectId
 from scaler.serialization import (
     ARGUMENT_HEADER_BYTES,
@@ -102,15 +103,21 @@ class ArgumentPacker:
         object_id = instruction.object_id
         return PackedArguments(argument_block(OBJECT, object_id), object_id, [instruction])
 
+    def _one(self, position: int, name: str, argument: Any) -> ObjectId | list[Buffer]:
+        if isinstance(argument, ObjectReference):
+            return argument.object_id
+        try:
+            return to_frames(self._serializer, argument)
+        except SerializeObjectError as error:
+            which = f"the argument {name!r}" if name else f"argument {position}"
+            raise SerializeObjectError(f"{which}: {error}") from error.__cause__
+
     def _pack(self, named: list[tuple[str, Any]]) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
         for reference in references:
             reference.check_stored()
         with in_a_task_for(self._address):
-            packed: list[ObjectId | list[Buffer]] = [
-                argument.object_id if isinstance(argument, ObjectReference) else to_frames(self._serializer, argument)
-                for _, argument in named
-            ]
+            packed = [self._one(position, *each) for position, each in enumerate(named, start=1)]
         objects, own = [], set()
         for index, frames in _too_large(packed):
             object_id = ObjectId(self._new_id())

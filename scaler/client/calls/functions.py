@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import Entry, Sink
+from scaler.errors import SerializeObjectError
 from scaler.ids import TaskId, content_id
 from scaler.serialization import (
     DefaultSerializer,
@@ -59,6 +60,7 @@ class Function:
         serializer: Serializer,
         packer: ArgumentPacker,
     ) -> None:
+        _refuse_coroutines(function)
         frames = frozen(function_to_frames(serializer, function))
         self.instruction = ObjectInstruction(
             InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
@@ -88,7 +90,10 @@ class Function:
             self.check(arguments, keywords)
         block = self._plain_block(arguments) if not keywords else None
         if block is None:
-            block, object_ids, objects, references = self._pack_values(arguments, keywords)
+            try:
+                block, object_ids, objects, references = self._pack_values(arguments, keywords)
+            except SerializeObjectError as error:
+                raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
         priority, name, options, account = terms
@@ -134,6 +139,20 @@ class Function:
     def is_still(self, function: Callable[..., Any]) -> bool:
         """Return whether this is `function` with an unchanged pickle."""
         return self._function is function and self._state == what_pickle_depends_on(function)
+
+
+def _refuse_coroutines(function: Callable[..., Any]) -> None:
+    """Raise `TypeError` for a function whose call only makes a coroutine or an asynchronous generator."""
+    if type(function) is FunctionType:
+        is_one = bool(function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR))
+    else:
+        is_one = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    if is_one:
+        name = name_of(function)
+        raise TypeError(
+            f"{name} is a coroutine function (async def), and a task has no event loop: submit a function that calls "
+            f"asyncio.run({name}(...))"
+        )
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

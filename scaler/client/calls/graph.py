@@ -15,6 +15,7 @@ from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
 from scaler.client.calls.entry import GraphEntry
 from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
+from scaler.errors import SerializeObjectError
 from scaler.graph.description import Call, read
 from scaler.graph.identity import identity
 from scaler.graph.order import order
@@ -81,7 +82,11 @@ class _GraphPacker:
             function = self._functions.get(id(call[0])) or self._function(call[0])
             if not function.least <= len(call) - 1 <= function.most:
                 function.check(call[1:], {})
-            block, object_ids, needed = self._arguments(call)
+            try:
+                block, object_ids, needed = self._arguments(call)
+            except SerializeObjectError as error:  # each argument is packed alone, so each is the first one
+                text = str(error).removeprefix("argument 1: ")
+                raise SerializeObjectError(f"the node {key!r}: {text}") from error.__cause__
             positions[key] = position
             task_id = TaskId(graph_id[:PREFIX_BYTES] + position.to_bytes(8, "big"))
             is_wanted = key in asked

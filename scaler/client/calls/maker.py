@@ -16,7 +16,7 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import IdSource, ObjectId
-from scaler.serialization import Frames, Serializer, size_of, to_frames
+from scaler.serialization import Frames, Serializer, pickle_main_by_value, size_of, to_frames
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.priority import with_wish
 
@@ -31,6 +31,7 @@ class CallMaker:
     """
 
     def __init__(self, address: str, serializer: Serializer, profiling: bool, is_nested: bool) -> None:
+        pickle_main_by_value()
         self.address = address
         self.serializer = serializer
         self.profiling = profiling

@@ -1,0 +1,137 @@
+"""What goes wrong says so in a way that a newcomer understands."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler import Client, DisconnectedError, SerializeObjectError
+from scaler.serialization import what_pickle_depends_on
+from scaler.wire.messages.client import Task
+from tests.support.fake_scheduler import FakeScheduler
+
+lock = threading.Lock()
+
+
+def uses_a_lock() -> None:
+    with lock:
+        pass
+
+
+uses_a_lock.__module__ = "__main__"  # so it is pickled by value
+
+
+async def later(value: int) -> int:
+    return value
+
+
+async def one_by_one() -> AsyncIterator[int]:
+    yield 1
+
+
+class Callee:
+    async def method(self) -> None: ...
+
+
+@pytest.mark.parametrize("function", [later, one_by_one, partial(later, 1), Callee().method])
+def test_a_coroutine_function_is_refused_before_anything_is_sent(
+    client: Client, scheduler: FakeScheduler, function: Callable[..., Any]
+) -> None:
+    for call in (
+        lambda: client.submit(function),
+        lambda: client.map(function, [()]),
+        lambda: client.get({"a": (function,)}, ["a"]),
+    ):
+        with pytest.raises(TypeError, match=r"is a coroutine function .* calls asyncio.run\("):
+            call()
+    assert scheduler.of(Task) == []
+
+
+def test_what_cannot_be_serialised_is_named(client: Client) -> None:
+    because = r"cannot be serialised: cannot pickle '_thread.lock' object"
+    with pytest.raises(
+        SerializeObjectError, match=f"the function uses_a_lock, because of its global 'lock', {because}"
+    ):
+        client.submit(uses_a_lock)
+    with pytest.raises(SerializeObjectError, match=f"^print: argument 2: a value of type dict {because}") as caught:
+        client.submit(print, 1, {"k": lock})
+    assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(SerializeObjectError, match=f"^print: the argument 'sep': a value of type lock {because}"):
+        client.submit(print, 1, sep=lock)
+    for graph in ({"a": (print, 1, (lock,))}, {"a": (print, "b"), "b": lock}):
+        with pytest.raises(SerializeObjectError, match=r"^the node 'a': a value of type (tuple|lock) cannot be"):
+            client.get(graph, ["a"])
+    with pytest.raises(SerializeObjectError, match=r"^print: argument 1: a value of type lock"):
+        client.map(print, [(1,), (lock,)])
+
+
+def test_a_future_as_an_argument_is_refused_with_what_to_do(client: Client) -> None:
+    future = client.submit(abs, -1)
+    for argument in (future, [future], {"a": future}):
+        with pytest.raises(SerializeObjectError, match=r"the future of task abs cannot be .* pass its result\(\)"):
+            client.submit(print, argument)
+
+
+def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
+    with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\), or zip\(xs, ys\)"):
+        client.map(abs, [1, 2])  # type: ignore[list-item]
+    with pytest.raises(KeyError, match="needs 'hello', which is not in the graph: a str is a key"):
+        client.get({"a": (print, "hello")}, ["a"])
+
+
+def test_a_future_shows_what_is_for_users(client: Client) -> None:
+    future = client.submit(abs, -1)
+    shown = {name for name in dir(future) if not name.startswith("_")}
+    of_the_standard_library = {
+        *("add_done_callback", "cancel", "cancelled", "done", "exception", "result", "running"),
+        *("set_exception", "set_result", "set_running_or_notify_cancel"),
+    }
+    ours = {"concern", "explain", "has_failed", "name", "profiling_info", "story", "task_id"}
+    assert shown == of_the_standard_library | ours
+
+
+def test_a_future_of_the_parent_cannot_be_cancelled_in_a_forked_process(
+    client: Client, scheduler: FakeScheduler
+) -> None:
+    scheduler.answers_tasks = False
+    future = client.submit(abs, -1)
+    receiver, sender = multiprocessing.Pipe()
+
+    def cancel() -> None:
+        try:
+            sender.send(future.cancel())
+        except DisconnectedError as error:
+            sender.send(str(error))
+
+    process = multiprocessing.get_context("fork").Process(target=cancel)
+    process.start()
+    assert "belongs to the process that this one was forked from" in receiver.recv()
+    process.join(10)
+    assert not future.cancelled()
+
+
+def test_functions_of_the_main_script_travel_from_a_child_of_multiprocessing(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+    import types
+
+    main = types.ModuleType("__mp_main__")
+    exec("def double(x): return 2 * x", main.__dict__)
+    monkeypatch.setitem(sys.modules, "__mp_main__", main)
+    try:
+        with Client(scheduler.address) as client:
+            monkeypatch.delitem(sys.modules, "__mp_main__")
+            pickled = b"".join(client._core.functions.get(main.double).instruction.frames)
+        assert what_pickle_depends_on(main.double) != ()
+        monkeypatch.delitem(main.__dict__, "double")
+        assert b"double" in pickled
+        assert client is not None
+    finally:
+        cloudpickle.unregister_pickle_by_value(main)

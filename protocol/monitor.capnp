@@ -187,11 +187,11 @@ struct StateGraph {
   name @2 :List(Text);     # of its tasks
   client @3 :List(Data);   # short id of its client
   nodes @4 :Data;          # UInt32 column: how many
-  waiting @5 :Data;        # UInt32 column: nodes that no worker has
-  running @6 :Data;        # UInt32 column: nodes that workers have
-  success @7 :Data;      # UInt32 column: nodes that succeeded
-  failed @8 :Data;       # UInt32 column: nodes that failed
-  canceled @9 :Data;     # UInt32 column: nodes that were cancelled, and those that needed them
+  waiting @5 :Data;        # UInt32 column: nodes that need results that are not there
+  running @6 :Data;        # UInt32 column: nodes whose arguments are there: they wait for a worker, or run
+  success @7 :Data;        # UInt32 column: nodes that succeeded
+  failed @8 :Data;         # UInt32 column: nodes that failed
+  canceled @9 :Data;       # UInt32 column: nodes that were cancelled, and those that needed them
   submittedUs @10 :Data;   # UInt64 column: microseconds since 1970
   endedUs @11 :Data;       # UInt64 column: 0 = it has not ended
 }

@@ -25,6 +25,9 @@ from scaler.process.wakeful_clock import WakefulClock
 TURNS_PER_WAKE = 64
 """How often a turn is repeated before signals and other descriptors get a chance."""
 
+TURNS_SECONDS = 0.02
+"""And for how long: under load, one turn takes some ten milliseconds."""
+
 
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 """Tasks are many and short-lived, and actors refer to their own address: with the default thresholds, much time goes
@@ -164,6 +167,7 @@ class Shell:
             return
         if self._wakeful_clock is not None:
             self._wakeful_clock.look()
+        ends_at = time.monotonic() + TURNS_SECONDS
         for count in range(TURNS_PER_WAKE):
             may_be_more = edge.receive()
             if count and not may_be_more and not dispatcher.has_mail:
@@ -172,11 +176,18 @@ class Shell:
             sent = edge.flush()
             if idle and not sent and not may_be_more:
                 break
+            if time.monotonic() >= ends_at:
+                self._turn_soon()
+                break
         else:
-            if not self._again:
-                self._again = True
-                self.loop.call_soon(self._turn_again)
+            self._turn_soon()
         self._set_timer()
+
+    def _turn_soon(self) -> None:
+        """Go on when signals and other descriptors have had their chance."""
+        if not self._again:
+            self._again = True
+            self.loop.call_soon(self._turn_again)
 
     def _turn_again(self) -> None:
         self._again = False

@@ -14,8 +14,8 @@ from scaler.actors.monitor import Gauges
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import free_bytes
 
-LOOK_SECONDS = 0.05
-LOOKS_MOST = 200
+LOOK_SECONDS = 0.1
+LOOKS_MOST = 100
 """The last ten seconds."""
 
 

@@ -25,6 +25,7 @@ from scaler.actors.client_session import ClientSession
 from scaler.actors.events import EVERY_TASK
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
+from scaler.actors.monitor import Board
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, LEAVING, READY, RETURNING, RUNNING
@@ -94,6 +95,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WatchRequest,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
@@ -177,9 +179,18 @@ class Simulation:
         seed: for whatever a test wants to be random, and for the interleaving.
         choppy: run the actors in small, random shares, so that messages go out in between.
         audited: check all invariants all the time, which takes long with thousands of tasks.
+        board: where a monitor shows what it builds; None: there is no monitor.
     """
 
-    def __init__(self, limits: Limits | None = None, seed: int = 0, choppy: bool = False, audited: bool = True) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        seed: int = 0,
+        choppy: bool = False,
+        audited: bool = True,
+        board: Board | None = None,
+    ) -> None:
+        self._board = board
         self.random = random.Random(seed)
         self.clock = VirtualClock(1000.0)
         self.escalations: list[BaseException] = []
@@ -208,7 +219,7 @@ class Simulation:
         scheduler_id = SchedulerId(b"scheduler" if self._lives == 1 else b"%d. scheduler" % self._lives)
         scheduler_id = SchedulerId(scheduler_id.ljust(16, b"-"))
         options = (self.limits, self._shut_down, RunOptions.decode, Pipe, lambda _since: self.paused_seconds)
-        return SchedulerTree(self.dispatcher, scheduler_id, PACKAGE_VERSION, *options)
+        return SchedulerTree(self.dispatcher, scheduler_id, PACKAGE_VERSION, *options, board=self._board)
 
     def restart(self) -> None:
         """Kill the scheduler, and start another one. Its peers find out when they connect again."""
@@ -877,6 +888,8 @@ class SimulatedAgent(SimulatedPeer):
         super().__init__(simulation)
         self.agent_id = agent_id
         self.agent_token = b"tok-" + agent_id[4:]
+        self.watched: list[WatchRequest] = []
+        """what the scheduler wants to be told of what this agent does"""
         self.agents = 0
         """how many agents the scheduler has, as it said last"""
         self.execute = execute
@@ -927,6 +940,8 @@ class SimulatedAgent(SimulatedPeer):
             self.cut()
         elif kind is WorkerHeartbeatEcho:
             self.agents = item.agents
+        elif kind is WatchRequest:
+            self.watched.append(item)
         else:
             assert kind in (HelloReply, HelloRequest, ProcessorNews), item
             super().on_item(item)

@@ -1,0 +1,263 @@
+"""What the monitor stream costs the scheduler: its processor time per task with nobody who watches, and with one viewer
+of everything, alternated.
+
+A real scheduler in a process of its own; agents with real sockets, which answer each run at once and report when they
+are asked, as real ones do; and a client with a real socket that keeps a rate. All peers are in this process. Of the
+scheduler all threads count.
+
+    python tests/benchmarks/monitor.py                     5,000 workers behind 50 agents, 20,000 tasks a second
+    python tests/benchmarks/monitor.py --rate 5000 --rounds 4 --seconds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import selectors
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psutil
+import zmq
+
+from scaler import Scheduler
+from scaler.actors.monitor.topics import TICKS
+from scaler.ids import NO_ID, ObjectId, TaskId, content_id, public_id
+from scaler.wire.messages.client import ClientHeartbeat, ClientHello, Task, TaskResult
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, InstructionKind, ObjectInstruction
+from scaler.wire.messages.directions import (
+    AGENT_TO_SCHEDULER,
+    CLIENT_TO_SCHEDULER,
+    SCHEDULER_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+)
+from scaler.wire.messages.monitor import (
+    BIN_ROW,
+    FUNCTION_ROW,
+    HAS_TASK,
+    INITIALIZED,
+    PROCESSOR_ROW,
+    RUN_ROW,
+    WORKER_ROW,
+)
+from scaler.wire.messages.worker import AgentState, RunResult, RunTask, WatchRequest, WorkerHeartbeat, WorkerHello
+from scaler.wire.session import Session
+from scaler.wire.zeromq import open_transport
+
+CODE = b"the function"
+FUNCTION = content_id([CODE])
+WARM_SECONDS = 2.0
+VERSIONS = (PROTOCOL_VERSION, "0", "3.11.7", "3")
+
+
+class Peer:
+    """One dialling side of a session, on one connection."""
+
+    def __init__(self, transport: Any, incoming: Any, outgoing: Any) -> None:
+        self.socket = transport.dial()
+        self.session = Session(incoming, outgoing)
+        self.is_up = False
+
+    def greet(self, hello: Any) -> None:
+        self.socket.send(*self.session.hello(hello))
+
+    def receive(self) -> list[Batch[Any]]:
+        batches: list[Batch[Any]] = []
+        while (message := self.socket.receive()) is not None:
+            for batch in self.session.pipe.receive(*message):
+                if type(batch) is Batch[HelloReply]:
+                    assert batch[0].accepted, batch[0].reason
+                    self.session.begin()
+                    self.is_up = True
+                else:
+                    batches.append(batch)
+        return batches
+
+    def say(self, items: Sequence[Any]) -> None:
+        self.session.pipe.put_all(items)
+        self.flush()
+
+    def say_alone(self, item: Any) -> None:
+        self.socket.send(*self.session.pipe.unnumbered([item]))
+
+    def flush(self) -> None:
+        if self.is_up and self.session.pipe.is_ready:
+            for header, frames in self.session.pipe.take():
+                self.socket.send(header, frames)
+
+
+class BenchAgent(Peer):
+    """An agent that answers at once, and reports rows of the right size."""
+
+    def __init__(self, transport: Any, number: int, workers: int) -> None:
+        super().__init__(transport, SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+        names = ",".join(f"node{number}-{worker}" for worker in range(workers))
+        self.workers = workers
+        self.greet(WorkerHello(*VERSIONS, os.urandom(16), names, b"", os.urandom(16)))
+        self.interval_seconds, self.next_report = 0.0, 0.0
+        self.ended = 0
+        self.asked: list[TaskId] = []
+
+    def work(self, now: float) -> None:
+        for batch in self.receive():
+            if type(batch) is Batch[RunTask]:
+                self.ended += len(batch)
+                self.asked = [batch[0].task_id]
+                self.session.pipe.put_all(
+                    [RunResult(run.task_id, run.worker, run.attempt, 0, b"", 50, ()) for run in batch]
+                )
+            elif type(batch) is Batch[WatchRequest]:
+                self.interval_seconds = batch[-1].interval_ms / 1000
+                self.next_report = now
+        self.flush()
+        if self.interval_seconds and now >= self.next_report:
+            self.next_report = now + self.interval_seconds
+            self.say_alone(self.report())
+
+    def report(self) -> AgentState:
+        short, ended, self.ended = public_id(FUNCTION), self.ended, 0
+        flags = INITIALIZED | HAS_TASK
+        buckets = [0] * 32
+        buckets[6] = ended
+        runs = [RUN_ROW.pack(task_id, 0, flags, 1000, short) for task_id in self.asked]
+        return AgentState(
+            "host",
+            "processes",
+            4711,
+            100,
+            2**28,
+            2**33,
+            700,
+            WORKER_ROW.pack(990, 3, 2, 0, flags, 2**28, short, 5, ended) * self.workers,
+            PROCESSOR_ROW.pack(4711, 0, flags, 990, 5, 2**28, 2**28, short, short) * self.workers,
+            b"".join(BIN_ROW.pack(worker, 1, ended // self.workers, 0, 0, 0, short) for worker in range(self.workers)),
+            FUNCTION_ROW.pack(short, 3, ended, 0, 0, 0, 50 * ended, *buckets),
+            b"".join(runs),
+        )
+
+
+class BenchClient(Peer):
+    """Keeps a rate of tasks."""
+
+    def __init__(self, transport: Any, rate: int) -> None:
+        super().__init__(transport, SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
+        self.greet(ClientHello(*VERSIONS, os.urandom(16), NO_ID, 0))
+        self.rate = rate
+        self.done = self.submitted = 0
+        self.began = 0.0
+
+    def start(self, now: float) -> None:
+        self.say([ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(FUNCTION), "price", (CODE,))])
+        self.began = now
+
+    def work(self, now: float) -> None:
+        for batch in self.receive():
+            if type(batch) is Batch[TaskResult]:
+                self.done += len(batch)
+        wanted = int((now - self.began) * self.rate) if self.began else 0
+        room = min(wanted - self.submitted, 2 * self.rate - (self.submitted - self.done), 1000)
+        if room >= 100:
+            made = os.urandom(16 * room)
+            ids = [TaskId(made[at : at + 16]) for at in range(0, len(made), 16)]
+            self.session.pipe.put_all([Task(task_id, ObjectId(FUNCTION), b"", b"") for task_id in ids])
+            self.submitted += room
+        self.flush()
+
+
+class Bench:
+    """All peers of one scheduler, and a viewer that comes and goes."""
+
+    def __init__(self, scheduler: Scheduler, agents: int, workers: int, rate: int) -> None:
+        self._transport = open_transport(scheduler.get_address())
+        assert scheduler.pid is not None
+        self._process = psutil.Process(scheduler.pid)
+        self._monitor_address = scheduler.get_monitor_address()
+        self._agents = [BenchAgent(self._transport, number, workers) for number in range(agents)]
+        self._client = BenchClient(self._transport, rate)
+        self._peers: list[BenchAgent | BenchClient] = [*self._agents, self._client]
+        self._selector = selectors.DefaultSelector()
+        for peer in self._peers:
+            self._selector.register(peer.socket.descriptor, selectors.EVENT_READ, peer)
+        self._beat_at = 0.0
+        self._viewer: zmq.Socket[bytes] | None = None
+        self.seen = 0
+        while not all(peer.is_up for peer in self._peers):
+            self.run(0.1)
+        self._client.start(time.monotonic())
+
+    def run(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            self._selector.select(0.002)
+            for peer in self._peers:
+                peer.work(now)
+            if now >= self._beat_at:
+                self._beat_at = now + 1.0
+                self._beat()
+            while self._viewer is not None and self._viewer.poll(0):
+                self.seen += sum(map(len, self._viewer.recv_multipart()))
+
+    def _beat(self) -> None:
+        for agent in self._agents:
+            agent.say_alone(WorkerHeartbeat(1))
+        self._client.say_alone(ClientHeartbeat(1))
+
+    def watch(self, is_watched: bool) -> None:
+        if self._viewer is not None:
+            self._viewer.close(linger=0)
+            self._viewer = None
+        if is_watched:
+            self._viewer = zmq.Context.instance().socket(zmq.SUB)
+            self._viewer.connect(self._monitor_address)
+            for topic in TICKS:
+                self._viewer.setsockopt(zmq.SUBSCRIBE, topic.encode())
+
+    def measure(self, seconds: float, is_watched: bool) -> tuple[float, float]:
+        """Return microseconds of processor time per task, and tasks per second."""
+        self.watch(is_watched)
+        self.run(WARM_SECONDS)
+        before, done, began = self._cpu(), self._client.done, time.monotonic()
+        self.run(seconds)
+        tasks = self._client.done - done
+        return (self._cpu() - before) / tasks * 1e6, tasks / (time.monotonic() - began)
+
+    def _cpu(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", type=int, default=50)
+    parser.add_argument("--workers", type=int, default=100, help="of each agent (default: 100)")
+    parser.add_argument("--rate", type=int, default=20_000, help="tasks per second (default: 20,000)")
+    parser.add_argument("--rounds", type=int, default=10, help="of both, alternated (default: 10)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement (default: 5)")
+    options = parser.parse_args()
+    scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
+    scheduler.start()
+    try:
+        bench = Bench(scheduler, options.agents, options.workers, options.rate)
+        bench.measure(options.seconds, is_watched=False)
+        figures: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+        for number in range(options.rounds):
+            for is_watched in (number % 2 == 0, number % 2 == 1):
+                figures[is_watched].append(bench.measure(options.seconds, is_watched))
+    finally:
+        scheduler.shutdown()
+    print("| | us of processor time per task: median | least | most | tasks per second |")
+    print("|---|--:|--:|--:|--:|")
+    for is_watched, name in ((False, "nobody watches"), (True, "one viewer of all topics")):
+        each, rates = zip(*figures[is_watched], strict=True)
+        shown = (statistics.median(each), min(each), max(each))
+        print(f"| {name} | {' | '.join(f'{figure:.2f}' for figure in shown)} | {statistics.median(rates):,.0f} |")
+    pairs = [watched[0] / alone[0] - 1 for alone, watched in zip(figures[False], figures[True], strict=True)]
+    print(f"\nmore with a viewer: {100 * statistics.median(pairs):.1f} % (median of {len(pairs)} pairs)")
+    print(f"{bench.seen / (options.rounds * (options.seconds + WARM_SECONDS)) / 1000:,.0f} kB per second to the viewer")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,370 @@
+"""The monitor of a whole scheduler, on a virtual clock: what is built, for whom, and when."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from scaler.actors.events import EVERY_TASK
+from scaler.actors.messages.monitor import SubscriptionsChanged
+from scaler.actors.monitor import About, Gauges
+from scaler.actors.monitor.overview import ENDED, REASONS
+from scaler.ids import public_id
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.monitor import (
+    BIN_ROW,
+    FUNCTION_ROW,
+    HAS_TASK,
+    RUN_ROW,
+    WORKER_ROW,
+    StateAgent,
+    StateBins,
+    StateClient,
+    StateCount,
+    StateEvent,
+    StateFailure,
+    StateFunction,
+    StateGraph,
+    StateMove,
+    StateNode,
+    StateObject,
+    StateScheduler,
+    StateTask,
+)
+from scaler.wire.messages.worker import AgentState, Part, RunTask
+from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, Simulation
+
+SHORT = public_id(FUNCTION_ID)
+
+
+class Board:
+    """Keeps what is shown."""
+
+    def __init__(self) -> None:
+        self.about = About("tcp://here:1", "1.2.3", 77, 1000)
+        self.wanted: dict[str, None] = {}
+        self.shown: list[tuple[str, Sequence[Any], int, int]] = []
+        self.simulation: Simulation | None = None
+        self.breaks = False
+
+    def prefixes(self) -> Sequence[str]:
+        return tuple(self.wanted)
+
+    def publish(self, topic: str, items: Sequence[Any], shown: int, total: int) -> None:
+        if self.breaks:
+            self.breaks = False
+            raise RuntimeError("the monitor fails")
+        self.shown.append((topic, items, shown, total))
+
+    def time_us(self) -> int:
+        return 0 if self.simulation is None else int(self.simulation.clock() * 1e6)
+
+    def read_traceback(self, payload: bytes) -> str:
+        return f"traceback of {payload.decode()}"
+
+    def gauges(self) -> Gauges:
+        return Gauges(10, 20, 30, 40, 50)
+
+    # For tests
+
+    def want(self, *topics: str) -> None:
+        for topic in topics:
+            self.wanted[topic] = None
+            self._tell(topic)
+
+    def leave(self, *topics: str) -> None:
+        for topic in topics:
+            del self.wanted[topic]
+            self._tell(None)
+
+    def _tell(self, prefix: str | None) -> None:
+        assert self.simulation is not None
+        assert self.simulation.tree.monitor is not None
+        self.simulation.tree.monitor.send(SubscriptionsChanged(prefix))
+        self.simulation.run()
+
+    def take(self, kind: type) -> list[Any]:
+        """Return the items of a kind in the last message that had any, and forget all messages."""
+        messages = [[item for item in items if type(item) is kind] for _, items, _, _ in self.shown]
+        self.shown.clear()
+        return next((found for found in reversed(messages) if found), [])
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board()
+
+
+@pytest.fixture
+def simulation(board: Board) -> Iterator[Simulation]:
+    simulation = Simulation(board=board)
+    board.simulation = simulation
+    yield simulation
+    assert simulation.escalations == []
+
+
+def long(_run: RunTask) -> Outcome:
+    return Outcome(seconds=100.0)
+
+
+def failing(_run: RunTask) -> Outcome:
+    return Outcome(TaskStatus.FAILED, b"boom")
+
+
+def counts(board: Board, group: int) -> dict[str, int]:
+    return {count.name: count.amount for count in board.take(StateCount) if count.group == group and count.amount}
+
+
+def test_nothing_is_built_while_nobody_watches(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(2)
+    simulation.client().submit(10)
+    simulation.advance(10.0)
+    assert board.shown == []
+    assert agent.watched == []
+    assert simulation.tree.events.followed is None
+    deadline = simulation.dispatcher.next_deadline()
+    board.want("scheduler")
+    board.leave("scheduler")
+    simulation.advance(2.0)
+    board.shown.clear()
+    simulation.advance(10.0)
+    assert board.shown == []
+    assert deadline is not None
+
+
+def test_ends_are_counted_although_nobody_watched(simulation: Simulation, board: Board) -> None:
+    agent, client = simulation.agent(2), simulation.client()
+    client.submit(10)
+    simulation.advance(5.0)
+    agent.execute = failing
+    client.submit(3)
+    simulation.advance(5.0)
+    agent.execute = long
+    canceled = client.submit(4)
+    simulation.run()
+    client.cancel(*canceled)
+    simulation.advance(5.0)
+    board.want("scheduler")
+    simulation.advance(0.1)
+    (state,) = [item for _, items, _, _ in board.shown for item in items if type(item) is StateScheduler]
+    assert (state.address, state.workers, state.agents, state.clients) == ("tcp://here:1", 2, 1, 1)
+    assert (state.cpu_permille, state.rss_bytes, state.free_bytes, state.lag_us, state.lag_most_us) == (
+        10,
+        20,
+        30,
+        40,
+        50,
+    )
+    assert counts(board, ENDED) == {"success": 10, "failed": 3, "canceled": 4}
+
+
+def test_why_tasks_wait(simulation: Simulation, board: Board) -> None:
+    client = simulation.client()
+    client.submit(3)
+    board.want("scheduler", "clients")
+    simulation.advance(1.0)
+    assert counts(board, REASONS) == {"no worker": 3}
+    simulation.agent(1, long)
+    client.submit(5)
+    simulation.advance(1.0)
+    (state,) = [item for _, items, _, _ in board.shown[-4:] for item in items if type(item) is StateScheduler]
+    assert state.waiting + state.running == 8
+    assert counts(board, REASONS) == {"no room": state.waiting}
+    simulation.advance(1.0)
+    (shown,) = board.take(StateClient)
+    assert (shown.open, shown.waiting) == (8, state.waiting)
+
+
+def say_state(agent: SimulatedAgent, simulation: Simulation, **parts: bytes) -> None:
+    agent.say(AgentState("host", "processes", 4711, **parts))
+    simulation.run()
+
+
+def test_rows_of_workers_are_handed_on_as_they_came(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(2)
+    board.want("workers", "bins")
+    assert [(each.interval_ms, each.parts) for each in agent.watched][-1] == (2000, Part.WORKERS | Part.BINS)
+    packed = WORKER_ROW.pack(990, 3, 2, 0, HAS_TASK, 2**28, SHORT, 5, 77) * 2
+    first, second = BIN_ROW.pack(0, 5, 1, 0, 0, 0, SHORT), BIN_ROW.pack(1, 6, 2, 0, 0, 0, SHORT)
+    say_state(agent, simulation, workers=packed, bins=first)
+    say_state(agent, simulation, workers=packed, bins=second)
+    simulation.advance(2.0)
+    shown = {topic: items for topic, items, _, _ in board.shown if items}
+    (state,) = shown["workers"]
+    assert type(state) is StateAgent
+    assert (state.workers, state.host, state.pid) == (packed, "host", 4711)
+    bins = [item.bins for topic, items, _, _ in board.shown if topic == "bins" for item in items]
+    assert bins == [first, second]
+    board.shown.clear()
+    simulation.advance(2.0)
+    assert board.take(StateBins) == []
+
+
+def test_agents_are_asked_when_they_come_and_when_they_come_back(simulation: Simulation, board: Board) -> None:
+    board.want("workers")
+    agent = simulation.agent(1)
+    assert len(agent.watched) == 1
+    agent.connect()
+    simulation.run()
+    assert len(agent.watched) == 2
+    board.leave("workers")
+    assert agent.watched[-1].interval_ms == 0
+    simulation.advance(10.0)
+    assert len(agent.watched) == 3
+
+
+def test_an_agent_that_does_not_report_is_shown_without_rows(simulation: Simulation, board: Board) -> None:
+    simulation.agent(3)
+    board.want("workers")
+    simulation.advance(2.0)
+    (state,) = board.take(StateAgent)
+    assert state.workers == b""
+    assert len(state.worker_names.split(",")) == 3
+
+
+def function_row(here: int, success: int, failed: int, total_us: int, bucket: int) -> bytes:
+    buckets = [0] * 32
+    buckets[bucket] = success + failed
+    return FUNCTION_ROW.pack(SHORT, here, success, failed, 0, 0, total_us, *buckets)
+
+
+def test_functions_are_added_up_over_agents(simulation: Simulation, board: Board) -> None:
+    agents = [simulation.agent(1, long) for _ in range(2)]
+    client = simulation.client()
+    client.submit(5)
+    simulation.run()
+    board.want("functions")
+    for agent in agents:
+        say_state(agent, simulation, functions=function_row(1, 10, 2, 1200, 7))
+        say_state(agent, simulation, functions=function_row(1, 5, 0, 500, 7))
+    simulation.advance(1.0)
+    (shown,) = board.take(StateFunction)
+    assert (shown.function, shown.running, shown.success, shown.failed) == (SHORT, 2, 30, 4)
+    assert shown.mean_us == 100
+    assert struct.unpack("<32I", shown.durations)[7] == 34
+    assert shown.waiting == 3
+
+
+def test_failures_are_grouped_by_what_they_look_like(simulation: Simulation, board: Board) -> None:
+    simulation.agent(1, failing)
+    client = simulation.client()
+    client.submit(7)
+    simulation.advance(5.0)
+    board.want("failures")
+    simulation.advance(0.1)
+    (kind,) = board.take(StateFailure)
+    assert (kind.type, kind.times, kind.function) == ("failed", 7, SHORT)
+    assert kind.traceback == "traceback of boom"
+    simulation.advance(2.0)
+    assert board.take(StateFailure) == []
+
+
+def test_all_tasks_are_followed_while_few_end(simulation: Simulation, board: Board) -> None:
+    simulation.agent(1)
+    board.want("tasks")
+    assert simulation.tree.events.followed is EVERY_TASK
+    (task_id,) = simulation.client().submit(1)
+    simulation.advance(2.0)
+    (shown,) = board.take(StateTask)
+    assert (shown.task, shown.state, shown.attempt) == (public_id(task_id), "success", 1)
+    assert shown.submitted_us <= shown.ended_us
+    board.leave("tasks")
+    assert simulation.tree.events.followed is None
+
+
+def test_not_all_are_followed_while_many_end(simulation: Simulation, board: Board) -> None:
+    simulation.agent(4, lambda _run: Outcome(seconds=0.001))
+    board.want("tasks")
+    simulation.client().submit(2000)
+    simulation.advance(0.3)
+    assert simulation.tree.events.followed is not EVERY_TASK
+    simulation.advance(0.8)
+    assert simulation.tree.events.followed is not EVERY_TASK
+    simulation.advance(10.0)
+    assert simulation.tree.events.followed is EVERY_TASK
+
+
+def test_a_long_task_is_seen_although_many_end(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(1, long)
+    (task_id,) = simulation.client().submit(1)
+    simulation.run()
+    board.want("tasks")
+    say_state(agent, simulation, runs=RUN_ROW.pack(task_id, 0, HAS_TASK, 5000, SHORT))
+    assert simulation.tree.events.followed == EVERY_TASK or task_id in (simulation.tree.events.followed or ())
+    simulation.advance(1.0)
+    (shown,) = board.take(StateTask)
+    assert (shown.task, shown.state) == (public_id(task_id), "running")
+    assert shown.started_us
+
+
+def test_a_task_is_told_step_by_step_to_who_asks_for_it(simulation: Simulation, board: Board) -> None:
+    (task_id,) = simulation.client().submit(1)
+    simulation.run()
+    topic = f"task/{public_id(task_id).hex()}"
+    board.want(topic)
+    simulation.advance(1.2)
+    assert [move.event for move in board.take(StateMove)] == ["seen"]
+    simulation.agent(1)
+    simulation.advance(2.0)
+    moves = [
+        item.event for name, items, _, _ in board.shown if name == topic for item in items if type(item) is StateMove
+    ]
+    assert moves == ["assigned", "finished"]
+
+
+def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:
+    agent, client = simulation.agent(1, long), simulation.client()
+    board.want("graphs")
+    client.submit_graph([(), (), (0, 1)], [2])
+    simulation.advance(2.0)
+    (graph,) = board.take(StateGraph)
+    assert (graph.nodes, graph.waiting, graph.running, graph.ended_us) == (3, 1, 2, 0)
+    board.want(f"graph/{graph.graph.hex()}")
+    simulation.advance(1.0)
+    assert [node.state for node in board.take(StateNode)] == ["running", "running", "inactive"]
+    assert agent.watched == []  # agents have nothing to say of graphs
+
+
+def test_the_largest_objects(simulation: Simulation, board: Board) -> None:
+    client = simulation.client()
+    client.create(b"x" * 10)
+    client.create(b"x" * 1000, "large")
+    simulation.run()
+    board.want("objects")
+    simulation.advance(0.1)
+    objects = board.take(StateObject)
+    assert objects
+    assert objects[0].name == "large"
+    assert objects == sorted(objects, key=lambda each: each.size_bytes, reverse=True)
+    table = simulation.tree.objects
+    assert table.size_bytes == sum(stored.size_bytes for stored in table.objects.values())
+
+
+def test_who_came_and_went(simulation: Simulation, board: Board) -> None:
+    agent = simulation.agent(1)
+    agent.cut()
+    simulation.advance(30.0)
+    board.want("events")
+    simulation.advance(0.1)
+    kinds = [event.kind for event in board.take(StateEvent)]
+    assert kinds[:2] == ["came", "cut"]
+    simulation.advance(3.0)
+    assert all(topic != "events" for topic, _, _, _ in board.shown)  # nothing is new
+
+
+def test_a_failure_of_the_monitor_hurts_nobody(simulation: Simulation, board: Board) -> None:
+    simulation.agent(1)
+    board.want("scheduler")
+    for _ in range(20):
+        board.breaks = True
+        simulation.advance(6.0)
+    client = simulation.client()
+    client.submit(5)
+    board.shown.clear()
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 5
+    assert board.take(StateScheduler)
+    assert simulation.dispatcher.failures == 20

@@ -1,0 +1,48 @@
+"""What an agent counts while somebody watches."""
+
+from __future__ import annotations
+
+from scaler.agent.tally import BUCKETS, Tally
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult, RunTask
+
+ONE, OTHER = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
+
+
+def add(tally: Tally, worker: int, function: ObjectId, status: TaskStatus, duration_us: int) -> None:
+    task = RunTask(TaskId(b"t" * 16), worker, 7, function, b"", b"")
+    tally.add(task, RunResult(task.task_id, worker, 7, status, b"", duration_us, ()))
+
+
+def test_runs_are_counted_by_worker_and_by_function() -> None:
+    tally = Tally()
+    add(tally, 0, ONE, TaskStatus.SUCCESS, 100)
+    add(tally, 0, OTHER, TaskStatus.FAILED, 5000)
+    add(tally, 1, ONE, TaskStatus.SUCCESS, 1)
+    add(tally, 1, ONE, TaskStatus.CANCELED, 0)
+    add(tally, 1, ONE, TaskStatus.PROCESSOR_DIED, 0)
+    bins, functions = tally.take()
+    assert bins[0] == (5100, (1, 1, 0, 0), OTHER)
+    assert bins[1] == (1, (1, 0, 1, 1), ONE)
+    assert functions[ONE][:5] == [2, 0, 1, 1, 101]
+    assert functions[OTHER][:5] == [0, 1, 0, 0, 5000]
+    assert tally.ended == {0: 2, 1: 3}
+    assert tally.take() == ({}, {})
+
+
+def test_a_duration_is_in_the_first_bucket_that_is_longer() -> None:
+    tally = Tally()
+    for duration_us, bucket in ((0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1023, 10), (1024, 11), (2**32 - 1, 31)):
+        add(tally, 0, ONE, TaskStatus.SUCCESS, duration_us)
+        _, functions = tally.take()
+        buckets = functions[ONE][5:]
+        assert len(buckets) == BUCKETS
+        assert [number for number, count in enumerate(buckets) if count] == [bucket]
+
+
+def test_what_was_not_measured_is_in_no_bucket() -> None:
+    tally = Tally()
+    add(tally, 0, ONE, TaskStatus.TIMED_OUT, 77)
+    _, functions = tally.take()
+    assert sum(functions[ONE][4:]) == 0

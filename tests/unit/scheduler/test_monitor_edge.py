@@ -1,0 +1,111 @@
+"""Where the monitor stream is, and what its messages begin with."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.actors.kit import Actor, Dispatcher, handles
+from scaler.actors.messages.monitor import SubscriptionsChanged
+from scaler.actors.monitor import About
+from scaler.endpoint import ANYWHERE, Endpoint
+from scaler.scheduler.gauges import ProcessGauges
+from scaler.scheduler.monitor_edge import ITEMS_MOST, MonitorEdge, open_publisher
+from scaler.wire.messages.monitor import StateCount, StateHead
+from scaler.wire.structs import TaskFailure
+from tests.support.viewer import Viewer
+
+ABOUT = About("tcp://127.0.0.1:2345", "1.2.3", 5, 1000)
+
+
+class Heard(Actor):
+    def __init__(self) -> None:
+        self.prefixes: list[str | None] = []
+
+    @handles(SubscriptionsChanged)
+    def _changed(self, changed: SubscriptionsChanged) -> None:
+        self.prefixes.append(changed.prefix)
+
+
+@pytest.fixture
+def edge(tmp_path: Path) -> Iterator[MonitorEdge]:
+    loop = asyncio.new_event_loop()
+    publisher = open_publisher(f"ipc://{tmp_path}/monitor", "", print)
+    assert publisher is not None
+    yield MonitorEdge(publisher, b"schedule", ABOUT, ProcessGauges(loop))
+    publisher.close()
+    loop.close()
+
+
+def hear(edge: MonitorEdge, count: int) -> list[str | None]:
+    dispatcher, heard = Dispatcher(time.monotonic), Heard()
+    edge.monitor = dispatcher.spawn(heard)
+    deadline = time.monotonic() + 5
+    while len(heard.prefixes) < count and time.monotonic() < deadline:
+        edge.receive()
+        dispatcher.run()
+        time.sleep(0.001)
+    return heard.prefixes
+
+
+def test_a_message_says_whose_it_is_and_how_much_it_shows(edge: MonitorEdge, tmp_path: Path) -> None:
+    with Viewer(f"ipc://{tmp_path}/monitor", "scheduler") as viewer:
+        assert hear(edge, 1) == ["scheduler"]
+        assert edge.prefixes() == ("scheduler",)
+        items = [StateCount(0, "success", number) for number in range(ITEMS_MOST + 1)]
+        edge.publish("scheduler", items, 7, 9)
+        edge.publish("scheduler", [], 0, 0)
+        messages = viewer.messages(5.0)
+        first, second, third = (next(messages) for _ in range(3))
+        assert [message.number for message in (first, second, third)] == [1, 2, 3]
+        assert (first.head.more, second.head.more, third.head.more) == (1, 0, 0)
+        assert first.items + second.items == items
+        assert first.head == StateHead(b"schedule", first.head.time_us, 7, 9, 1)
+        assert abs(first.head.time_us / 1e6 - time.time()) < 60
+        viewer.leave("scheduler")
+        assert hear(edge, 1) == [None]
+        assert edge.prefixes() == ()
+
+
+def test_topics_are_ascii(edge: MonitorEdge, tmp_path: Path) -> None:
+    with Viewer(f"ipc://{tmp_path}/monitor", "größe", "scheduler"):
+        assert hear(edge, 1) == ["scheduler"]
+
+
+def test_a_traceback_is_cut_and_what_is_none_is_empty(edge: MonitorEdge) -> None:
+    failure = TaskFailure("ValueError", "no", "x" * 10_000 + "the end", b"")
+    assert len(edge.read_traceback(failure.encode())) == 4096
+    assert edge.read_traceback(failure.encode()).endswith("the end")
+    assert edge.read_traceback(b"rubbish") == ""
+
+
+def test_the_usual_place_follows_from_the_address() -> None:
+    assert Endpoint.parse("tcp://10.0.0.1:2345").monitor_address == "ipc:///tmp/10.0.0.1_2345_monitor"
+    assert Endpoint.parse("ipc:///run/me/s").monitor_address == "ipc:///run/me/s_monitor"
+    assert Endpoint.parse("inproc://here").monitor_address == ""
+
+
+def test_where_the_usual_place_is_taken_it_is_in_a_private_folder(tmp_path: Path) -> None:
+    said: list[str] = []
+    usual = tmp_path / "monitor"
+    usual.write_text("a file of somebody")
+    publisher = open_publisher(None, f"ipc://{usual}", said.append)
+    assert publisher is not None
+    assert publisher.address != f"ipc://{usual}"
+    assert publisher.address in said[0]
+    assert "not a socket" in said[0]
+    publisher.close()
+    assert usual.read_text() == "a file of somebody"
+    with pytest.raises(FileExistsError):
+        open_publisher(f"ipc://{usual}", "", print)
+
+
+def test_there_is_none_within_a_process_unless_it_is_asked_for() -> None:
+    assert open_publisher(None, "", print) is None
+    publisher = open_publisher(ANYWHERE, "", print)
+    assert publisher is not None
+    publisher.close()

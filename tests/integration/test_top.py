@@ -95,7 +95,7 @@ def test_sizes_change_while_it_runs_and_a_paused_screen_stands_still(top: Termin
 
 @pytest.mark.parametrize(
     "way",
-    [CTRL_C, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.more)],
+    [pytest.param(CTRL_C, marks=pytest.mark.more), signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.more)],
     ids=["ctrl-c", "term", "hup"],
 )
 def test_each_end_leaves_the_terminal_as_it_was(top: Terminal, way: str | signal.Signals) -> None:
@@ -129,6 +129,7 @@ def test_an_exception_leaves_the_terminal_as_it_was() -> None:
         shown.wait_for("ZeroDivisionError")
 
 
+@pytest.mark.more
 def test_an_idle_screen_says_little(address: str) -> None:
     publisher = Publisher(address)
     ends_at = time.monotonic() + 30

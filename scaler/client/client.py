@@ -65,7 +65,8 @@ class Client(Caller):
         processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
             (docs/howto/debugging.md). It needs an address of None.
         dashboard: whether to start the page in the browser that shows the scheduler, until this client disconnects. Its
-            address is printed on standard error, and `dashboard_url` has it (docs/howto/dashboard.md).
+            address is printed on standard error, and `dashboard_url` has it (docs/howto/dashboard.md). Does nothing
+            inside tasks.
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.

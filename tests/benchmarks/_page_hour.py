@@ -71,7 +71,7 @@ def look(server: psutil.Process, page: Watched, minutes: int) -> None:
             page.go(f"#/{VIEWS[(minute * 12 + turn) % len(VIEWS)]}")
             page.page.wait_for_timeout(5000)
         seconds = time.monotonic() - seconds
-        _, heap = page.held()
+        _, heap, _ = page.held()
         line = {
             "minutes": minute,
             "server_mib": round(server.memory_info().rss / 2**20, 1),

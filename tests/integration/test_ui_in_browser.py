@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ import psutil
 import pytest
 from aiohttp import ClientSession, WSMsgType, web
 
+from scaler import Client
 from scaler.monitor.ui.views import PAGES
 from tests.support.browser import PHONE, WIDE, Watched, chromium
-from tests.support.processes import REPOSITORY, Command, command, free_address, wait_until
+from tests.support.processes import REPOSITORY, Command, command, free_address, scheduler, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -196,9 +198,9 @@ def test_a_hundred_loads_leave_nothing_behind(loaded: tuple[Command, str], watch
 
     rss = load(10)
     connections = len(server.net_connections())
-    _, heap = seen.held()
+    _, heap, _ = seen.held()
     rss_after = load(90)
-    documents, heap_after = seen.held()
+    documents, heap_after, _ = seen.held()
     assert documents == 1
     assert heap_after - heap < 4 << 20
     assert rss_after - rss < 24 << 20, "history itself grows by a little"
@@ -213,15 +215,19 @@ def test_a_page_does_not_grow_while_it_is_looked_at(loaded: tuple[Command, str],
     seen.page.goto(url)
     seen.wait_for("1,000", "main")
 
-    def look_at_all() -> int:
+    def look_at_all() -> tuple[int, int, int]:
         for view in [*VIEWS, "live"]:
             seen.go(f"#/{view}")
             seen.page.wait_for_timeout(300)
-        return seen.held()[1]
+        return seen.held()
 
-    first = look_at_all()
     look_at_all()
-    assert look_at_all() - first < 4 << 20
+    _, heap, listeners = look_at_all()
+    for _ in range(3):
+        look_at_all()
+    _, heap_after, listeners_after = seen.held()
+    assert listeners_after < listeners + 40, "pages that were left are not kept"
+    assert heap_after - heap < 2 << 20
 
 
 def test_it_comes_back_after_a_restart_of_the_server_and_of_the_scheduler(
@@ -250,6 +256,41 @@ def test_it_comes_back_after_a_restart_of_the_server_and_of_the_scheduler(
             seen.wait_for("9 of 16 workers are back", "#strip")
             seen.picture("wide-light-restarted")
     assert [text for text in seen.complaints if "WebSocket" not in text] == [], "only lost connections are told of"
+
+
+def price(strike: int) -> int:
+    if strike % 100 == 0:
+        raise ValueError("bad strike <i>0</i>")
+    return strike
+
+
+def test_a_real_cluster_its_counters_a_failure_and_a_scheduler_that_is_killed(
+    watch: Callable[..., Watched], tmp_path: Path
+) -> None:
+    address, seen = free_address(), watch()
+    with contextlib.ExitStack() as running:
+        _, first = running.enter_context(scheduler(address))
+        running.enter_context(command("cluster", address, "-n", "2"))
+        _, url = running.enter_context(ui(address, tmp_path))
+        seen.page.goto(url)
+        seen.wait_for("of 2", "#strip")
+        with Client(address) as client:
+            futures = [client.submit(price, strike) for strike in range(1000)]
+            failed = [future for future in futures if future.exception() is not None]
+            assert len(failed) == 10
+            seen.wait_for("10 failed", "#strip")
+            seen.go("#/failures")
+            seen.wait_for("10 times in price", "main")
+            seen.page.locator("summary", has_text="ValueError").click()
+            seen.wait_for('raise ValueError("bad strike <i>0</i>")', "main")
+            seen.picture("wide-light-real-failure")
+        os.kill(first.pid, signal.SIGKILL)
+        seen.wait_for("No news", "#strip")
+        running.enter_context(scheduler(address))
+        seen.wait_for("The scheduler was restarted", "#strip")
+        seen.wait_for("0 of 2", "#strip")
+        seen.wait_for("before the scheduler was restarted", "main")
+    assert [text for text in seen.complaints if "WebSocket" not in text] == []
 
 
 @pytest.mark.parametrize(("workers", "rate", "says"), [("0", "0", "No workers"), ("16", "0", "Idle")])

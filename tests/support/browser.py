@@ -74,12 +74,13 @@ class Watched:
             timeout=seconds * 1000,
         )
 
-    def held(self) -> tuple[int, int]:
-        """Return how many documents there are, and how many bytes of scripts, after a collection of garbage."""
+    def held(self) -> tuple[int, int, int]:
+        """Return how many documents, bytes of scripts, and listeners there are, after a collection of garbage."""
         for _ in range(2):
             self._tools.send("HeapProfiler.collectGarbage")
         counts = self._tools.send("Memory.getDOMCounters")
-        return int(counts["documents"]), int(self._tools.send("Runtime.getHeapUsage")["usedSize"])
+        used = self._tools.send("Runtime.getHeapUsage")["usedSize"]
+        return int(counts["documents"]), int(used), int(counts["jsEventListeners"])
 
     def picture(self, name: str) -> Path:
         """Keep a picture of what is seen."""

@@ -25,9 +25,22 @@ export function paint(context, kind) {
   return context.createPattern(tile, "repeat");
 }
 
+// Those of pages that were left are not kept.
+const sheets = new Set();
+addEventListener("prefs", () => forEachSheet((canvas) => canvas.later()));
+
+function forEachSheet(act) {
+  for (const known of sheets) {
+    const canvas = known.deref();
+    if (canvas) act(canvas);
+    else sheets.delete(known);
+  }
+}
+
 /** A canvas that keeps its size and is drawn at most once a frame. */
 export function sheet(draw, label) {
   const canvas = h("canvas", { role: "img", "aria-label": label });
+  forEachSheet(() => {});
   let waits = false;
   const later = () => {
     if (waits) return;
@@ -49,11 +62,8 @@ export function sheet(draw, label) {
     });
   };
   new ResizeObserver(later).observe(canvas);
-  addEventListener("prefs", function again() {
-    if (canvas.isConnected) later();
-    else if (canvas.was) removeEventListener("prefs", again);
-    canvas.was = canvas.isConnected;
-  });
+  canvas.later = later;
+  sheets.add(new WeakRef(canvas));
   return { canvas, later };
 }
 

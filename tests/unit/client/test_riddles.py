@@ -96,6 +96,7 @@ def test_a_future_shows_what_is_for_users(client: Client) -> None:
     assert shown == of_the_standard_library | ours
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_future_of_the_parent_cannot_be_cancelled_in_a_forked_process(
     client: Client, scheduler: FakeScheduler
 ) -> None:

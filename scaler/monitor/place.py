@@ -6,10 +6,14 @@ Used by the viewers before each connection. In a folder that all users share, an
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 from scaler.config import ConfigError, check_address, check_reachable
-from scaler.endpoint import Endpoint
+from scaler.endpoint import TCP, Endpoint, ipc_address
+
+FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; the owner of a socket is checked
+"""Where the streams of schedulers are that listen on tcp."""
 
 
 def find(address: str) -> str:
@@ -25,11 +29,33 @@ def find(address: str) -> str:
         if place.file is not None and place.file.exists():
             _check_owner(place.file)
             return place.address
-    return address
+    return _by_port(endpoint) or address
+
+
+def _by_port(endpoint: Endpoint) -> str:
+    """Return the stream of the one scheduler of this machine with that port, whatever host it was told; or nothing."""
+    if endpoint.scheme != TCP or not _is_here(endpoint.host):
+        return ""
+    files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
+    if len(files) != 1:
+        return ""
+    _check_owner(files[0])
+    return ipc_address(files[0])
+
+
+def _is_here(host: str) -> bool:
+    """Return whether a host is this machine: only its own addresses can be bound."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
+        with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
+            probe.bind(found[0][4])
+    except OSError:
+        return False
+    return True
 
 
 def _check_owner(file: Path) -> None:
-    owner = file.stat().st_uid
+    owner = file.lstat().st_uid  # a link could lead elsewhere a moment later
     if owner not in (os.geteuid(), 0):
         raise ConfigError(
             f"{file} belongs to another user (number {owner}), who could show you anything; ask whoever runs the "

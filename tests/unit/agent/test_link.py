@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from scaler.agent.messages import (
@@ -15,7 +17,7 @@ from scaler.agent.messages import (
     SayStatistics,
     SayWhatIsKept,
 )
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
 from scaler.wire.messages.columns import Batch
@@ -26,7 +28,10 @@ from scaler.wire.messages.common import (
     ObjectRequest,
     TaskStatus,
 )
+from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, WORKER_ROW
 from scaler.wire.messages.worker import (
+    AgentState,
+    Part,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -36,6 +41,7 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WatchRequest,
     WorkerHeartbeatEcho,
 )
 from tests.support.link_bench import FUNCTION, NEST_ID, NEXT_SCHEDULER, SCHEDULER, Bench, held
@@ -368,3 +374,53 @@ def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
     bench.wait(0.05)
     assert report.of("link") == [("up", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
     assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]
+
+
+# For those who watch
+
+
+def report_of(bench: Bench) -> AgentState | None:
+    return next((item for item in reversed(bench.door.take()) if type(item) is AgentState), None)
+
+
+def test_it_reports_again_and_again_until_it_is_told_to_stop(bench: Bench) -> None:
+    bench.up()
+    parts = Part.WORKERS | Part.BINS | Part.FUNCTIONS
+    bench.tell(Batch[WatchRequest]([WatchRequest(2000, parts)]))
+    assert report_of(bench) is not None
+    tasks = [bench.task(0), bench.task(0), bench.task(1)]
+    bench.tell(Batch[RunTask](tasks))
+    results = [RunResult(task.task_id, task.worker, task.attempt, 0, b"", 100, ()) for task in tasks[:2]]
+    bench.tell(Batch[RunResult](results))
+    bench.wait(1.9)
+    assert report_of(bench) is None
+    bench.wait(0.2)
+    report = report_of(bench)
+    assert report is not None
+    first, second = WORKER_ROW.iter_unpack(report.workers)
+    assert (first[1], first[-1], second[1], second[-1]) == (0, 2, 1, 0)
+    assert [row[:6] for row in BIN_ROW.iter_unpack(report.bins)] == [(0, 0, 2, 0, 0, 0)]
+    ((short, here, success, *_),) = FUNCTION_ROW.iter_unpack(report.functions)
+    assert (short, here, success) == (public_id(tasks[0].function_id), 1, 2)
+    assert report.pid == os.getpid()
+    bench.tell(Batch[WatchRequest]([WatchRequest(0, 0)]))
+    bench.door.take()
+    bench.wait(10.0)
+    assert report_of(bench) is None
+    assert bench.actor._ledger.tally is None
+
+
+def test_it_reports_only_what_is_wanted(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[WatchRequest]([WatchRequest(2000, Part.FUNCTIONS)]))
+    report = report_of(bench)
+    assert report is not None
+    assert (report.workers, report.processors, report.bins, report.runs) == (b"", b"", b"", b"")
+
+
+def test_whoever_is_there_after_a_cut_asks_again(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
+    bench.tell(LinkCut("cut"))
+    bench.wait(1.5)
+    assert bench.actor._ledger.tally is None

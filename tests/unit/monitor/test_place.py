@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,30 @@ def test_a_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 def test_a_bad_address_is_refused() -> None:
     with pytest.raises(ConfigError, match="a good one looks like"):
         place.find("nonsense")
+
+
+def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "FOLDER", tmp_path)
+    file = tmp_path / "0.0.0.0_61999_monitor"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(file))
+        assert place.find("tcp://127.0.0.1:61999") == f"ipc://{file}"
+        assert place.find("tcp://192.0.2.1:61999") == "tcp://192.0.2.1:61999"  # another machine's
+        with socket.socket(socket.AF_UNIX) as another:
+            another.bind(str(tmp_path / "127.0.0.2_61999_monitor"))
+            assert place.find("tcp://127.0.0.1:61999") == "tcp://127.0.0.1:61999"  # which of them?
+
+
+def test_a_link_is_not_followed_to_a_socket_that_may_be_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").touch()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "mine")
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of another user")
+    os.chown(link, 4712, -1, follow_symlinks=False)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        place.find(f"ipc://{link}")

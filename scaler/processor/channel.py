@@ -27,7 +27,8 @@ _READ_BYTES = 64 * 1024
 _READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
-_NOT_INHERITED = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+# Plain numbers: to combine the enumerations of `socket` costs more than to read.
+_NOT_INHERITED, _CUT_SHORT = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
 """Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
 
 ChannelMessage = tuple[bytes, list[memoryview]]
@@ -61,8 +62,8 @@ class _Reader:
         self._rest: bytes | bytearray = b""
         self._descriptors: deque[int] = deque()
 
-    def pull(self) -> bool:
-        """Read once. Returns whether there was anything to read.
+    def pull(self) -> int:
+        """Read once. Returns how many bytes there were to read.
 
         Raises:
             ChannelClosedError: at the end of the stream.
@@ -70,7 +71,7 @@ class _Reader:
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _NOT_INHERITED)
         except BlockingIOError:
-            return False
+            return 0
         except OSError as error:
             raise ChannelClosedError(str(error)) from error
         for level, kind, content in ancillary:
@@ -80,7 +81,7 @@ class _Reader:
                 self._descriptors.extend(descriptors)
         if not data:
             raise ChannelClosedError("the other end is closed")
-        if flags & socket.MSG_CTRUNC:
+        if flags & _CUT_SHORT:
             raise ChannelClosedError("descriptors were lost: too many are open")
         if not self._rest:
             self._rest = data
@@ -88,7 +89,7 @@ class _Reader:
             if type(self._rest) is bytes:
                 self._rest = bytearray(self._rest)
             self._rest += data
-        return True
+        return len(data)
 
     def messages(self) -> Iterator[ChannelMessage]:
         """Take out the complete messages."""
@@ -207,7 +208,9 @@ class Channel:
         return True
 
     def receive(self) -> list[ChannelMessage]:
-        """Return the messages that have arrived; a blocking end waits until there is one.
+        """Return messages that have arrived; a blocking end waits until there is one.
+
+        Of what has arrived some may be left for the next call, but not all: then the descriptor is still readable.
 
         Raises:
             ChannelClosedError: if the other end is gone, and everything that it had sent was returned before.
@@ -215,15 +218,16 @@ class Channel:
         messages: list[ChannelMessage] = []
         for _ in range(_READS_MOST):
             try:
-                if not self._reader.pull():
-                    break
+                n_bytes = self._reader.pull()
             except ChannelClosedError:
                 if messages:
                     break
                 raise
-            messages.extend(self._reader.messages())
-            if messages and self._socket.gettimeout() is None:
+            if not n_bytes:
                 break
+            messages.extend(self._reader.messages())
+            if messages and (n_bytes < _READ_BYTES or self._socket.gettimeout() is None):
+                break  # probably it was all: to look again costs as much as to read
         return messages or self._wait()
 
     def _wait(self) -> list[ChannelMessage]:

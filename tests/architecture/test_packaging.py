@@ -74,6 +74,13 @@ def test_wheel_carries_all_of_the_protocol_the_type_marker_and_the_license(wheel
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
+def test_wheel_carries_the_page_for_browsers(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    page = [path for path in (CHECKOUT / "scaler/monitor/ui/static").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(CHECKOUT)) for path in page} <= names
+    assert len(page) > 15
+
+
 def test_wheel_carries_nothing_but_the_package(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"scaler"}

@@ -179,6 +179,7 @@ def test_a_task_that_was_asked_for_is_told_from_then_on(combo: SchedulerClusterC
         Viewer(combo.get_monitor_address()) as viewer,
         Client(combo.get_address()) as client,
     ):
+        sample.until(lambda seen: seen.topic == "tasks", "that the subscription was heard")
         blockers = [client.submit(time.sleep, 60) for _ in range(2)]
         waiting = client.submit(time.sleep, 0)
 

@@ -106,8 +106,9 @@ class Session(Actor):
         self._last_heard = 0.0
         self._last_beat_ns = 0
         """when the peer has said its last heartbeat, by its own clock"""
-        self._beat_seconds = 0.0
-        """the shortest time between two heartbeats: a longer one says that the peer was stopped; 0: not known yet"""
+        self._first_beat_seconds = self._beat_seconds = 0.0
+        """the shortest time between two heartbeats: a longer one says that the peer was stopped, and so may the first
+        one, alone; 0: not known yet"""
         self._silence_timer: Timer | None = None
 
     def on_start(self) -> None:
@@ -124,7 +125,10 @@ class Session(Actor):
         if self._last_beat_ns < sent_ns:
             if self._last_beat_ns:
                 seconds = (sent_ns - self._last_beat_ns) / 1e9
-                self._beat_seconds = min(self._beat_seconds or seconds, seconds)
+                if self._first_beat_seconds:
+                    self._beat_seconds = min(self._beat_seconds or self._first_beat_seconds, seconds)
+                else:
+                    self._first_beat_seconds = seconds
             self._last_beat_ns = sent_ns
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:

@@ -110,3 +110,19 @@ def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation,
     peer.cut()
     simulation.advance(500.0)
     assert len(simulation.sessions(KINDS[kind])) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_it_is_if_it_was_stopped_after_its_first_heartbeat(simulation: Simulation, kind: str) -> None:
+    peer = simulation.client() if kind == "client" else simulation.agent(1)
+    peer._beat()
+    peer.hang()
+    simulation.advance(15.0)
+    peer.hangs = False
+    peer._beat()
+    simulation.run()
+    peer.hang()
+    simulation.advance(9.0)
+    peer.cut()
+    simulation.advance(500.0)
+    assert len(simulation.sessions(KINDS[kind])) == 1

@@ -218,6 +218,6 @@ def test_a_worker_has_one_log_file_however_many_processes_it_had(tmp_path: Path)
         futures = [client.submit(lambda: (print("said before"), os._exit(1))) for _ in range(30)]
         for future in futures:
             assert isinstance(future.exception(60), ProcessorDiedError)
-    logs = [path for path in tmp_path.iterdir() if path.name != "socket"]
+    logs = [path for path in tmp_path.iterdir() if not path.is_socket()]
     assert sorted(path.name for path in logs) == ["log", "log.a", "log.b", "log.c"]
     assert sum(path.read_text().count("said before") for path in logs) == 30

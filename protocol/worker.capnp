@@ -70,6 +70,7 @@ struct WorkerHello {
   agents @11 :Data;                    # UInt32 column: how many agents its last scheduler had, itself among them; 0 = it had none
   capabilities @12 :List(Text);        # resources of the node that tasks may ask for: names and amounts, "gpu=2,licence=1"
   dial @13 :Data;                      # UInt32 column: which of the agent's connections this is, counted from 1; 0 = it does not count them
+  begun @14 :Data;                     # UInt32 column: if it goes on: the dial of the connection on which its session began; 0 = it does not count
 }
 
 struct RunTask {

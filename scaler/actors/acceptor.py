@@ -147,7 +147,7 @@ class Acceptor(Actor):
         identity = identity_of(hello)
         kinds = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
         peer = Peer(key, *kinds, self._lines, python_of(hello), identity=identity)
-        peer.dial = hello.dial
+        peer.dial = peer.begun = hello.dial
         if agent is None:
             session = self._start_client(hello, peer, ClientSession, self._account_of(hello))
         else:
@@ -181,9 +181,12 @@ class Acceptor(Actor):
             peer.session.send(GiveUp(reason))
             return
         self._directory.reconnect(peer, arrived.connection)
-        is_resumed = hello.resumes == GOES_ON and peer.resume(hello.heard)
+        # A peer that has not had the reply that began this session means an earlier one, maybe of another scheduler.
+        is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
+        is_resumed = is_the_same and peer.resume(hello.heard)
         if not is_resumed:
             peer.reset()
+            peer.begun = hello.dial
         self._reply(peer, is_resumed=is_resumed)
         peer.session.send(Resumed(peer.visit, held, is_resumed))
 
@@ -231,7 +234,7 @@ class Acceptor(Actor):
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         kinds = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
         peer = Peer(key, *kinds, self._lines, python_of(hello), token, identity)
-        peer.dial = hello.dial
+        peer.dial = peer.begun = hello.dial
         session = self.spawn(
             AgentSession(
                 identity,

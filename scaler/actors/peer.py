@@ -104,6 +104,7 @@ class Peer:
         "again",
         "agent_token",
         "alone",
+        "begun",
         "connection",
         "dial",
         "garbled",
@@ -150,6 +151,8 @@ class Peer:
         """the number of its present or last connection, from 1"""
         self.dial = 0
         """the number of that connection as the peer itself counts, from 1; 0: it does not"""
+        self.begun = 0
+        """the same, of the connection on which its session began"""
         self.is_due = False
         """the outbox knows that there is something to do for it"""
         self.is_awaited = False

@@ -46,16 +46,18 @@ class Session:
         self._may_go_on = False
         self._dials = 0
         """how many hellos there were"""
+        self._begun = 0
+        """which of them has begun the present session"""
 
     def _new_pipe(self) -> Pipe:
         return Pipe(*self._directions, window_bytes=self._window_bytes, counts=self._counts, on_heard=self._on_heard)
 
     def hello(self, item: Any) -> Message:
-        """Return the message of a hello: with `dial`, `resumes` and `heard`, and out of the count of any session."""
+        """Return the message of a hello: with `dial`, and what it goes on with, out of the count of any session."""
         self._dials += 1
         item = replace(item, dial=self._dials)
         if self._may_go_on:
-            item = replace(item, resumes=GOES_ON, heard=self.pipe.heard)
+            item = replace(item, resumes=GOES_ON, heard=self.pipe.heard, begun=self._begun)
         return encode_message(self._directions[1], [item], counts=self._counts)
 
     def may_go_on(self, resumed: int) -> bool:
@@ -71,4 +73,5 @@ class Session:
         unheard = list(self.pipe.unheard())
         self.pipe = self._new_pipe()
         self._may_go_on = True
+        self._begun = self._dials
         return unheard

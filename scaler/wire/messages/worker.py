@@ -63,6 +63,8 @@ class WorkerHello:
     """the resources of the node, such as `gpu=2,licence=1` (`capabilities.py`)"""
     dial: U32 = 0
     """as in the hello of a client"""
+    begun: U32 = 0
+    """as in the hello of a client"""
 
 
 @message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.policy import Rules
 from scaler.ids import AgentId
+from scaler.wire.codec import decode, encode_message
 from scaler.wire.messages.client import ClientShutdownResponse, GoodbyeKind
 from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.worker import DisconnectResponse
@@ -57,6 +59,22 @@ def test_a_hello_that_was_overtaken_changes_nothing(simulation: Simulation, role
     simulation.close_connection(second)
     simulation.advance(10.0)
     assert set(simulation.tree.directory.connected) == {present}
+
+
+@pytest.mark.parametrize("role", ["client", "agent"])
+def test_a_session_whose_begin_was_not_heard_does_not_go_on(simulation: Simulation, role: str) -> None:
+    """The reply that began it is lost with its connection; the peer still means the session before."""
+    peer = getattr(simulation, role)()
+    peer.goes_on = True
+    earlier = peer.session.hello(peer.hello())  # would go on with the first session
+    peer.session.spoil()
+    peer.connect()  # begins the second
+    simulation.run()
+    peer.session._dials += 1
+    item = replace(decode(peer.outgoing, *earlier)[0][0], dial=peer.session._dials)
+    simulation.router.deliver(simulation.open_connection(peer), *encode_message(peer.outgoing, [item]))
+    simulation.run()
+    assert [reply.resumed for reply in peer.said(HelloReply)][-2:] == [0, 0]
 
 
 @pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])

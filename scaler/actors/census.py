@@ -7,11 +7,15 @@ for all requests of a turn. Must never: be on the way of a task.
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+
 from scaler.actors.directory import Directory
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.peers import AnswerInfo, InfoAsked, SayStatistics, SessionEnded, WorkersCame
 from scaler.actors.outbox import Outbox
-from scaler.actors.peer import Peer
+from scaler.actors.peer import Line, Peer
+from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.capabilities import to_text
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
@@ -19,8 +23,21 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 
 WAITING_MOST = 64
 """How many requests of one client may wait for workers. Further ones are answered once."""
+UNHEARD_MOST = 1
+"""How many descriptions of all workers may be on their way to one client: a request is small, and its answer is not."""
+PUT_OFF_MOST = 1024
+"""So many requests of one client are put off; the oldest are dropped."""
+LOOK_SECONDS = 0.5
+"""How often requests that were put off are looked at again, beside each time that their client asks."""
+DESCRIPTIONS_MOST = 16
+"""How many descriptions of all workers are made in that time, for all clients together."""
 
 _ANSWER = AnswerInfo()
+
+
+@message
+class _LookAgain:
+    """Requests were put off some time ago."""
 
 
 class Census(Actor):
@@ -39,6 +56,12 @@ class Census(Actor):
         """in this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """for workers"""
+        self._unheard: dict[Peer, deque[tuple[Line, int]]] = {}
+        """of descriptions: the pipe, and the number of the message in which they began"""
+        self._put_off: dict[Peer, dict[int, InfoRequest]] = {}
+        self._n_described = 0
+        """since it has looked last"""
+        self._will_look = False
         self._total = Report()
         self._by_agent: list[tuple[Peer, Report]] = []
 
@@ -51,13 +74,54 @@ class Census(Actor):
                 waiting[request.number] = request
             if not waiting:
                 del self._waiting[asked.peer]
-            self._answer_soon(asked.peer, request)
+            self._take(asked.peer, request)
+        if asked.peer in self._put_off:
+            self._take_again(asked.peer)
+
+    def _take(self, peer: Peer, request: InfoRequest) -> None:
+        """Answer a request, or put it off until its client has heard the answers before."""
+        if not request.detailed or self._may_describe(peer):
+            self._answer_soon(peer, request)
+            return
+        self._look_later()
+        put_off = self._put_off.setdefault(peer, {})
+        put_off[request.number] = request
+        if len(put_off) > PUT_OFF_MOST:
+            del put_off[next(iter(put_off))]
+
+    def _may_describe(self, peer: Peer) -> bool:
+        unheard = self._unheard.setdefault(peer, deque())
+        while unheard and (unheard[0][0] is not peer.pipe or unheard[0][0].acknowledged >= unheard[0][1]):
+            unheard.popleft()
+        if len(unheard) >= UNHEARD_MOST or self._n_described >= DESCRIPTIONS_MOST:
+            return False
+        self._n_described += 1
+        self._look_later()
+        unheard.append((peer.pipe, peer.pipe.said + 1))
+        return True
+
+    def _take_again(self, peer: Peer) -> None:
+        for request in self._put_off.pop(peer).values():
+            self._take(peer, request)
+
+    def _look_later(self) -> None:
+        if not self._will_look:
+            self._will_look = True
+            self.schedule(LOOK_SECONDS, _LookAgain())
+
+    @handles(_LookAgain)
+    def _look_again(self, _look: _LookAgain) -> None:
+        self._will_look, self._n_described = False, 0
+        put_off, self._put_off = self._put_off, {}
+        for peer, requests in put_off.items():
+            for request in requests.values():
+                self._take(peer, request)
 
     @handles(WorkersCame)
     def _workers_came(self, _came: WorkersCame) -> None:
         for peer, waiting in list(self._waiting.items()):
             for request in list(waiting.values()):
-                self._answer_soon(peer, request)
+                self._answer_soon(peer, replace(request, detailed=0))
                 if request.workers <= self._directory.workers:
                     del waiting[request.number]
             if not waiting:
@@ -66,6 +130,8 @@ class Census(Actor):
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
         self._waiting.pop(ended.peer, None)
+        self._unheard.pop(ended.peer, None)
+        self._put_off.pop(ended.peer, None)
 
     def _answer_soon(self, peer: Peer, request: InfoRequest) -> None:
         if not self._asked:

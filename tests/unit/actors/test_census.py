@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.census import WAITING_MOST
+from scaler.actors.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
 from scaler.actors.tree import CENSUS
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.worker import RunTask
@@ -51,6 +51,46 @@ def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> No
     assert {(info.number, info.cluster, info.python_version, info.package_version) for info in described} == {
         (2, 0, agent.python_version, "9.9.9")
     }
+
+
+def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation) -> None:
+    """Else small requests of a client that reads nothing would have the scheduler keep a large answer to each."""
+    client = simulation.client()
+    simulation.agent(2)
+    ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)), InfoRequest(99))
+    assert [response.number for response in client.said(InfoResponse)] == [1, 99]
+    assert len(client.said(WorkerInfo)) == 2 * UNHEARD_MOST
+    simulation.advance(10.0)
+    assert sorted(response.number for response in client.said(InfoResponse)) == [*range(1, 10), 99]
+    assert len(client.said(WorkerInfo)) == 2 * 9
+
+
+def test_only_so_many_descriptions_are_made_at_a_time(simulation: Simulation) -> None:
+    clients = [simulation.client() for _ in range(DESCRIPTIONS_MOST + 3)]
+    simulation.agent(2)
+    for client in clients:
+        ask(simulation, client, InfoRequest(1, detailed=1))
+    assert sum(len(client.said(InfoResponse)) for client in clients) == DESCRIPTIONS_MOST
+    simulation.advance(1.0)
+    assert [len(client.said(WorkerInfo)) for client in clients] == [2] * len(clients)
+
+
+def test_who_asks_again_after_an_answer_does_not_wait(simulation: Simulation) -> None:
+    client = simulation.client()
+    simulation.agent(2)
+    for number in range(1, DESCRIPTIONS_MOST):
+        ask(simulation, client, InfoRequest(number, detailed=1))
+        assert client.said(InfoResponse)[-1].number == number
+
+
+def test_a_wait_for_workers_is_told_counts_only(simulation: Simulation) -> None:
+    client = simulation.client()
+    ask(simulation, client, InfoRequest(1, detailed=1, workers=4))
+    simulation.agent(2)
+    simulation.agent(2)
+    simulation.run()
+    assert [response.workers for response in client.said(InfoResponse)] == [0, 2, 4]
+    assert client.said(WorkerInfo) == []
 
 
 def test_workers_of_each_cluster_stand_together(simulation: Simulation) -> None:

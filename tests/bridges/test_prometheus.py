@@ -59,7 +59,7 @@ def scraped(tmp_path: Path) -> Iterator[str]:
         )  # fmt: skip
         try:
             with Client(combo.get_address()) as client:
-                futures = [client.submit(fail, number) for number in range(2000)]
+                futures = [client.submit(fail, number) for number in range(30_000)]
                 yield "http://127.0.0.1:19345"
                 for future in futures:
                     future.cancel()

@@ -124,6 +124,7 @@ def test_the_first_task_of_a_burst_starts_when_its_own_argument_is_there(slow: S
 
 
 @MORE
+@pytest.mark.timeout(600)
 def test_a_result_of_three_gigabytes_arrives() -> None:
     size = 3_000_000_000
     with (

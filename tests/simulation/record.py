@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from scaler.peer.course import TRIES_MOST
 from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 
@@ -110,4 +111,15 @@ class Record:
             raise ViolationError(
                 f"task {key} was lost {self.hits[key]} times while it ran, the limit is {self.crash_limit}: {error!r}"
             )
+        self.excused.add(key)
+
+    def excuse_unread(self, key: str, user: str, error: BaseException) -> None:
+        """A large result was not had before it was lost too often: with its scheduler, or the session of its client.
+
+        Raises:
+            ViolationError: if that is not so.
+        """
+        times = sum(name in (SCHEDULER, user) for _, name in self.losses)
+        if times < TRIES_MOST:
+            raise ViolationError(f"the result of task {key} is missing after {times} losses: {error!r}")
         self.excused.add(key)

@@ -17,7 +17,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import ProcessorDiedError, WorkerDiedError
+from scaler.errors import MissingObjects, ProcessorDiedError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, random_id
 from scaler.serialization import DEFAULT_SERIALIZER
 from tests.simulation.loop import RESOLUTION_SECONDS
@@ -189,6 +189,8 @@ class Call:
                 raise ViolationError(f"task {key} was cancelled by nobody") from None
         except (ProcessorDiedError, WorkerDiedError) as error:
             record.excuse(key, self.needed, error)
+        except MissingObjects as error:
+            record.excuse_unread(key, self.user.name, error)
         except ValueError as error:
             if self.expected is not ValueError and key not in record.excused:
                 raise ViolationError(f"task {key} raised {error!r}") from error

@@ -117,11 +117,14 @@ def test_process_1_of_a_container_leaves_no_zombies(address: str, tmp_path: Path
             client.submit(pow, 2, 3).result(30)
 
             def extra() -> list[str]:
-                below = [psutil.Process(pid) for pid in descendants(container.pid)]
-                all_below = psutil.Process(container.pid).children(recursive=True)
-                return [each.name() for each in all_below if each.status() == psutil.STATUS_ZOMBIE] + [
-                    each.name() for each in below if each.name() in {"sh", "sleep"}
-                ]
+                try:
+                    below = [psutil.Process(pid) for pid in descendants(container.pid)]
+                    all_below = psutil.Process(container.pid).children(recursive=True)
+                    return [each.name() for each in all_below if each.status() == psutil.STATUS_ZOMBIE] + [
+                        each.name() for each in below if each.name() in {"sh", "sleep"}
+                    ]
+                except psutil.NoSuchProcess as gone:
+                    return [f"process {gone.pid} ends now"]
 
             wait_until(lambda: not extra(), "no zombie and no stray is there")
             [agent] = psutil.Process(container.pid).children()

@@ -40,6 +40,8 @@ MESSAGES_PER_RECEIVE = 64
 ITEMS_PER_RECEIVE = 8192
 """About the most items in these messages: the actors have as much to do as in one turn of theirs."""
 
+UNREAD_SECONDS = 0.25
+"""After so long, all that had arrived on a broken connection counts as read, however much others say."""
 DEAF_SECONDS = 10.0
 """A peer with a closed window that acknowledges nothing for so long is treated as one that is away: each of its
 heartbeats should acknowledge what has come."""
@@ -57,7 +59,8 @@ class SchedulerEdge:
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
         self._strangers = Strangers()
-        self._broken: dict[Connection, Peer] = {}
+        self._broken: dict[Connection, tuple[Peer, float]] = {}
+        """since when nothing can be sent there, in that order"""
         """connections that were found broken in this turn, and their peers"""
         self._clock = tree.clock
         self._kept_bytes = tree.limits.kept_bytes
@@ -75,8 +78,7 @@ class SchedulerEdge:
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
-                if self._broken:
-                    self._tell_broken()
+                self._tell_broken(now)
                 return False
             connection, header, frames = message
             self.received.add_message(header, frames)
@@ -88,6 +90,7 @@ class SchedulerEdge:
                 items_left -= self._from_peer(peer, header, frames)
                 if items_left <= 0:
                     break
+        self._tell_broken(now - UNREAD_SECONDS)  # others may go on to say something for ever
         return True
 
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
@@ -200,7 +203,7 @@ class SchedulerEdge:
                 peer.left = min(said, pipe.said)
         except PeerGoneError:
             self.undeliverable += 1
-            self._broken[connection] = peer
+            self._broken[connection] = peer, self._clock()
         else:
             peer.left = pipe.said
             if pipe.has_unsaid:
@@ -260,10 +263,15 @@ class SchedulerEdge:
         self._disconnect(peer, reason)
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
-    def _tell_broken(self) -> None:
-        """Tell of broken connections, behind all that has arrived on them: the last of it may be a goodbye."""
-        broken, self._broken = self._broken, {}
-        for connection, peer in broken.items():
+    def _tell_broken(self, until: float) -> None:
+        """Tell of connections that have broken until then, behind all that has arrived on them: the last of it may be
+        a goodbye.
+        """
+        while self._broken:
+            connection, (peer, since) = next(iter(self._broken.items()))
+            if since > until:
+                return
+            del self._broken[connection]
             if peer.connection == connection:
                 self._disconnect(peer, "its connection broke")
 

@@ -89,12 +89,9 @@ class Peer:
         self._socket.close()
 
 
-KNOWN = pytest.mark.xfail(reason="ended sessions are cyclic garbage, which waits for a full collection: 60 to 500 MB")
-
-
 @pytest.mark.parametrize(
     ("seed", "messages"),
-    [(1, 2_000), pytest.param(None, 100_000, marks=[pytest.mark.more, pytest.mark.timeout(600), KNOWN])],
+    [(1, 2_000), pytest.param(None, 100_000, marks=[pytest.mark.more, pytest.mark.timeout(600)])],
     ids=["some", "many"],
 )
 def test_spoiled_messages_cost_their_senders_only(seed: int | None, messages: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
+from scaler.ids import ObjectId
 from scaler.scheduler import edge
 from scaler.scheduler.strangers import MESSAGES_MOST
 from scaler.wire.codec import encode
@@ -50,6 +51,22 @@ def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
     bad.submit()
     simulation.advance(1.0)
     assert bad.statuses() == [TaskStatus.SUCCESS]
+
+
+def test_a_broken_connection_is_told_of_while_others_go_on_to_speak(simulation: Simulation) -> None:
+    gone, busy = simulation.client(), simulation.client()
+    ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)])
+    router, listener, connected = simulation.router, simulation.edge, simulation.tree.directory.connected
+    simulation.close_connection(gone.connection)
+    simulation.tree.outbox.put(connected[gone.connection], ObjectResponse(ObjectId(b"o" * 16), 0, ()))
+    listener.flush()
+    for _ in range(3):
+        for _ in range(2 * edge.MESSAGES_PER_RECEIVE):
+            router.deliver(busy.connection, header, frames)
+        assert listener.receive()  # there is more
+        simulation.clock.advance(edge.UNREAD_SECONDS)
+    assert gone.connection not in connected
+    assert busy.connection in connected
 
 
 def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(

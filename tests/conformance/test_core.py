@@ -139,7 +139,9 @@ def test_a_task_is_not_overtaken_by_deeper_ones_of_another_client(bench: Executo
     bench.settle()
     gate.open()
     bench.results(first, *early, other, *late)
-    assert gate.noted() == ["first", "early1", "early0", "other", "late2", "late3"]
+    *begun, one, two = gate.noted()
+    assert begun == ["first", "early1", "early0", "other"]
+    assert {one, two} == {"late2", "late3"}  # where a deeper task starts at once, they run side by side
 
 
 def test_a_task_whose_function_is_not_here_yet_is_not_overtaken(bench: ExecutorBench, gate: Any) -> None:

@@ -99,7 +99,17 @@ class Running:
         self.thread.start()
 
     def in_loop(self, function: Callable[..., Any], *args: Any) -> None:
-        self.shell.loop.call_soon_threadsafe(function, *args)
+        """Call the function in the loop; return when that is done."""
+        is_done = threading.Event()
+
+        def call() -> None:
+            try:
+                function(*args)
+            finally:
+                is_done.set()
+
+        self.shell.loop.call_soon_threadsafe(call)
+        assert is_done.wait(10)
 
     def says(self, lines: int) -> list[str]:
         said = b""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from scaler.process.logs import set_up_logging
+from scaler.process.logs import TASK_OUTPUT, set_up_logging
 from scaler.processor.streams import LINE_BYTES, TaskStreams
 from scaler.settings import LoggingConfig
 from tests.support.processor import Driver, value_of
@@ -24,14 +24,15 @@ from tests.support.processor import Driver, value_of
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    """What the tests do to the root logger is undone."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    """What the tests do to the root logger and to that of tasks is undone."""
+    loggers = [logging.getLogger(name) for name in (None, TASK_OUTPUT)]
+    before = [(list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
     yield
-    for handler in set(root.handlers) - set(handlers):
-        handler.close()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    for logger, (handlers, level, propagates) in zip(loggers, before, strict=True):
+        for handler in set(logger.handlers) - set(handlers):
+            handler.close()
+        logger.handlers[:], logger.propagate = handlers, propagates
+        logger.setLevel(level)
     logging.captureWarnings(False)
 
 

@@ -16,6 +16,18 @@ README = (REPOSITORY / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 
+GALLERY = [
+    ("option_chain", 30),
+    ("value_at_risk", 500),
+    ("images", 1),
+    ("grid_search", 2),
+    ("word_count", 50),
+    ("epidemic_sweep", 1),
+    ("quadrature", 5),
+    ("back_test", 20),
+]
+"""the programs, and a size with which they take little time"""
+
 
 def run(program: str | Path, *arguments: str, folder: Path, seconds: float = 100) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -95,6 +107,23 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
     assert set(descendants()) == before
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(("name", "size"), GALLERY)
+def test_a_program_of_the_gallery_gives_what_it_gives_without_a_cluster(name: str, size: int, tmp_path: Path) -> None:
+    before = set(descendants())
+    done = run(REPOSITORY / "examples" / "gallery" / f"{name}.py", str(size), "-n", "2", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "times as fast" in done.stdout
+    assert set(descendants()) == before
+
+
+def test_the_gallery_is_tested_and_described() -> None:
+    names = {path.stem for path in (REPOSITORY / "examples" / "gallery").glob("*.py")} - {"side_by_side"}
+    described = re.findall(r"^\| `(\w+)\.py`", (REPOSITORY / "examples" / "README.md").read_text(), re.MULTILINE)
+    assert names <= set(described)
+    assert names == {name for name, _size in GALLERY}
 
 
 def test_measure_code_measures_a_folder_in_parallel_as_it_does_serially(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Does the same work in this process and on a local cluster, and says how much faster that was, and why not more."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import psutil
+
+from scaler import Client, SchedulerClusterCombo
+
+T = TypeVar("T")
+
+
+def arguments(description: str, size: int, what: str) -> argparse.Namespace:
+    """Read the options that all programs of the gallery have: how much work, and how many workers."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("size", type=int, nargs="?", default=size, help=f"{what} (default: {size})")
+    parser.add_argument("-n", "--workers", type=int, default=os.cpu_count() or 1, help="default: one for each core")
+    return parser.parse_args()
+
+
+def side_by_side(alone: Callable[[], T], together: Callable[[Client], T], workers: int) -> T:
+    """Do the work twice, check that both gave the same, and print what each took.
+
+    Args:
+        alone: does it in this process.
+        together: does it with a client of a cluster on this machine.
+        workers: how many workers the cluster has.
+
+    Returns:
+        what both gave.
+
+    Raises:
+        AssertionError: if they gave different results.
+    """
+    with (
+        SchedulerClusterCombo(n_workers=workers, logging_level="WARNING") as cluster,
+        Client(cluster.get_address()) as client,
+    ):
+        client.wait_for_workers(workers)
+        client.map(abs, [(-1,)] * 10 * workers)  # processes start here, which the times below leave out
+        used, start = _processor_seconds(), time.perf_counter()
+        result = together(client)
+        seconds, used = time.perf_counter() - start, _processor_seconds() - used
+    start = time.perf_counter()
+    expected = alone()
+    seconds_alone = time.perf_counter() - start
+    assert result == expected, f"the cluster gave {result}, this process {expected}"
+
+    cores = min(workers, os.cpu_count() or 1)
+    print(f"\nin this process {seconds_alone:.2f} s, with {workers} workers {seconds:.2f} s:", end=" ")
+    print(f"{seconds_alone / seconds:.2f} times as fast; {cores} cores could give {cores}")
+    print(f"  the work itself: {_more(used / seconds_alone)} processor time there (imports, sending, shared caches)")
+    busy = min(used / seconds / cores, 1)
+    print(f"  the cores: busy for {busy:.0%} of the time (at the end they wait for the last task)")
+    return result
+
+
+def _more(ratio: float) -> str:
+    return f"{ratio - 1:.0%} more" if ratio >= 1 else f"{1 - ratio:.0%} less"
+
+
+def _processor_seconds() -> float:
+    """What this process and those of its cluster have used until now."""
+    me = psutil.Process()
+    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return sum(spent.user + spent.system for spent in times)

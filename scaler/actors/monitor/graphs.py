@@ -6,6 +6,8 @@ ended for longer than until it was said.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from scaler.actors.messages.monitor import Backlog, GraphSeen, NodeSeen
 from scaler.actors.monitor.names import Names
 from scaler.ids import public_id
@@ -29,6 +31,11 @@ class Graphs:
         """what was said of the nodes, by graph and position"""
         self._last_nodes: dict[bytes, list[NodeSeen]] = {}
         """how they ended, before it was said"""
+
+    def ask(self, short_ids: Container[bytes]) -> None:
+        """Viewers look at the nodes of these graphs, and of no others."""
+        self._nodes = {each: nodes for each, nodes in self._nodes.items() if each in short_ids}
+        self._last_nodes = {each: nodes for each, nodes in self._last_nodes.items() if each in short_ids}
 
     def end(self, seen: GraphSeen, nodes: list[NodeSeen], now_us: int) -> None:
         """A graph has ended."""

@@ -128,6 +128,7 @@ class Monitor(Actor):
     def _subscribe(self) -> None:
         self._subscriptions = Subscriptions(self._board.prefixes())
         self._tasks.ask(self._subscriptions.tasks)
+        self._graphs.ask(self._subscriptions.graphs)
         self._follow()
         self._watch_agents()
         if self._subscriptions and not self._ticking:

@@ -13,10 +13,11 @@ from typing import Protocol
 
 from scaler.actors.home import Home
 from scaler.actors.messages.monitor import Backlog, GraphEndedFor, GraphSeen, NodeSeen
-from scaler.actors.task_states import READY, RUNNING, shown_state, status_names
+from scaler.actors.task_states import READY, RUNNING, shown_state
 from scaler.ids import ClientId, ObjectId, TaskId, public_id
 from scaler.wire.messages.client import GraphTask
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.outcomes import OUTCOMES
 
 NODES_MOST = 2000
 """A graph with more nodes is not shown node by node."""
@@ -39,7 +40,6 @@ class Node(Protocol):
 
 
 _STATUS = attrgetter("status")
-_NAMES = dict(status_names())
 
 
 def show_graph(
@@ -85,6 +85,6 @@ def _node(position: int, node: Node, running: Container[TaskId]) -> NodeSeen:
     if node.status is None:
         state = shown_state(RUNNING if node.task_id in running else READY)
     else:
-        state = _NAMES[TaskStatus(node.status)]
+        state = OUTCOMES[TaskStatus(node.status)]
     packed = struct.pack(f"<{len(node.dependencies)}I", *node.dependencies)
     return NodeSeen(position, node.task_id, node.function_id, packed, state)

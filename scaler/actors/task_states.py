@@ -6,10 +6,10 @@ changes nothing. News of an older attempt never gets here: the task drops it bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NewType
 
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.outcomes import FAILURES, OUTCOMES
 
 State = NewType("State", str)
 Event = NewType("Event", str)
@@ -169,15 +169,7 @@ _SHOWN: dict[State, str] = {
     FAILED: "failed",
     CANCELED: "canceled",
 }
-_SHOWN_FAILURES: dict[int, str] = {
-    TaskStatus.PROCESSOR_DIED: "processorDied",
-    TaskStatus.WORKER_DIED: "workerDied",
-    TaskStatus.NO_WORKER: "noWorker",
-    TaskStatus.NOT_FOUND: "notFound",
-    TaskStatus.MISSING_OBJECTS: "missingObjects",
-    TaskStatus.TIMED_OUT: "timedOut",
-    TaskStatus.INTERNAL_ERROR: "internalError",
-}
+_SHOWN_FAILURES: dict[int, str] = {status: name for status, name in OUTCOMES.items() if name in FAILURES}
 
 
 def shown_state(state: State, status: int | None = None) -> str:
@@ -185,13 +177,6 @@ def shown_state(state: State, status: int | None = None) -> str:
     if state is FAILED and status is not None:
         return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
     return _SHOWN[state]
-
-
-def status_names() -> Iterator[tuple[TaskStatus, str]]:
-    """Go through the ends of tasks, and their names for users."""
-    for status in TaskStatus:
-        state = {TaskStatus.SUCCESS: SUCCEEDED, TaskStatus.CANCELED: CANCELED}.get(status, FAILED)
-        yield status, shown_state(state, status)
 
 
 class IllegalTransitionError(RuntimeError):

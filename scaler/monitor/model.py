@@ -34,6 +34,7 @@ from scaler.wire.messages.monitor import (
     StateScheduler,
     StateTask,
 )
+from scaler.wire.outcomes import SUCCESS
 
 SILENT_SECONDS = 3.0
 """State comes each second; after this time a viewer says that there is no news."""
@@ -43,9 +44,6 @@ EVENTS_MOST = 1_000
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
 """Whether a worker executes a task at one moment says little where tasks are short."""
-_SUCCEEDED = frozenset({"success", "succeeded"})
-ENDED, SENT, RECEIVED, REASONS = range(4)
-"""Groups of `StateCount`."""
 
 
 class Model:
@@ -229,7 +227,7 @@ class Model:
                 self._names.setdefault(task.function, task.function_name)
         excess = len(self.tasks) - self._tasks_most
         if excess > 0:
-            succeeded = (name for name, task in self.tasks.items() if task.state in _SUCCEEDED)
+            succeeded = (name for name, task in self.tasks.items() if task.state == SUCCESS)
             for name in list(islice(succeeded, excess)):
                 del self.tasks[name]
             _cut(self.tasks, self._tasks_most)

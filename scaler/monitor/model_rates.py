@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 
+from scaler.wire import outcomes
 from scaler.wire.messages.monitor import StateScheduler
 
 SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "not_found"
 OUTCOMES = (SUCCESS, FAILED, CANCELED, NOT_FOUND)
-_SAME = {"succeeded": SUCCESS, "success": SUCCESS, "canceled": CANCELED, "not_found": NOT_FOUND}
+_OWN = {outcomes.SUCCESS: SUCCESS, outcomes.CANCELED: CANCELED, outcomes.NOT_FOUND: NOT_FOUND}
 _LEAST_US = 200_000
 """Counters of two moments that are nearer to each other say little about a rate."""
 HISTORY_SECONDS = 60
@@ -21,7 +22,7 @@ def by_outcome(ended: Mapping[str, int]) -> dict[str, int]:
     """Return how many tasks ended in each of four ways; whatever is none of the others is a failure."""
     counts = dict.fromkeys(OUTCOMES, 0)
     for name, amount in ended.items():
-        counts[_SAME.get(name, FAILED)] += amount
+        counts[_OWN.get(name, FAILED)] += amount
     return counts
 
 

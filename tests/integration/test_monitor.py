@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from scaler import Client, Cluster, Scheduler, SchedulerClusterCombo
-from scaler.actors.monitor.overview import ENDED, RECEIVED
 from scaler.wire.messages.monitor import (
     BIN_ROW,
+    ENDED,
     HAS_TASK,
     PROCESSOR_ROW,
+    RECEIVED,
     WORKER_ROW,
     StateAgent,
     StateBins,

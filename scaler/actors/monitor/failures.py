@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from scaler.actors.events import TaskMoved
 from scaler.actors.monitor.names import Names
-from scaler.actors.task_states import status_names
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateFailure
@@ -22,10 +21,6 @@ KINDS_MOST = 500
 """So many kinds are kept: those that happened last."""
 
 SHOWN_MOST = 200
-
-FAILED_STATES = frozenset(
-    name for status, name in status_names() if status not in (TaskStatus.SUCCESS, TaskStatus.CANCELED)
-)
 
 _LOOK_US = 1_000_000
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")

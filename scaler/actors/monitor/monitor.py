@@ -42,7 +42,7 @@ from scaler.actors.messages.monitor import (
 from scaler.actors.monitor import topics
 from scaler.actors.monitor.agents import Agents
 from scaler.actors.monitor.board import Board, Shown
-from scaler.actors.monitor.failures import FAILED_STATES, Failures
+from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.follower import Follower
 from scaler.actors.monitor.functions import Functions
 from scaler.actors.monitor.graphs import Graphs
@@ -56,6 +56,7 @@ from scaler.actors.monitor.topics import TICKS, Subscriptions
 from scaler.ids import TaskId
 from scaler.wire.messages.monitor import RUN_ROW
 from scaler.wire.messages.worker import Part
+from scaler.wire.outcomes import FAILURES
 
 TICK_SECONDS = 1.0
 
@@ -253,7 +254,7 @@ class Monitor(Actor):
     @handles(TaskMoved)
     def _moved(self, moved: TaskMoved) -> None:
         now_us = self._board.time_us()
-        if moved.state in FAILED_STATES:
+        if moved.state in FAILURES:
             self._failures.add(moved, now_us)
         self._tasks.add(moved, now_us)
         self._follower.heard()

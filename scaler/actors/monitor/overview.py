@@ -11,14 +11,10 @@ from typing import Any
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board
 from scaler.actors.monitor.sources import Sources
-from scaler.actors.task_states import status_names
 from scaler.ids import ClientId, public_id
-from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.monitor import StateClient, StateCount, StateScheduler
+from scaler.wire.messages.monitor import ENDED, REASONS, RECEIVED, SENT, StateClient, StateCount, StateScheduler
+from scaler.wire.outcomes import OUTCOMES
 from scaler.wire.reasons import NO_ROOM, NO_WORKER
-
-ENDED, SENT, RECEIVED, REASONS = 0, 1, 2, 3
-"""Groups of counters."""
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""
@@ -48,7 +44,7 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog) -> list[An
 
 
 def _counts(sources: Sources, backlog: Backlog) -> Iterator[StateCount]:
-    for status, name in status_names():
+    for status, name in OUTCOMES.items():
         yield StateCount(ENDED, name, sources.events.ended[status])
     for group, traffic in ((SENT, sources.sent), (RECEIVED, sources.received)):
         for name, amount in traffic.by_name().items():
@@ -89,8 +85,3 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
             )
         )
     return items, len(clients)
-
-
-def ended_total(ended: list[int]) -> int:
-    """Return how many tasks have ended."""
-    return sum(ended[status] for status in TaskStatus)

@@ -208,7 +208,7 @@ def _traceback_of(model: Model, key: object, task: StateTask | None) -> list[Det
 
 
 def _facts_of(model: Model, task: StateTask) -> list[DetailLine]:
-    style = {"running": grid.RUNNING, "succeeded": grid.SUCCESS, "success": grid.SUCCESS, "failed": grid.FAILED}
+    style = {"running": grid.RUNNING, "success": grid.SUCCESS, "failed": grid.FAILED}
     state = f"state     {task.state}" + (f": {task.reason}" if task.reason else "")
     return [
         DetailLine(state, style.get(task.state, grid.PLAIN)),

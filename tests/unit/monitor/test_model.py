@@ -22,7 +22,7 @@ def test_counters_are_those_of_the_last_message() -> None:
         news(
             "scheduler",
             scheduler(waiting=4, running=2, objects=9),
-            *counts(ended={"success": 4, "timed_out": 2, "not_found": 1}, sent={"RunTask": 6}, received={"Task": 10}),
+            *counts(ended={"success": 4, "timedOut": 2, "notFound": 1}, sent={"RunTask": 6}, received={"Task": 10}),
             *counts(reasons={"inputs": 4}),
             time_us=NOON_US + SECOND,
         ),

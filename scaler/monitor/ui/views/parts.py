@@ -10,6 +10,7 @@ from scaler.monitor.model_workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.monitor import StateFailure, StateFunction, StateTask
+from scaler.wire.outcomes import FAILED, FAILURES
 
 T = TypeVar("T")
 POINTS = 300
@@ -132,14 +133,6 @@ def failure_row(failure: StateFailure) -> dict[str, Any]:
     }
 
 
-_OUTCOMES = {"succeeded": "success", "success": "success", "canceled": "canceled", "canceling": "canceling"}
-_FAILURES = frozenset(
-    {"failed", "worker_died", "workerDied", "no_worker", "noWorker", "not_found", "notFound", "timeout"}
-)
-
-
 def outcome(state: str) -> str:
     """Return the state as pages colour it."""
-    if state in _OUTCOMES:
-        return _OUTCOMES[state]
-    return "failed" if state in _FAILURES else state
+    return FAILED if state in FAILURES else state

@@ -11,13 +11,14 @@ import pytest
 from scaler.actors.events import EVERY_TASK
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
-from scaler.actors.monitor.overview import ENDED, REASONS
 from scaler.ids import public_id
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import (
     BIN_ROW,
+    ENDED,
     FUNCTION_ROW,
     HAS_TASK,
+    REASONS,
     RUN_ROW,
     WORKER_ROW,
     StateAgent,

@@ -23,6 +23,7 @@ from scaler.wire.messages.monitor import (
     StateProcessors,
     StateTask,
 )
+from scaler.wire.outcomes import OUTCOMES
 from tests.support import monitored
 from tests.support.monitored import NOON_US, agent, counts, function, row, scheduler
 from tests.unit.monitor.ui.conftest import Hear
@@ -159,6 +160,12 @@ def test_tasks_are_searched_and_said_to_be_a_sample(hear: Hear) -> None:
     assert [each["name"] for each in data(state, "tasks", state="failed")["rows"]] == ["task 99"]
     assert [each["name"] for each in data(state, "tasks", filter="STRIKE")["rows"]] == ["task 99"]
     assert data(state, "tasks", filter="nothing like it")["total"] == 0
+
+
+def test_a_task_that_failed_in_any_way_is_a_failed_one(hear: Hear) -> None:
+    state = hear("tasks", *(task(number, name) for number, name in enumerate(OUTCOMES.values())))
+    assert data(state, "tasks", state="failed")["total"] == len(OUTCOMES) - 2
+    assert [each["name"] for each in data(state, "tasks", state="success")["rows"]] == ["task 0"]
 
 
 def test_tasks_of_a_range_of_time(hear: Hear) -> None:

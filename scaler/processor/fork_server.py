@@ -1,8 +1,8 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
 The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, not started, ended). It has
-imported what processors need, so that a new one is there within milliseconds. It is the parent of all that tasks start
-once their processor has ended, and kills it.
+imported and prepared what processors need, so that a new one is there within milliseconds. It is the parent of all
+that tasks start once their processor has ended, and kills it.
 
 When the agent ends in good order, it says so, and processors have a second for their own end. However the agent goes,
 the fork server sees the end of their connection, kills everything below it, and ends.
@@ -35,6 +35,13 @@ from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
 from scaler.settings import ClusterConfig
+from scaler.wire.codec import prepare
+from scaler.wire.messages.directions import (
+    AGENT_TO_PROCESSOR,
+    CLIENT_TO_SCHEDULER,
+    PROCESSOR_TO_AGENT,
+    SCHEDULER_TO_CLIENT,
+)
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
@@ -73,6 +80,7 @@ class ForkServer:
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
         """of the signals that are ignored here and not in processors"""
+        self._unprepared = [CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT]
         self._pid = os.getpid()
 
     def run(self) -> None:
@@ -85,13 +93,14 @@ class ForkServer:
         # For the agent to follow, or to ignore; its end is the signal.
         self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
         strays.adopt()
+        prepare(AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT)
         gc.freeze()
         with selectors.DefaultSelector() as selector:
             selector.register(self._agent, selectors.EVENT_READ)
             selector.register(wake_read, selectors.EVENT_READ)
             try:
                 while True:
-                    for key, _ in selector.select():
+                    for key, _ in self._wait(selector):
                         if key.fileobj is self._agent:
                             self._serve((wake_read, wake_write, selector.fileno()))
                         else:
@@ -104,6 +113,15 @@ class ForkServer:
                 pass
             finally:
                 self._end_all()
+
+    def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return what has come. While nothing comes, prepare what only processors with a client of their own need."""
+        while self._unprepared:
+            if came := selector.select(0):
+                return came
+            prepare(self._unprepared.pop())
+            gc.freeze()
+        return selector.select()
 
     def _let_end(self, wake_read: int) -> None:
         """Wait for the processors, which have lost their channels, and have what they execute interrupted."""

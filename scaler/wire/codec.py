@@ -160,6 +160,12 @@ class _Codecs(dict[str, _DirectionCodec]):
 _CODECS = _Codecs()
 
 
+def prepare(*directions: Direction) -> None:
+    """Make the codecs of these directions now, for example before a process forks others that need them."""
+    for direction in directions:
+        _CODECS[direction.name]
+
+
 def encode(
     direction: Direction, items: Sequence[Any], counts: defaultdict[type, int] | None = None
 ) -> list[tuple[bytes, list[Any]]]:

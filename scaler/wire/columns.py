@@ -6,6 +6,7 @@ be refused is refused before it leaves.
 
 from __future__ import annotations
 
+import functools
 import struct
 import typing
 from collections.abc import Callable, Iterable
@@ -167,6 +168,7 @@ def column_of(kind: str, rule: Rule) -> Column:
     return _COLUMNS[kind] if rule is None else _SPECIAL[rule]
 
 
+@functools.cache
 def column_kinds(item: type) -> dict[str, tuple[str, Rule]]:
     """Return field name -> column kind and rule of a message class."""
     hints = typing.get_type_hints(item, include_extras=True)

@@ -21,6 +21,13 @@ def pid_of(_number: int) -> int:
     return os.getpid()
 
 
+def prepared(_number: int) -> set[str]:
+    """Return the schemas that this process has loaded, or found loaded when it was forked."""
+    from scaler.wire.schemas import SCHEMAS
+
+    return set(SCHEMAS)
+
+
 def keep(count: int) -> int:
     """Keep memory in the process; return whose it is."""
     sys.kept = bytearray(b"x") * count  # type: ignore[attr-defined]
@@ -41,6 +48,13 @@ def test_a_fresh_process_takes_over_after_so_many_tasks(of_seven: Client, capfd:
     assert list(Counter(pids).values()) == [7] * 5
     assert [of_seven.submit(pow, number, 2).result(30) for number in range(20)] == [number**2 for number in range(20)]
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_fresh_process_need_not_load_what_all_need(of_seven: Client) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and "client" not in (found := of_seven.submit(prepared, 0).result(30)):
+        pass  # each seventh task is in a fresh process; the first ones may have been too early
+    assert {"client", "processor"} <= found
 
 
 def test_a_process_stays_while_tasks_of_its_tasks_are_open(of_seven: Client, tmp_path: Path) -> None:

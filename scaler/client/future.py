@@ -327,9 +327,11 @@ class ScalerFuture(Future[T]):
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
             with task_context.current.wait(self._link, arrival.done, seconds):
                 frames = arrival.result(seconds)
-        finally:
+        except BaseException:
             if arrival.done() and arrival.exception() is not None:
                 self._arrival = None  # the next caller may succeed
+            del arrival  # it has the error, whose traceback would have it: the future would not be let go of
+            raise
         if self._release is not None:
             self._release.detach()
         if arrival.refusal is not None:

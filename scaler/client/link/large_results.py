@@ -49,7 +49,9 @@ class LargeResults:
             self._calls.out.append(ObjectRequest(object_id))
         else:
             unread.ask(receiver)
-            if unread.state is State.LOST:
+            if unread.state is State.CANCELED:
+                self._make_again([unread])
+            elif unread.state is State.LOST:
                 self._make_again(self.unread.in_state(State.LOST))  # all, so that they run in parallel
 
     def _make_again(self, lost: Iterable[UnreadResult]) -> None:

@@ -5,13 +5,16 @@ So the client keeps the call until then.
 
     THERE  --another scheduler answers-->  LOST  --one is requested-->  AGAIN  --a large result arrives-->  THERE
     THERE  --the same scheduler begins a new session-->  DOUBTED  --it does not have one of these-->  LOST
+    AGAIN  --its graph is cancelled-->  CANCELED  --it is requested itself-->  AGAIN
 
 Changed by `OpenWork` only. Must never send.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Container, Sequence
+from concurrent.futures import CancelledError
 from enum import Enum, auto
 from typing import Any, TypeAlias
 
@@ -36,6 +39,8 @@ class State(Enum):
     """it was at another scheduler, or was deleted"""
     AGAIN = auto()
     """its task runs again, or has run and has no large result this time"""
+    CANCELED = auto()
+    """its graph was cancelled while its task ran again: that runs for nobody but who asks for this very result"""
 
 
 class UnreadResult:
@@ -46,17 +51,16 @@ class UnreadResult:
         call: the call that made it.
         state: where it is.
         times_lost: how often it was lost on its way here, because its scheduler ended.
-        asked_by: the last receiver that has asked for it since it was lost.
     """
 
-    __slots__ = ("_outcome", "_receiver", "_table", "asked_by", "call", "object_id", "state", "times_lost")
+    __slots__ = ("_asked_by", "_outcome", "_receiver", "_table", "call", "object_id", "state", "times_lost")
 
     def __init__(self, object_id: ObjectId, call: Call, table: UnreadResults) -> None:
         self.object_id = object_id
         self.call = call
         self.state = State.THERE
         self.times_lost = 0
-        self.asked_by: Receiver | None = None
+        self._asked_by: weakref.ref[Receiver] | None = None
         self._receiver: Receiver | None = None
         self._outcome: TaskResult | None = None
         self._table = table
@@ -66,9 +70,17 @@ class UnreadResult:
         """Whether the scheduler may have it."""
         return self.state is State.THERE or self.state is State.DOUBTED
 
+    @property
+    def asked_by(self) -> Receiver | None:
+        """The last receiver that has asked for it since it was lost, while that lives: one that failed has an error,
+        and so the frames of those that read it.
+        """
+        return None if self._asked_by is None else self._asked_by()
+
     def ask(self, receiver: Receiver) -> None:
         """Hand the outcome of the call to `receiver`: now if it is known, else when it arrives."""
-        self.asked_by = self._receiver = receiver
+        self._receiver = receiver
+        self._asked_by = weakref.ref(receiver)
         if self._outcome is not None:
             self._hand_over(self._outcome, receiver)
             receiver.notify()
@@ -88,14 +100,15 @@ class UnreadResult:
 
     def fail(self, make_error: MakeError) -> None:
         """The receiver fails. The next one that asks may succeed."""
-        self.state = State.LOST
+        self.state = State.CANCELED if make_error is CancelledError else State.LOST
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.fail(make_error)
 
     def notify(self) -> None:
-        if self.asked_by is not None:
-            self.asked_by.notify()
+        asked_by = self.asked_by
+        if asked_by is not None:
+            asked_by.notify()
 
     def _hand_over(self, outcome: TaskResult, receiver: Receiver) -> None:
         self._table.pop(self.object_id, None)

@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import gc
 import threading
+import weakref
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, as_completed, wait
 from typing import Any
 
@@ -202,6 +203,21 @@ class TestLargeResults:
         del future
         gc.collect()
         scheduler.wait_for(ObjectInstruction, 1, is_delete)
+
+    def test_so_is_one_whose_request_has_failed(self, client: Client, scheduler: FakeScheduler) -> None:
+        gc.disable()  # an error must not keep its future alive until a collection
+        try:
+            future = client.submit(bytes, LARGE)
+            wait([future], timeout=10)
+            scheduler.objects.clear()
+            with pytest.raises(MissingObjects):
+                future.result(10)
+            is_gone = threading.Event()
+            weakref.finalize(future, is_gone.set)
+            del future
+            assert is_gone.wait(10)
+        finally:
+            gc.enable()
 
     def test_one_that_is_gone_is_missing(self, client: Client, scheduler: FakeScheduler) -> None:
         future = client.submit(bytes, LARGE)

@@ -610,6 +610,25 @@ class TestLostResultsOfGraphs:
         reader = Reader(work, 101)
         assert ObjectRequest(reader.object_id) in said(work)
 
+    def test_after_a_cancel_only_who_asks_for_one_has_the_graph_made_again(self, work: OpenWork) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.add(entry(1))
+        work.on_results([result(1, size=80_000), result(101, size=80_000)])
+        reader = Reader(work, 101)
+        next_scheduler(work)
+        work.cancel(task_id(102))
+        assert reader.ends == [("failed", CancelledError)]
+        work.on_results([result(1, size=80_000)])
+        next_scheduler(work)
+        Reader(work, 1)
+        again = said(work)
+        assert entry(1)[0] in again
+        assert made.spec not in again
+        Reader(work, 101)
+        assert made.spec in said(work)
+        assert list(made.sinks) == [task_id(101)]
+
     def test_one_that_nobody_can_ask_for_any_more_is_not_wanted(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,17 @@ def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadRes
     one.ask(second)
     one.deliver(result())
     assert (len(first.heard), second.heard) == (1, [("deliver", result())])
+
+
+def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:
+    one, receiver = unread[OBJECT_ID], Receiver()
+    one.ask(receiver)
+    one.fail(TimeoutError)
+    known = weakref.ref(receiver)
+    del receiver
+    assert known() is None
+    assert one.asked_by is None
+    one.notify()
 
 
 def test_what_somebody_has_asked_for_is_dropped_with_him(unread: UnreadResults) -> None:

@@ -82,7 +82,7 @@ struct RunOptions {
 
   struct Capability {
     name @0 :Text;       # such as "gpu"
-    amount @1 :UInt32;   # how much of it the task takes; 0 = it only has to be there
+    amount @1 :UInt64;   # how much of it the task takes; 0 = it only has to be there
   }
 }
 

@@ -27,6 +27,7 @@ from scaler.agent.link import Link
 from scaler.agent.messages import Leave, SayStatistics
 from scaler.agent.object_cache import ObjectCache
 from scaler.agent.snapshot import snapshot
+from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
 from scaler.ids import random_id
 from scaler.process import strays
@@ -60,7 +61,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         ConfigError: if there is no such engine, or it cannot do what the settings ask for.
     """
     executor = load_executor(config)
-    capabilities = to_text(executor.capabilities)
+    capabilities = to_text({**executor.capabilities, **read_amounts(config.capabilities)})
     allow_many_files()
     shell = Shell(config.event_loop)
     edge = Edge(

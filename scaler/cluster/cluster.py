@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scaler.cluster.child_process import ChildProcess
 from scaler.cluster.keeper import keep
@@ -54,6 +54,7 @@ class Cluster(ChildProcess):
         max_tasks_per_processor: int = 0,
         drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
+        capabilities: Mapping[str, int | str] | Sequence[str] = (),
         engine: str = "processes",
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scaler.amounts import read_amounts, to_texts
 from scaler.config import ConfigError, check_address, entry
 from scaler.settings.base import (
     ADDRESS,
@@ -138,6 +139,16 @@ class ClusterConfig(Settings):
             most=2**63,
         ),
     )
+    capabilities: tuple[str, ...] = field(
+        default=(),
+        metadata=entry(
+            "what this machine has and tasks may ask for, and how much of each; a name alone is an amount of 1, and "
+            "K, M, G, T are powers of 1024; in code also a dict",
+            "--capabilities",
+            metavar="NAME=AMOUNT,...",
+            default="none",
+        ),
+    )
     engine: str = field(
         default="processes",
         metadata=entry(
@@ -156,9 +167,12 @@ class ClusterConfig(Settings):
     def of(cls, values: Mapping[str, Any]) -> Self:
         if values.get("n_workers") is None:
             values = {**values, "n_workers": len(values.get("worker_names", ())) or None}
+        if "capabilities" in values:
+            values = {**values, "capabilities": to_texts(values["capabilities"])}
         return super().of({**values, "initializer": initializer_text(values.get("initializer"))})
 
     def _check_together(self) -> None:
+        read_amounts(self.capabilities)
         names = self.worker_names
         if names and len(names) != self.n_workers:
             raise ConfigError(f"{self.n_workers} workers need as many worker_names, not {len(names)}")

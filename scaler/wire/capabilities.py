@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scaler.config import ConfigError
-
-AMOUNT_MOST = 2**31 - 1
+from scaler.amounts import AMOUNT_MOST, amount_of, check_name
 
 Capabilities = tuple[tuple[str, int], ...]
 """Names and amounts, by name."""
@@ -19,14 +17,10 @@ def to_text(capabilities: Mapping[str, int]) -> str:
     """Return the text of these capabilities.
 
     Raises:
-        ConfigError: if a name is empty or has a comma or an equals sign, or an amount is no whole number above 0.
+        ConfigError: if a name or an amount is none.
     """
-    for name, amount in capabilities.items():
-        if not name or "," in name or "=" in name:
-            raise ConfigError(f"the name of a capability must not be empty, nor have ',' or '=' in it: {name!r}")
-        if type(amount) is not int or not 0 < amount <= AMOUNT_MOST:
-            raise ConfigError(f"the amount of the capability {name} must be a whole number above 0, not {amount!r}")
-    return ",".join(f"{name}={amount}" for name, amount in sorted(capabilities.items()))
+    amounts = {check_name(name): amount_of(name, amount, 1) for name, amount in capabilities.items()}
+    return ",".join(f"{name}={amount}" for name, amount in sorted(amounts.items()))
 
 
 def from_text(text: str) -> Capabilities:

@@ -141,9 +141,11 @@ def test_an_executor_says_how_many_workers_it_has_and_what_they_have(
     scheduler.until(lambda: scheduler.hellos)
     assert len(scheduler.hellos[0].worker_names.split(",")) == 3
     assert from_text(scheduler.hellos[0].capabilities) == (("gpu", 2), ("licence", 1))
-    start(scheduler.address, 1, packages=[tmp_path], engine="roomy")
+    start(scheduler.address, 1, packages=[tmp_path], engine="roomy", capabilities=("gpu=8", "memory=64G"))
     scheduler.until(lambda: len(scheduler.hellos) == 2)
     assert len(scheduler.hellos[1].worker_names.split(",")) == 1
+    settings_go_before = (("gpu", 8), ("licence", 1), ("memory", 64 * 2**30))
+    assert from_text(scheduler.hellos[1].capabilities) == settings_go_before
 
 
 def test_an_executor_that_says_nothing_has_a_worker_for_each_core(

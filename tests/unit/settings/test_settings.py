@@ -71,6 +71,7 @@ def test_bad_setting_of_a_scheduler_is_refused_by_name(name: str, value: Any) ->
         ("trim_memory_threshold_bytes", 0.5),
         ("hard_processor_suspend", "no"),
         ("transfer_window_bytes", 1000),
+        ("capabilities", 7),
     ],
 )
 def test_bad_setting_of_a_cluster_is_refused_by_name(name: str, value: Any) -> None:
@@ -207,3 +208,11 @@ def test_names_of_levels_are_known_in_any_case(level: str) -> None:
 )
 def test_bad_setting_of_a_client_is_refused_by_name(name: str, value: Any, why: str) -> None:
     assert why in bad(ClientConfig(), **{name: value})
+
+
+def test_capabilities_are_texts_or_in_code_a_dict() -> None:
+    said = {"address": "tcp://127.0.0.1:2345", "capabilities": {"gpu": 2, "memory": "64G"}}
+    assert ClusterConfig.of(said).capabilities == ("gpu=2", "memory=64G")
+    assert dataclasses.replace(CLUSTER, capabilities=("gpu=2", "licence")).capabilities == ("gpu=2", "licence")
+    assert "capability gpu" in bad(CLUSTER, capabilities=("gpu=none",))
+    assert "named twice" in bad(CLUSTER, capabilities=["gpu=1", "gpu=2"])

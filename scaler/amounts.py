@@ -1,0 +1,76 @@
+"""Amounts of capabilities: how users write what a node has and what a task takes, such as `gpu=2,licence,memory=64G`.
+
+Used by the settings of a cluster and by the options of tasks. Must never: know what a capability is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from scaler.config import ConfigError
+from scaler.texts import NAME_CHARACTERS, printable
+
+AMOUNT_MOST = 2**63 - 1
+CAPABILITIES_MOST = 64
+"""So many a node has, and a task asks for, at the most."""
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def check_name(name: object) -> str:
+    """Return the name of a capability.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    is_one = isinstance(name, str) and name and name == name.strip() and not set(name) & {",", "="}
+    if not is_one or printable(str(name), NAME_CHARACTERS) != name:
+        raise ConfigError(
+            f"the name of a capability must be a printable str of at most {NAME_CHARACTERS} characters without ',' "
+            f"and '=', not {name!r}"
+        )
+    return str(name)
+
+
+def amount_of(name: str, amount: object, least: int) -> int:
+    """Return an amount: a whole number, or a str of one with K, M, G or T (2**10 to 2**40) behind it.
+
+    Raises:
+        ConfigError: if it is none, or out of range.
+    """
+    number = amount
+    if isinstance(amount, str):
+        digits = amount.strip().removesuffix("B").removesuffix("i")
+        unit = _UNITS.get(digits[-1:].upper(), 1)
+        digits = digits if unit == 1 else digits[:-1]
+        number = int(digits) * unit if digits.isascii() and digits.isdigit() and len(digits) < 20 else amount
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= AMOUNT_MOST:
+        raise ConfigError(
+            f"the amount of the capability {name} must be a whole number from {least}, or one with K, M, G or T such "
+            f"as 64G, not {amount!r}"
+        )
+    return number
+
+
+def read_amounts(texts: Iterable[str]) -> dict[str, int]:
+    """Return the amounts that texts such as `gpu=2` name. A name alone is an amount of 1.
+
+    Raises:
+        ConfigError: if one is none, or a name comes twice.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, is_there, amount = text.partition("=")
+        name = check_name(name.strip())
+        if name in found:
+            raise ConfigError(f"the capability {name} is named twice: say how much there is in all")
+        found[name] = amount_of(name, amount if is_there else 1, 1)
+    if len(found) > CAPABILITIES_MOST:
+        raise ConfigError(f"there are {len(found)} capabilities, and at most {CAPABILITIES_MOST} are possible")
+    return found
+
+
+def to_texts(capabilities: object) -> tuple[str, ...] | object:
+    """Return a mapping of names to amounts as texts, and anything else as it is."""
+    if not isinstance(capabilities, Mapping):
+        return capabilities
+    return tuple(f"{check_name(name)}={amount}" for name, amount in capabilities.items())

@@ -1,0 +1,57 @@
+"""Pages of the documentation: the Python on a page, taken together, is a program that runs.
+
+It runs in a folder of its own, beside a cluster that stands at the address the environment names. Pieces of larger
+programs are `{code-block} python` on their pages, and sessions are `pycon`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import SchedulerClusterCombo
+from tests.support.processes import REPOSITORY
+
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PROGRAMS = {
+    str(path.relative_to(REPOSITORY)): "\n".join(BLOCK.findall(path.read_text()))
+    for path in sorted((REPOSITORY / "docs").rglob("*.md"))
+    if BLOCK.search(path.read_text())
+}
+ELSEWHERE = re.compile(r"tcp://10\.0\.0\.1:2345")
+"""the address that pages give their scheduler"""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
+        yield combo.get_address()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("page", PROGRAMS)
+def test_the_python_of_a_page_runs(page: str, address: str, tmp_path: Path) -> None:
+    program = tmp_path / "page.py"
+    program.write_text(ELSEWHERE.sub(address, PROGRAMS[page]))
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "SCALER_ADDRESS": address},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_pages_have_programs() -> None:
+    assert len(PROGRAMS) > 15
+    for page, program in PROGRAMS.items():
+        compile(program, page, "exec")

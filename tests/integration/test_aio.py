@@ -142,3 +142,32 @@ def test_its_own_cluster_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     run(main())
     wait_until(lambda: children() <= before, "scheduler and agent have ended")
+
+
+def test_a_client_that_connects_twice_at_once_has_one_cluster_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    before = children()
+
+    async def main() -> None:
+        client = AsyncClient()
+        await asyncio.gather(client.connect(), client.connect())
+        assert len(children() - before) == 2, "a scheduler and an agent"
+        await client.disconnect()
+
+    run(main())
+    wait_until(lambda: children() <= before, "scheduler and agent have ended")
+
+
+def test_a_connect_that_is_cancelled_leaves_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    before = children()
+
+    async def main() -> None:
+        connecting = asyncio.ensure_future(AsyncClient().connect())
+        await asyncio.to_thread(wait_until, lambda: children() > before, "the scheduler starts")
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+
+    run(main())
+    wait_until(lambda: children() <= before, "scheduler and agent have ended")

@@ -79,6 +79,7 @@ class AsyncClient(AsyncCaller):
         self._link: AsyncLink | None = None
         self._maker: CallMaker | None = None
         self._cluster: lifetime.LocalCluster | None = None
+        self._starting = asyncio.Lock()
         self._finalizer: weakref.finalize[..., AsyncClient] | None = None
 
     def __reduce__(self) -> Any:
@@ -103,10 +104,10 @@ class AsyncClient(AsyncCaller):
 
     async def connect(self) -> None:
         """Start the local cluster, if there is to be one, and the connection. It does not wait for the scheduler."""
-        if self._link is None and self._address is None:
-            loop = asyncio.get_running_loop()
-            self._cluster = await loop.run_in_executor(None, lifetime.start_cluster, True)
-            self._address = self._cluster.get_address()
+        async with self._starting:
+            if self._address is None:
+                self._cluster = await _started_cluster()
+                self._address = self._cluster.get_address()
         self._connected()
 
     def _connected(self) -> AsyncLink:
@@ -217,6 +218,19 @@ class AsyncClient(AsyncCaller):
         link.shut_down(reply)
         await reply
         await self.disconnect()
+
+
+async def _started_cluster() -> lifetime.LocalCluster:
+    """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
+    loop = asyncio.get_running_loop()
+    starting = loop.run_in_executor(None, lifetime.start_cluster, True)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            await loop.run_in_executor(None, starting.result().shutdown)
+        raise
 
 
 class _Reply(asyncio.Future[None]):

@@ -140,7 +140,9 @@ class Model:
         if head.scheduler != self.scheduler_id:
             self._meet(head)
         self.heard_at, self.heard_us = now, max(head.time_us, self.heard_us)
-        self.missed += news.missed
+        if news.missed:
+            self.missed += news.missed
+            self._pages.pop(news.topic, None)  # its end is missing
         self.heads[news.topic] = head
         for batch in news.batches:
             handle = self._handlers.get(batch.item)

@@ -60,7 +60,7 @@ class Subscriber:
             self.address = find(address)
             self._open()
         except BaseException:
-            self._context.term()
+            self._context.destroy(0)  # with the socket, if there is one: `term` would wait for its end
             raise
 
     def _open(self) -> None:

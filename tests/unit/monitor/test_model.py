@@ -105,6 +105,13 @@ def test_silence_and_gaps_are_noticed() -> None:
     assert model.missed == 3
 
 
+def test_a_part_whose_end_was_lost_is_no_part_of_what_is_said_next() -> None:
+    model = Model()
+    model.take(news("clients", StateClient(b"g" * 8), more=1), 0)
+    model.take(news("clients", StateClient(b"h" * 8), missed=1), 1)
+    assert list(model.clients) == [b"h" * 8]
+
+
 def test_failures_are_merged_and_keep_a_traceback_that_is_said_once() -> None:
     model = Model()
     model.take(news("failures", StateFailure(b"f" * 8, "ValueError", times=1, traceback="Traceback")), 0)

@@ -167,3 +167,8 @@ def test_plain_loops_wait_for_other_descriptors_too(address: str) -> None:
         subscriber.close()
         os.close(reader)
         os.close(writer)
+
+
+def test_what_is_no_topic_is_refused_at_once(address: str) -> None:
+    with pytest.raises(TypeError):
+        Subscriber(address, [7])  # type: ignore[list-item]

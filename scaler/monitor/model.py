@@ -272,6 +272,11 @@ class Model:
         return by_outcome(self.ended)
 
     @property
+    def failed(self) -> int:
+        """Tasks that neither succeeded nor were cancelled."""
+        return self.outcomes["failed"] + self.outcomes["not_found"]
+
+    @property
     def open_tasks(self) -> int:
         """Tasks that have not ended."""
         return self.scheduler.waiting + self.scheduler.running if self.scheduler else 0

@@ -14,6 +14,7 @@ from scaler.monitor.top.columns import COLUMNS, DROPPED, MARKS, NAME, Column, Ro
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
+from scaler.monitor.wanted import matches
 from scaler.wire import reasons
 
 _NO_FAILURE = "No task has failed since the scheduler began."
@@ -89,20 +90,12 @@ class Table:
     """what is said if there are no rows at all"""
 
 
-def matches(texts: Sequence[str], wanted: str) -> bool:
-    """Return whether a row passes a filter: a part of any of its texts; `!` before it means: of none."""
-    if not wanted.removeprefix("!"):
-        return True
-    has_part = wanted.removeprefix("!").casefold() in "\n".join(texts).casefold()
-    return has_part != wanted.startswith("!")
-
-
 def table_of(model: Model, view: View, width: int) -> Table:
     """Return the table of a view."""
     make = {FUNCTIONS: functions_table, CLIENTS: clients_table, FAILURES: failures_table, EVENTS: events_table}
     if view.name in make:
         whole = make[view.name](model, width)
-        lines = [line for line in whole.lines if matches(line.texts, view.filter)]
+        lines = [line for line in whole.lines if matches(view.filter, line.texts)]
         return Table(whole.fields, lines, whole.total, whole.empty)
     return _workers_table(model, view, width)
 
@@ -116,7 +109,7 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
     names: dict[object, list[str]] = {
         worker.key: [worker.name, worker.host, model.function_name(worker.function)] for worker in model.workers
     }
-    kept = [row for row in rows if matches(names.get(row.key, [row.name]), view.filter)]
+    kept = [row for row in rows if matches(view.filter, names.get(row.key, [row.name]))]
     ordered = in_order(kept, view.sort, view.is_reversed)
     columns, name_width = chosen_columns(width, view.sort, view.column)
     fields = [Field(_heading(NAME, name_width - 1, view, "host" if view.is_by_host else ""), name_width, right=False)]

@@ -29,6 +29,7 @@ def test_counters_are_those_of_the_last_message() -> None:
         1,
     )
     assert model.outcomes == {"success": 4, "failed": 2, "canceled": 0, "not_found": 1}
+    assert model.failed == 3
     assert model.sent == {"RunTask": 6}
     assert model.received == {"Task": 10}
     assert model.reasons == {"inputs": 4}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import failure_row, matches, page_of
+from scaler.monitor.ui.views.parts import failure_row, page_of
 from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.wanted import matches
 
 
 def failures(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
@@ -17,9 +18,9 @@ def failures(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
     rows = [
         each
         for each in everything.values()
-        if matches(wanted, each.type, each.message, each.function_name, each.worker)
+        if matches(wanted, (each.type, each.message, each.function_name, each.worker))
     ]
     rows.sort(key=lambda each: -each.last_us)
     shown, total = model.shown_and_total("failures")
     page = page_of(rows, wish, lambda each: failure_row(each) | {"old": each.failure not in model.failures})
-    return page | {"shown": shown, "all": max(total, len(model.failures)), "failed": model.outcomes["failed"]}
+    return page | {"shown": shown, "all": max(total, len(model.failures)), "failed": model.failed}

@@ -36,13 +36,6 @@ def page_of(rows: Sequence[T], wish: Wish, row: Callable[[T], dict[str, Any]]) -
     return {"rows": [row(each) for each in shown], "offset": offset, "total": len(rows)}
 
 
-def matches(wanted: str, *texts: str) -> bool:
-    """Return whether one of the texts has `wanted` in it; with `!` in front, whether none has."""
-    is_not = wanted.startswith("!")
-    needle = wanted.removeprefix("!").casefold()
-    return not needle or any(needle in text.casefold() for text in texts) != is_not
-
-
 def worker_key(key: tuple[bytes, int]) -> str:
     """Return the key of a worker as a text."""
     return f"{key[0].hex()}.{key[1]}"

@@ -6,10 +6,10 @@ from typing import Any
 
 from scaler.monitor.model_workers import Processor
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import matches, page_of, worker_key
+from scaler.monitor.ui.views.parts import page_of, worker_key
 from scaler.monitor.ui.views.wish import Sent, Wish
-
-INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK = 1, 2, 4, 8
+from scaler.monitor.wanted import matches
+from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK
 
 
 def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, 
         return names.get((each.agent, each.position), (f"{each.agent.hex()}.{each.position}", ""))
 
     rows = sorted(
-        (each for each in model.processors if matches(wanted, *name_of(each))),
+        (each for each in model.processors if matches(wanted, name_of(each))),
         key=lambda each: (name_of(each), each.pid),
     )
 

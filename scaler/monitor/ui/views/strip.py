@@ -34,7 +34,7 @@ def strip(state: State, now: float) -> dict[str, Any]:
         "open": model.open_tasks if model.scheduler else None,
         "waiting": model.scheduler.waiting if model.scheduler else None,
         "running": model.scheduler.running if model.scheduler else None,
-        "failed": model.outcomes["failed"] + model.outcomes["not_found"] if model.scheduler else None,
+        "failed": model.failed if model.scheduler else None,
         "failed_minute": _failed_in_a_minute(state),
         "success": model.outcomes["success"],
         "canceled": model.outcomes["canceled"],

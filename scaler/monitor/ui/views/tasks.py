@@ -6,8 +6,9 @@ import struct
 from typing import Any
 
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import failure_row, function_row, matches, outcome, page_of, task_row
+from scaler.monitor.ui.views.parts import failure_row, function_row, outcome, page_of, task_row
 from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.wanted import matches
 from scaler.wire.messages.monitor import StateTask
 
 FUNCTION_TASKS_MOST = 50
@@ -28,7 +29,7 @@ def tasks(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
             return False
         if kind and outcome(task.state) != kind:
             return False
-        return matches(wanted, task.name, task.function_name, task.worker, task.reason, task.task.hex())
+        return matches(wanted, (task.name, task.function_name, task.worker, task.reason, task.task.hex()))
 
     rows = [task for task in reversed(model.tasks.values()) if is_wanted(task)]
     ended = sum(model.outcomes.values())

@@ -6,8 +6,9 @@ from typing import Any
 
 from scaler.monitor.ui.bins import POINTS
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import matches, outcome, worker_key
+from scaler.monitor.ui.views.parts import outcome, worker_key
 from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.wanted import matches
 
 LANES_MOST = 60
 TASKS_MOST = 400
@@ -23,7 +24,7 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     wanted = wish.text("filter")
     names = {worker.key: (worker.host, worker.name) for worker in model.workers}
     names |= {worker.key: (worker.host, worker.name) for worker, _ in state.gone.values() if worker.key not in names}
-    keys = [key for key in set(state.bins.keys()) | set(names) if matches(wanted, *names.get(key, ("", key[0].hex())))]
+    keys = [key for key in set(state.bins.keys()) | set(names) if matches(wanted, names.get(key, ("", key[0].hex())))]
     keys.sort(key=lambda key: (names.get(key, ("~", "")), key))
     offset = min(wish.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
     shown = keys[offset : offset + LANES_MOST]

@@ -7,9 +7,10 @@ from typing import Any
 
 from scaler.monitor.model_workers import Worker
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.parts import matches, page_of, task_row, worker_key, worker_row
+from scaler.monitor.ui.views.parts import page_of, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import running
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+from scaler.monitor.wanted import matches
 
 TASKS_MOST = 50
 
@@ -33,7 +34,7 @@ def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
     model = state.model
     wanted = wish.text("filter")
     order = wish.text("sort") or "flag"
-    workers = [each for each in model.workers if matches(wanted, each.name, each.host)]
+    workers = [each for each in model.workers if matches(wanted, (each.name, each.host))]
     flagged = model.stuck.reasons
     if order == "flag":
         workers.sort(key=lambda each: (each.key not in flagged, -(each.cpu_permille or 0), each.name))
@@ -45,7 +46,7 @@ def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
         workers.reverse()
     kept = wish.number_of("kept", 60, 0, 3600)
     left = {worker.key: now - at for worker, at in state.gone.values() if now - at < kept}
-    gone = [worker for worker, _ in state.gone.values() if worker.key in left and matches(wanted, worker.name)]
+    gone = [worker for worker, _ in state.gone.values() if worker.key in left and matches(wanted, (worker.name,))]
     table = page_of([*workers, *gone], wish, lambda each: worker_row(state, each, left.get(each.key)))
     return table | {
         "sort": order,

@@ -2,18 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.top.tables import matches, table_of
+from scaler.monitor.top.tables import table_of
 from scaler.monitor.top.view import VIEWS, View
 from tests.support.monitored import news
 from tests.support.monitored_cluster import loaded, model_of
-
-
-@pytest.mark.parametrize(
-    ("wanted", "passes"),
-    [("", True), ("ROME", True), ("paris", False), ("!paris", True), ("!rome", False), ("!", True), ("host", True)],
-)
-def test_a_filter_is_a_part_of_any_text(wanted: str, passes: bool) -> None:
-    assert matches(["rome07:1", "a Host"], wanted) is passes
 
 
 def test_workers_are_found_by_name_host_and_function() -> None:

@@ -66,8 +66,11 @@ class Progress:
     def withhold(self, after: int, to: int) -> None:
         """Have no task start whose number is greater than `after` and at most `to`.
 
-        The order matters: between the two writes the range covers older numbers, which have been passed already.
+        What was withheld stays so until it is passed: the processor may be at one of those, and was told not to start
+        it. The order matters: between the two writes the range covers older numbers, which have been passed already.
         """
+        if after <= self.words[2]:
+            after = min(after, self.words[1])
         self.words[2] = to
         self.words[1] = after
 

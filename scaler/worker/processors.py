@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 from scaler.actors.kit import ActorRef
@@ -76,6 +77,10 @@ class ProcessorRecord:
         index = number - self.results_seen - 1
         entry = self.held[index] if 0 <= index < len(self.held) else None
         return None if entry is None else entry[0]
+
+    def has_behind(self, number: int) -> bool:
+        """Return whether it holds tasks behind the one with this number."""
+        return any(entry is not None for entry in islice(self.held, max(0, number - self.results_seen), None))
 
     def executed_task(self, number: int) -> RunTask | None:
         """Return the task with this number, if all tasks before it have their results."""

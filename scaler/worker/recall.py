@@ -8,6 +8,9 @@ to start:
                                                  yes: it has seen the page; those behind are taken back
                                                  no:  it answers for each that it did not start
 
+As long as tasks are behind another one they are watched: more may be handed over while some are being taken back, and
+the next task that the processor executes may take long as well.
+
 Must never: take back a task that may have been started.
 """
 
@@ -27,6 +30,8 @@ STUCK_SECONDS = 0.01
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
+_NOT_WATCHED = (BLOCKED, ASKING, *KILLED)
+
 
 @message
 class StuckCheck:
@@ -44,7 +49,6 @@ class RecallDue:
     executing: int
     withheld_to: int
     """the last task that it has noticed; others may have been handed to it since"""
-    results_seen: int
 
 
 class Recall:
@@ -100,35 +104,33 @@ class Recall:
         results_seen = processor.results_seen
         last = results_seen + len(processor.held)
         processor.progress.withhold(after=max(executing, results_seen), to=last)
-        return RecallDue(processor.number, executing, last, results_seen)
+        return RecallDue(processor.number, executing, last)
 
     def _check(self, check: StuckCheck) -> None:
-        """Withhold the other tasks if the processor has executed the same one all the time."""
+        """Withhold the other tasks if the processor has finished nothing since, and executes something."""
         self._watched.discard(check.number)
         processor = self._processors.get(check.number)
-        if processor is None or processor.state in (BLOCKED, ASKING):
+        if processor is None or processor.state in _NOT_WATCHED:
             return
         executing = processor.progress.executing
-        is_stuck = processor.results_seen == check.results_seen and processor.results_seen < executing
-        if is_stuck and len(processor.held) > 1 and executing > processor.progress.withheld_to:
-            self.withhold(processor, executing)
-        else:
+        if processor.results_seen != check.results_seen or executing <= processor.results_seen:
             self.watch(processor)
+        elif processor.has_behind(executing):
+            self.withhold(processor, executing)
 
     def _recall(self, due: RecallDue) -> None:
         """Take back the tasks behind the executing one that were withheld.
 
-        If that one just ended, the processor still holds them, and answers for each.
+        If that one just ended, the processor still holds them, and answers for each; it may have started the next one
+        before that was withheld.
         """
         processor = self._processors.get(due.number)
-        if (
-            processor is None
-            or processor.state in KILLED
-            or processor.results_seen != due.results_seen
-            or processor.progress.executing != due.executing
-        ):
+        if processor is None or processor.state in KILLED:
             return
         held, results_seen = processor.held, processor.results_seen
+        if processor.progress.executing != due.executing or due.executing <= results_seen:
+            self.watch(processor)
+            return
         behind = range(due.executing - results_seen, due.withheld_to - results_seen)
         taken = [entry[0] for entry in (held[index] for index in behind) if entry is not None]
         for index in behind:

@@ -107,6 +107,7 @@ class Turns:
             self._reserve.watch()
         elif processor.state in (BLOCKED, ASKING):
             self._processors.apply(processor, GO_ON)
+            self._recall.watch(processor)
 
     def _block(self, blocks: TaskBlocks) -> None:
         """A task waits for others: its place is free."""
@@ -147,6 +148,7 @@ class Turns:
             self._give_slot(processor)
         else:
             self._processors.apply(processor, GO_ON)
+        self._recall.watch(processor)
 
     def _waiting_one(self, news: TaskAsks | TaskUnblocks) -> ProcessorRecord | None:
         """Return the processor of the news, if the task that they are about waits."""

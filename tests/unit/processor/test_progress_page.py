@@ -25,6 +25,17 @@ def test_both_ends_see_the_same_words() -> None:
     assert not agent.is_interrupt_due
 
 
+def test_what_was_withheld_stays_so_until_it_is_passed() -> None:
+    page = new_progress_page()
+    progress = Progress(page)
+    os.close(page)
+    progress.withhold(after=1, to=4)
+    progress.withhold(after=2, to=6)  # the processor is at 2, and about to look whether it may start it
+    assert list(progress.words[1:3]) == [1, 6]
+    progress.withhold(after=7, to=9)
+    assert list(progress.words[1:3]) == [7, 9]
+
+
 def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> None:
     page = new_progress_page()
     progress = Progress(page)

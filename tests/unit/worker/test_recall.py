@@ -97,6 +97,20 @@ def test_a_task_that_was_handed_after_the_others_were_withheld_is_not_taken_back
     assert bench.handed() == tasks[1:]
 
 
+def test_a_task_that_was_handed_while_others_were_taken_back_is_taken_back_as_well(bench: SlotBench) -> None:
+    tasks = bench.hold_and_execute()
+    bench.wait(STUCK_SECONDS)
+    late = bench.task()
+    bench.run(late)
+    assert bench.handed() == [late]
+    bench.wait(SETTLE_SECONDS)
+    assert bench.ask_back(*tasks, late) == [task.task_id for task in tasks[1:]]
+    bench.wait(STUCK_SECONDS)
+    bench.wait(SETTLE_SECONDS)
+    assert bench.ask_back(late) == [late.task_id]
+    assert bench.dispatcher.next_deadline() is None  # nothing is left to take back
+
+
 def test_a_task_that_was_taken_back_cannot_have_a_result(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.wait(STUCK_SECONDS)
@@ -168,6 +182,45 @@ def test_nothing_is_taken_back_if_anything_has_happened_meanwhile(news: str) -> 
         bench.recall.leave(processor)
     bench.pass_seconds(SETTLE_SECONDS)
     assert bench.taken == []
+
+
+def test_results_that_come_late_keep_nothing_behind_a_long_task() -> None:
+    """The agent has read them after it withheld the tasks, for the machine was busy."""
+    bench = RecallBench()
+    processor = bench.running(tasks=5, executing=3)
+    long, *behind = processor.tasks()[2:]
+    bench.recall.watch(processor)
+    bench.pass_seconds(STUCK_SECONDS)
+    finish(processor, 2)
+    bench.pass_seconds(SETTLE_SECONDS)
+    assert (bench.taken, processor.tasks()) == (behind, [long])
+
+
+@pytest.mark.parametrize("is_answered", [False, True], ids=["no result yet", "result"])
+def test_one_that_began_before_it_was_withheld_may_be_a_long_one_too(is_answered: bool) -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=4, executing=1)
+    behind = processor.tasks()[2:]
+    bench.recall.watch(processor)
+    bench.pass_seconds(STUCK_SECONDS)
+    bench.execute(processor, 2)
+    if is_answered:
+        finish(processor)
+    bench.pass_seconds(SETTLE_SECONDS)
+    assert bench.taken == []
+    bench.pass_seconds(STUCK_SECONDS + SETTLE_SECONDS)
+    assert bench.taken == behind
+    assert list(processor.progress.words[1:3]) == [1, 4]  # it may not have looked yet
+
+
+def test_when_all_is_taken_back_nothing_is_looked_at_any_more() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=3, executing=1)
+    bench.recall.watch(processor)
+    bench.pass_seconds(STUCK_SECONDS + SETTLE_SECONDS)
+    bench.recall.watch(processor)
+    bench.pass_seconds(STUCK_SECONDS)
+    assert bench.timers == []
 
 
 def test_what_was_handed_since_is_taken_back_when_it_was_withheld_as_well() -> None:

@@ -20,7 +20,7 @@ from scaler.worker.messages import (
 )
 from scaler.worker.processor_states import ASKING, BLOCKED, IDLE, KILL, LOOSE, RUNNING
 from scaler.worker.processors import ProcessorRecord
-from scaler.worker.recall import Recall
+from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
 from scaler.worker.reserve import SPARE_KEPT, Reserve
 from scaler.worker.suspension import Suspension
 from scaler.worker.task_queue import TaskQueue, run_of
@@ -303,6 +303,24 @@ def test_one_whose_blocked_task_has_ended_is_loose_while_it_holds_others() -> No
     assert (parent.state, bench.turns.next()) == (LOOSE, None)
     bench.end(parent)
     assert parent.state == IDLE
+
+
+@pytest.mark.parametrize("news", ["result", "unblocks"])
+def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
+    """It had gone on already when the agent learned that it waits, so the next task began before it was withheld."""
+    bench = TurnsBench()
+    parent = bench.running(tasks=4, executing=2)
+    behind = parent.tasks()[2:]
+    bench.block(parent, is_stuck=False)
+    bench.wait(bench.recall, SETTLE_SECONDS + STUCK_SECONDS)
+    if news == "unblocks":
+        bench.hear(TaskUnblocks(parent.number, 1))
+        finish(parent)
+    else:
+        bench.end(parent)
+    assert list(bench.queue) == []
+    bench.wait(bench.recall, SETTLE_SECONDS + 2 * STUCK_SECONDS)
+    assert list(bench.queue) == behind
 
 
 def test_a_killed_one_has_no_say() -> None:

@@ -21,7 +21,7 @@ from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.monitor import SayOpen, SayTask
 from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
-from scaler.actors.messages.peers import InfoAsked, SayStatistics, SendAway, ShutdownAsked
+from scaler.actors.messages.peers import InfoAsked, Resumed, SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelGraph,
@@ -33,6 +33,7 @@ from scaler.actors.messages.tasks import (
     TaskDone,
 )
 from scaler.actors.peer import Peer
+from scaler.actors.said_again import SaidAgain
 from scaler.actors.session import Services, Session
 from scaler.actors.task import TaskActor
 from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
@@ -98,6 +99,8 @@ class ClientSession(Session):
         self._adoption = services.adoption if is_back else None
         self._tasks: dict[TaskId, ActorRef] = {}
         self._graphs: dict[GraphId, ActorRef] = {}
+        self._again: SaidAgain | None = None
+        """after its session began anew, until it has said all again"""
 
     def on_start(self) -> None:
         super().on_start()
@@ -127,6 +130,12 @@ class ClientSession(Session):
         """Return the home of tasks with an account. A root client always has its own, whatever its tasks name."""
         return self._home
 
+    @handles(Resumed)
+    def _resumed(self, resumed: Resumed) -> None:
+        super()._resumed(resumed)
+        if not resumed.goes_on:
+            self._again = SaidAgain(self._tasks, self._peer.pipe.unheard())
+
     # From the client
 
     @handles(Batch[Task])
@@ -137,7 +146,12 @@ class ClientSession(Session):
                 tasks[spec.task_id] = spawn(TaskActor(spec, home))
 
     def _within_bounds(self, batch: Sequence[Task]) -> Sequence[Task]:
-        """Refuse the tasks that are more than this client may have open. One that keeps to its window has none."""
+        """Refuse the tasks that are more than this client may have open. One that keeps to its window has none.
+
+        Those that have ended since their client began to say all again are left out.
+        """
+        if self._again is not None:
+            batch = self._again.still_to_run(batch, self._tasks)
         room = max(0, self._tasks_most - len(self._tasks))
         for spec in batch[room:]:
             if spec.task_id not in self._tasks:
@@ -156,10 +170,16 @@ class ClientSession(Session):
     def _announce(self, batch: Batch[GraphTask]) -> None:
         for spec in batch:
             graph = self._graphs.get(spec.graph_id)
-            if graph is None or graph.is_stopped():
-                self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home_of(spec.account)))
-            else:
+            if graph is not None and not graph.is_stopped():
                 graph.send(spec)  # it was sent again after a cut
+            elif self._again is not None and spec.node_count:
+                self._again.announce(spec)
+            else:
+                self._start_graph(spec)
+
+    def _start_graph(self, spec: GraphTask) -> ActorRef:
+        graph = self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home_of(spec.account)))
+        return graph
 
     @handles(Batch[GraphNode])
     def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
@@ -171,10 +191,14 @@ class ClientSession(Session):
             nodes.append(node)
         for graph_id, nodes in by_graph.items():
             graph = self._graphs.get(graph_id)
-            if graph is None or graph.is_stopped():
-                self._refuse(nodes)
-            else:
+            if graph is not None and not graph.is_stopped():
                 graph.send(nodes)
+            elif self._again is not None and self._again.has_graph(graph_id):
+                whole = self._again.hear(graph_id, nodes)
+                if whole is not None:
+                    self._start_graph(whole[0]).send(whole[1])
+            else:
+                self._refuse(nodes)
 
     def _refuse(self, nodes: Batch[GraphNode]) -> None:
         """The rest of a graph that has failed here, or was never announced."""
@@ -189,6 +213,8 @@ class ClientSession(Session):
             graph = self._graphs.get(cancel.graph_id)
             if graph is not None:  # else its last result is on the way
                 graph.send(CancelGraph())
+            if self._again is not None:
+                self._again.forget(cancel.graph_id)
 
     @handles(Batch[ObjectInstruction])
     def _instruct(self, batch: Batch[ObjectInstruction]) -> None:
@@ -225,6 +251,8 @@ class ClientSession(Session):
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
+        if self._again is not None and not (self._again.is_waiting or self._peer.pipe.arriving_bytes):
+            self._again = None  # all that was said again has come before it
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
 
@@ -286,6 +314,8 @@ class ClientSession(Session):
     def _node_done(self, done: GraphNodeDone) -> None:
         if done.frames:
             self._store_result(done.result, done.frames)
+        if self._again is not None:
+            self._again.tell(done.result.task_id)
         self._outbox.put(self._peer, done.result)
 
     @handles(GraphEnded)

@@ -36,6 +36,9 @@ class Line(Protocol):
     acknowledged: int
 
     @property
+    def arriving_bytes(self) -> int: ...
+
+    @property
     def has_unsaid(self) -> bool: ...
 
     @property

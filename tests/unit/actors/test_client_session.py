@@ -343,6 +343,26 @@ def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_a
     assert len(agent.started) == 8
 
 
+def test_what_ends_before_a_client_has_said_all_again_does_not_run_again(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
+    client.submit(2)
+    client.submit_graph([(), (0,), (0,)], {0, 2})
+    simulation.advance(0.5)
+    client.hang()
+    client.connect()
+    simulation.advance(10.0)
+    assert len(agent.started) == 5
+    client.wake()  # it reads the welcome, says all again, and reads the results
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(agent.started) == 5
+    assert client.surplus == []
+    client.submit(2)
+    client.submit_graph([(), (0,)], {1})
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 7
+
+
 def test_a_large_object_goes_on_where_it_was_cut(simulation: Simulation) -> None:
     client = simulation.client()
     content = bytes(range(256)) * 20_000

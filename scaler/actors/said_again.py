@@ -1,0 +1,66 @@
+"""SaidAgain: what a client says again after its session began anew at a scheduler that has its tasks.
+
+Used by its session only. Between the welcome and what is said again, tasks and graphs may end: the client has not heard
+of that, says them again, and they must not run again, since their results are on their way.
+
+Must never: be asked about a session that goes on where it was, in which nothing is said twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+from scaler.ids import GraphId, TaskId
+from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.columns import Batch
+
+
+class SaidAgain:
+    """The calls that a client says again, of which some may have ended.
+
+    Args:
+        open_tasks: those that were open when its session began anew.
+        said: what it was told in the new session.
+    """
+
+    def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
+        self._told = {item.task_id for item in said if type(item) is TaskResult}
+        self._tasks = self._told.union(open_tasks)
+        self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphNode]]] = {}
+        """unknown ones: when all nodes are there, it is known whether their results are on their way"""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a graph has not come to its end."""
+        return bool(self._graphs)
+
+    def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
+        """Leave out what was open and has ended."""
+        known = self._tasks
+        return [spec for spec in batch if spec.task_id not in known or spec.task_id in open_tasks]
+
+    def tell(self, task_id: TaskId) -> None:
+        """Note that the client is told the result of a node."""
+        self._told.add(task_id)
+
+    def announce(self, spec: GraphTask) -> None:
+        """Take a graph that is unknown, or has ended. It has nodes."""
+        self._graphs[spec.graph_id] = spec, Batch[GraphNode]()
+
+    def has_graph(self, graph_id: GraphId) -> bool:
+        """Return whether the nodes of a graph belong here."""
+        return graph_id in self._graphs
+
+    def hear(self, graph_id: GraphId, nodes: Batch[GraphNode]) -> tuple[GraphTask, Batch[GraphNode]] | None:
+        """Take nodes of a graph. Return the whole graph if it is to run."""
+        spec, heard = self._graphs[graph_id]
+        heard += nodes
+        if len(heard) < spec.node_count:
+            return None
+        del self._graphs[graph_id]
+        return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, heard)
+
+    def forget(self, graph_id: GraphId) -> None:
+        """A graph is cancelled."""
+        self._graphs.pop(graph_id, None)

@@ -1,4 +1,7 @@
-"""Recorder: a process beside the user's program that records a trace, for `Client.trace`."""
+"""Recorder: a process beside the user's program that records a trace, for `Client.trace`.
+
+Its standard input is its lifeline: when that ends, the program is gone, and it goes too.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Recorder:
         command = [sys.executable, "-m", _MODULE, address, path, str(LONGEST_SECONDS)]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -43,11 +46,15 @@ class Recorder:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         assert self._process.stdout is not None
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+        began = ""
         try:
             began = self._lines.get(timeout=BEGIN_SECONDS)
         except queue.Empty:
             self._process.kill()
-            began = ""
+        except BaseException:  # this thread was interrupted
+            self._process.kill()
+            self._complaint()
+            raise
         if not began:
             reason = (
                 self._complaint() or f"nothing was heard from the scheduler at {address} for {BEGIN_SECONDS:g} seconds"
@@ -62,10 +69,16 @@ class Recorder:
 
     def _complaint(self) -> str:
         """Wait until the process has ended, and return what it has said on standard error."""
-        self._process.wait(END_SECONDS)
-        assert self._process.stderr is not None
-        with self._process.stderr as stream:
-            return stream.read().strip()
+        process = self._process
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdin is not None
+        assert process.stderr is not None
+        with process.stdin, process.stderr:
+            return process.stderr.read().strip()
 
     def stop(self) -> str:
         """End, write the file, and return what it has told.

@@ -26,19 +26,24 @@ GRAPHS_SECONDS = 3.0
 BEGAN = "the recording has begun"
 
 
-def record(subscriber: Subscriber, seconds: float, began: Callable[[], None] = lambda: None) -> Trace:
+def record(
+    subscriber: Subscriber, seconds: float, began: Callable[[], None] = lambda: None, lifeline: int | None = None
+) -> Trace:
     """Return what was heard of tasks within `seconds`, or until SIGINT or SIGTERM.
 
     Args:
         began: called when the first message has come.
+        lifeline: a descriptor that is readable only when the program that wants the trace is gone.
     """
+    lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()
     is_heard = False
     ends_at = time.monotonic() + seconds
     with _ended_by_signals() as ended:
         while (left := min(ends_at, ended[0] + trace.awaits_nodes * GRAPHS_SECONDS) - time.monotonic()) > 0:
             subscriber.want(trace.topics)
-            subscriber.wait(min(LOOK_SECONDS, left))
+            if subscriber.wait(min(LOOK_SECONDS, left), *lifelines):
+                break
             for news in subscriber.receive():
                 trace.take(news)
                 if not is_heard and news.topic == "tasks":
@@ -73,14 +78,16 @@ def told(trace: Trace, path: str) -> str:
 
 
 def main(arguments: list[str]) -> str | int:
-    """Record until a signal: the address, the file, the longest time in seconds. Return what to exit with."""
+    """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds. Return
+    what to exit with.
+    """
     address, path, seconds = arguments
     try:
         subscriber = Subscriber(address)
     except ConfigError as error:
         return str(error)
     try:
-        trace = record(subscriber, float(seconds), _say_began)
+        trace = record(subscriber, float(seconds), _say_began, sys.stdin.fileno())
         trace.write(path)
     except OSError as error:
         return f"the trace cannot be written: {error}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, ConfigError, StartError
+from tests.support.processes import alive, wait_until
 
 
 def nap(seconds: float) -> float:
@@ -57,3 +58,23 @@ def test_what_cannot_be_recorded_says_why(tmp_path: Path, monkeypatch: pytest.Mo
         client.trace(tmp_path / "t"),
     ):
         pass
+
+
+PROGRAM = """
+import sys, time
+import psutil
+from scaler import Client
+with Client(sys.argv[1]) as client, client.trace(sys.argv[2]):
+    print(*(child.pid for child in psutil.Process().children()), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_recording_ends_with_the_program_that_wanted_it(address: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, address, str(tmp_path / "run.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        recorders = [int(pid) for pid in program.stdout.readline().split()]
+        program.kill()
+    assert len(recorders) == 1
+    wait_until(lambda: not alive(recorders[0]), "the recorder has ended")

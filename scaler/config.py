@@ -15,6 +15,8 @@ from typing import Any
 
 from scaler.endpoint import ANYWHERE, IPC, Endpoint
 
+WORKERS_MOST = 65_535
+"""of one cluster"""
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
 _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
@@ -84,6 +86,13 @@ def check_number(name: str, value: Any, least: float, most: float = float("inf")
     if not least <= value <= most:
         limit = f"at least {least:g}" if most == float("inf") else f"between {least:g} and {most:g}"
         raise ConfigError(f"{name} must be {limit}, not {value!r}")
+
+
+def check_whole_number(name: str, value: Any, least: int, most: int) -> None:
+    """Raise `ConfigError` unless `value` is a whole number between `least` and `most`."""
+    check_number(name, value, least, most)
+    if not isinstance(value, int):
+        raise ConfigError(f"{name} must be a whole number, not {value!r}")
 
 
 def entry(

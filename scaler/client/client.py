@@ -62,6 +62,8 @@ class Client(Caller):
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two heartbeats.
         serializer: turns values into bytes; travels to the workers with each function.
+        n_workers: of a cluster that starts on this machine and ends with this client; None: as many as cores. With it
+            the address that the environment says does not count. Does nothing inside tasks.
         processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
             (docs/howto/debugging.md). It needs an address of None.
         dashboard: whether to start the page in the browser that shows the scheduler, until this client disconnects. Its
@@ -82,6 +84,7 @@ class Client(Caller):
         heartbeat_interval_seconds: float = 2,
         serializer: Serializer = DEFAULT_SERIALIZER,
         *,
+        n_workers: int | None = None,
         processes: bool = True,
         dashboard: bool = False,
     ) -> None:
@@ -89,6 +92,7 @@ class Client(Caller):
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         _check_processes(processes, address)
+        lifetime.check_workers(n_workers, address)
         page.check(dashboard, processes)
         here = task_context.current.address
         if here is not None and processes and address in (None, here):
@@ -98,10 +102,10 @@ class Client(Caller):
             self._dashboard = None
             return
         cluster = None
-        if address is None and processes:
+        if address is None and processes and n_workers is None:
             address = address_said_outside()
         if address is None:
-            cluster = lifetime.start_cluster(processes)
+            cluster = lifetime.start_cluster(processes, n_workers)
             address = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(address, seconds)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from scaler import task_context
 from scaler.client.link.thread import LinkThread
-from scaler.config import ConfigError, check_address
+from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_number
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 
@@ -33,11 +33,11 @@ class LocalCluster(Protocol):
     def shutdown(self) -> None: ...
 
 
-start_local_cluster: Callable[[], LocalCluster] | None = None
-"""Starts the cluster of a client without an address. Set by the package, because a client imports neither scheduler nor
-worker."""
+start_local_cluster: Callable[[int | None], LocalCluster] | None = None
+"""Starts the cluster of a client without an address, with so many workers. Set by the package, because a client imports
+neither scheduler nor worker."""
 
-start_thread_cluster: Callable[[], LocalCluster] | None = None
+start_thread_cluster: Callable[[int | None], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""
 
 _lock = threading.RLock()
@@ -49,7 +49,23 @@ _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize
 share one"""
 
 
-def start_cluster(has_processes: bool) -> LocalCluster:
+def check_workers(n_workers: int | None, address: str | None) -> None:
+    """Refuse a number of workers that a client cannot start.
+
+    Raises:
+        ConfigError: if it is no number of workers, or the client connects to a scheduler that is there.
+    """
+    if n_workers is None:
+        return
+    if address is not None:
+        raise ConfigError(
+            f"n_workers={n_workers!r} starts workers on this machine, and {address!r} is a scheduler that has its own: "
+            "leave one of them out"
+        )
+    check_whole_number("n_workers", n_workers, 1, WORKERS_MOST)
+
+
+def start_cluster(has_processes: bool, n_workers: int | None) -> LocalCluster:
     """Start the cluster of a client without an address.
 
     Raises:
@@ -58,7 +74,7 @@ def start_cluster(has_processes: bool) -> LocalCluster:
     start = start_local_cluster if has_processes else start_thread_cluster
     if start is None:
         raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
-    return start()
+    return start(n_workers)
 
 
 def new_link(address: str, seconds: Seconds) -> LinkThread:

@@ -14,7 +14,7 @@ from typing import Protocol
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.link.inquiries import Inquiry
-from scaler.config import ConfigError, check_number
+from scaler.config import check_number, check_whole_number
 from scaler.task_context import Voice
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse
@@ -153,9 +153,7 @@ def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | None) 
     Raises:
         TimeoutError: if it took longer.
     """
-    check_number("n_workers", n_workers, 1, _MOST)
-    if not isinstance(n_workers, int):
-        raise ConfigError(f"n_workers must be a whole number, not {n_workers!r}")
+    check_whole_number("n_workers", n_workers, 1, _MOST)
     if timeout is not None:
         check_number("timeout", timeout, 0)
     answer = _Answer(workers=n_workers)

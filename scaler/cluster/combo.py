@@ -173,10 +173,13 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in inspect.signature(part).parameters if name in arguments}
 
 
-def start_local_cluster() -> SchedulerClusterCombo:
-    """Return a quiet cluster with a worker per core, for one client; prints of its tasks go to standard error.
+def start_local_cluster(n_workers: int | None = None) -> SchedulerClusterCombo:
+    """Return a quiet cluster for one client; prints of its tasks go to standard error.
 
-    The environment and `scaler.toml` override these settings.
+    The environment and `scaler.toml` override these settings, but not a number of workers.
+
+    Args:
+        n_workers: None: one for each core.
     """
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),
@@ -190,14 +193,16 @@ def start_local_cluster() -> SchedulerClusterCombo:
                 arguments[name] = value
             else:
                 arguments.pop(name, None)  # each part finds it by itself
+    if n_workers is not None:
+        arguments["n_workers"] = n_workers
     return SchedulerClusterCombo(**arguments)
 
 
-def start_thread_cluster() -> ThreadCluster:
-    """Return a scheduler and as many workers as cores in threads of this process, for one client."""
+def start_thread_cluster(n_workers: int | None = None) -> ThreadCluster:
+    """Return a scheduler and workers, as many as cores if nothing else is said, in threads of this process."""
     from scaler.cluster.threads import ThreadCluster  # noqa: PLC0415 - all of Scaler, and few programs need it here
 
-    return ThreadCluster(said(ClusterConfig, ["n_workers"]).get("n_workers", usable_cores()))
+    return ThreadCluster(n_workers or said(ClusterConfig, ["n_workers"]).get("n_workers", usable_cores()))
 
 
 def best_event_loop() -> str:

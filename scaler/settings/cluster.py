@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scaler.amounts import read_amounts, to_texts
-from scaler.config import ConfigError, check_address, entry
+from scaler.config import WORKERS_MOST, ConfigError, check_address, entry
 from scaler.settings.base import (
     ADDRESS,
     DEATH_TIMEOUT,
@@ -40,7 +40,7 @@ class ClusterConfig(Settings):
             "-n",
             "--num-of-workers",
             least=1,
-            most=65535,
+            most=WORKERS_MOST,
             default="as many as there are names, else as the engine can run at once, else one for each core",
         ),
     )

@@ -54,6 +54,7 @@ class AsyncClient(AsyncCaller):
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two heartbeats.
         serializer: turns values into bytes; travels to the workers with each function.
+        n_workers: of a local cluster, as for `Client`.
 
     Raises:
         ConfigError: if an argument cannot work; it is a `ValueError`.
@@ -67,11 +68,17 @@ class AsyncClient(AsyncCaller):
         timeout_seconds: float = 60,
         heartbeat_interval_seconds: float = 2,
         serializer: Serializer = DEFAULT_SERIALIZER,
+        *,
+        n_workers: int | None = None,
     ) -> None:
         ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
-        self._address = address or task_context.current.address or address_said_outside()
+        lifetime.check_workers(n_workers, address)
+        self._n_workers = n_workers
+        self._address = address or task_context.current.address
+        if self._address is None and n_workers is None:
+            self._address = address_said_outside()
         self._profiling = profiling
         self._seconds = timeout_seconds, heartbeat_interval_seconds
         self._serializer = serializer
@@ -106,7 +113,7 @@ class AsyncClient(AsyncCaller):
         """Start the local cluster, if there is to be one, and the connection. It does not wait for the scheduler."""
         async with self._starting:
             if self._address is None:
-                self._cluster = await _started_cluster()
+                self._cluster = await _started_cluster(self._n_workers)
                 self._address = self._cluster.get_address()
         self._connected()
 
@@ -220,10 +227,10 @@ class AsyncClient(AsyncCaller):
         await self.disconnect()
 
 
-async def _started_cluster() -> lifetime.LocalCluster:
+async def _started_cluster(n_workers: int | None) -> lifetime.LocalCluster:
     """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
     loop = asyncio.get_running_loop()
-    starting = loop.run_in_executor(None, lifetime.start_cluster, True)
+    starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers)
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import Any
 
 import pytest
 
 from scaler.client import Client, lifetime
+from scaler.client.aio.client import AsyncClient
 from scaler.config import ConfigError
 from scaler.wire.messages.client import ClientDisconnect
 from tests.support.fake_scheduler import FakeScheduler
@@ -19,10 +21,15 @@ class Cluster:
     def __init__(self, scheduler: FakeScheduler) -> None:
         self.scheduler = scheduler
         self.shutdowns = 0
+        self.n_workers: int | None = None
         self.had_goodbyes = 0
 
     def get_address(self) -> str:
         return self.scheduler.address
+
+    def of(self, n_workers: int | None) -> Cluster:
+        self.n_workers = n_workers
+        return self
 
     def shutdown(self) -> None:
         self.shutdowns += 1
@@ -34,7 +41,7 @@ def cluster(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> Cluste
     """The cluster of clients without an address."""
     cluster = Cluster(scheduler)
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
-    monkeypatch.setattr(lifetime, "start_local_cluster", lambda: cluster)
+    monkeypatch.setattr(lifetime, "start_local_cluster", cluster.of)
     return cluster
 
 
@@ -45,6 +52,25 @@ def test_without_an_address_a_local_cluster_lives_as_long_as_the_client(cluster:
     client.disconnect()
     client.disconnect()
     assert (cluster.shutdowns, cluster.had_goodbyes) == (1, 1)
+
+
+def test_a_number_of_workers_is_that_of_a_local_cluster_whatever_the_environment_says(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
+    with Client(n_workers=3) as client:
+        assert client.submit(abs, -1).result(10) == 1
+    assert (cluster.n_workers, cluster.shutdowns) == (3, 1)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_a_number_of_workers_that_cannot_be_started_is_refused(cluster: Cluster, make: Any) -> None:
+    for n_workers in (0, 1.5, True, "2", 70_000):
+        with pytest.raises(ConfigError, match="n_workers must be"):
+            make(n_workers=n_workers)
+    with pytest.raises(ConfigError, match=r"n_workers=2 .*'tcp://127.0.0.1:1' .*leave one of them out"):
+        make("tcp://127.0.0.1:1", n_workers=2)
+    assert cluster.shutdowns == 0
 
 
 def test_the_local_cluster_of_a_client_that_nobody_holds_ends(cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scaler.actors import agent_session, client_session, session
 from scaler.actors.acceptor import Limits
+from scaler.ids import Connection
 from tests.simulation.record import Record
 from tests.simulation.world import World
 
@@ -41,15 +42,20 @@ class Contacts:
         self._beat = beat
         self._contacts: dict[str, _Contact] = {}
         self._lines: dict[str, Line] = {}
+        self._given_up: set[Connection] = set()
+        """connections on which the scheduler does not listen any more"""
 
     def forget_lines(self) -> None:
         """The scheduler is gone, and all its connections."""
         self._lines.clear()
+        self._given_up.clear()
 
     def name_of(self, peer_id: bytes) -> str:
         return self._record.clients.get(peer_id, peer_id.hex())
 
     def heard(self, line: Line) -> None:
+        if line.connection in self._given_up:
+            return
         name = line.dialer.party.name
         known = self._lines.get(name)
         if known is None or known.connection <= line.connection:
@@ -64,10 +70,14 @@ class Contacts:
             contact.closed_at, contact.silent_before = self._world.now, self._world.now - contact.heard_at
 
     def dropped(self, name: str) -> None:
-        """The scheduler itself has given the connection of a party up."""
-        contact = self._contacts.get(name)
+        """The scheduler itself has given the connection of a party up, and asked for another one: that is as if it was
+        closed, and the party may not have heard of it.
+        """
+        contact, line = self._contacts.get(name), self._lines.get(name)
         if contact is not None:
             contact.closed_at = self._world.now
+        if line is not None:
+            self._given_up.add(line.connection)
 
     def check_lost(self, name: str, is_client: bool) -> None:
         """A session has ended for want of contact: complain if it need not have."""

@@ -27,20 +27,10 @@ from scaler.actors.events import (
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.task_states import ADOPTED, ASSIGNED, FAILED, FINAL, READY, Event, State, next_state, shown_state
 from scaler.ids import ClientId, ObjectId, is_later
+from scaler.wire.outcomes import FAILURES
 
 if TYPE_CHECKING:
     from tests.support.simulation import Simulation
-
-FAILURES = {
-    "failed",
-    "processorDied",
-    "workerDied",
-    "noWorker",
-    "notFound",
-    "missingObjects",
-    "timedOut",
-    "internalError",
-}
 
 
 class TaskHistory:

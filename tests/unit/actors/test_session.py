@@ -25,13 +25,30 @@ def peer_of(simulation: Simulation, kind: str) -> Any:
     return peer
 
 
+def is_awaited_until(simulation: Simulation, kind: str, seconds: float, more: float) -> bool:
+    """Whether its session is there for so many seconds, and gone after some more."""
+    simulation.advance(seconds)
+    before = len(simulation.sessions(KINDS[kind]))
+    simulation.advance(more)
+    return (before, len(simulation.sessions(KINDS[kind]))) == (1, 0)
+
+
+def be_stopped_and_be_cut(simulation: Simulation, peer: Any) -> None:
+    """Be silent for longer than usual, go on, and lose the connection in a further silence."""
+    peer.hang()
+    simulation.advance(15.0)
+    peer.hangs = False
+    peer._beat()
+    simulation.run()
+    peer.hang()
+    simulation.advance(9.0)
+    peer.cut()
+
+
 @pytest.mark.parametrize(("kind", "seconds"), [("client", 5.0), ("agent", 2.0)])
 def test_a_closed_connection_has_some_seconds_to_come_back(simulation: Simulation, kind: str, seconds: float) -> None:
     peer_of(simulation, kind).die()
-    simulation.advance(seconds - 0.5)
-    assert len(simulation.sessions(KINDS[kind])) == 1
-    simulation.advance(1.0)
-    assert simulation.sessions(KINDS[kind]) == []
+    assert is_awaited_until(simulation, kind, seconds - 0.5, more=1.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,10 +57,7 @@ def test_a_connection_that_was_given_up_after_silence_is_not_closed(simulation: 
     peer.hang()
     simulation.advance(25.0)
     peer.cut()
-    simulation.advance(570.0)
-    assert len(simulation.sessions(KINDS[kind])) == 1
-    simulation.advance(10.0)
-    assert simulation.sessions(KINDS[kind]) == []
+    assert is_awaited_until(simulation, kind, 570.0, more=10.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,24 +104,14 @@ def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
     peer = peer_of(simulation, kind)
     simulation.paused_seconds = 15.0
     peer.die()
-    simulation.advance(590.0)
-    assert len(simulation.sessions(KINDS[kind])) == 1
-    simulation.advance(15.0)
-    assert simulation.sessions(KINDS[kind]) == []
+    assert is_awaited_until(simulation, kind, 590.0, more=15.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation, kind: str) -> None:
     """It is silent after five seconds, as before, although its last two heartbeats are far apart."""
     peer = peer_of(simulation, kind)
-    peer.hang()
-    simulation.advance(15.0)
-    peer.hangs = False
-    peer._beat()
-    simulation.run()
-    peer.hang()
-    simulation.advance(9.0)
-    peer.cut()
+    be_stopped_and_be_cut(simulation, peer)
     simulation.advance(500.0)
     assert len(simulation.sessions(KINDS[kind])) == 1
 
@@ -116,13 +120,6 @@ def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation,
 def test_so_it_is_if_it_was_stopped_after_its_first_heartbeat(simulation: Simulation, kind: str) -> None:
     peer = simulation.client() if kind == "client" else simulation.agent(1)
     peer._beat()
-    peer.hang()
-    simulation.advance(15.0)
-    peer.hangs = False
-    peer._beat()
-    simulation.run()
-    peer.hang()
-    simulation.advance(9.0)
-    peer.cut()
+    be_stopped_and_be_cut(simulation, peer)
     simulation.advance(500.0)
     assert len(simulation.sessions(KINDS[kind])) == 1

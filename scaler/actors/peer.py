@@ -118,7 +118,6 @@ class Peer:
         "is_due",
         "is_spoilt",
         "key",
-        "label",
         "left",
         "met_at",
         "outgoing",

@@ -192,7 +192,7 @@ class Edge:
         if connection.is_up and pipe.is_ready:
             try:
                 messages += pipe.take()
-            except Exception as error:
+            except Exception as error:  # whatever it is, the agent lives, and says all of it again
                 logger.exception("what is for the scheduler cannot be written")
                 self._spoil(connection, error)
                 return False

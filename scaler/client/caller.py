@@ -7,6 +7,7 @@ keyword argument of `submit` that the function might take.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
@@ -22,15 +23,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Caller:
+class Caller(ABC):
     """Runs functions and graphs with some options."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def _caller(self) -> tuple[object, Core, TaskOptions]:
         """Return the client that open futures keep alive, its core, and the options of the tasks."""
-        raise NotImplementedError
 
     def options(
         self,

@@ -135,7 +135,7 @@ class ClientExecutor(Executor):
     def _start(self, future: Future[Any], submit: Callable[[], ScalerFuture[Any]]) -> None:
         try:
             task = submit()
-        except BaseException as error:
+        except BaseException as error:  # the future has it; an interrupt is raised here too
             future.set_exception(error)
             self._freed()
             if not isinstance(error, Exception):  # this thread was interrupted

@@ -105,7 +105,7 @@ class MapRun:
                 # wake-ups.
                 self._wait((self._submitted - self._done) // 2)
                 self._collect()
-        except BaseException:
+        except BaseException:  # raised again: nobody will read the results
             self._link.abandon(self)
             raise
         finally:

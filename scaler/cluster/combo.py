@@ -144,7 +144,7 @@ class SchedulerClusterCombo:
             self._cluster.launch()
             self._scheduler.listen()
             self._cluster.connect_to(self._scheduler.get_address())
-        except BaseException:
+        except BaseException:  # raised again: nothing may be left behind
             self.shutdown()
             raise
 

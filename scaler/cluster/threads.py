@@ -91,7 +91,7 @@ class ThreadCluster:
         try:
             self._scheduler.has_started.result()
             self._agent.has_started.result()
-        except BaseException:
+        except BaseException:  # raised again: nothing may be left behind
             self.shutdown()
             raise
 

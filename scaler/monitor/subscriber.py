@@ -59,7 +59,7 @@ class Subscriber:
         try:
             self.address = find(address)
             self._open()
-        except BaseException:
+        except BaseException:  # raised again: nothing may be left open
             self._context.destroy(0)  # with the socket, if there is one: `term` would wait for its end
             raise
 

@@ -37,7 +37,7 @@ def preload(modules: Iterable[str]) -> None:
         before = set(threading.enumerate())
         try:
             importlib.import_module(name)
-        except BaseException as error:
+        except BaseException as error:  # a module of the user may raise anything, SystemExit too
             raise PreloadError(f"cannot preload module {name!r}: {type(error).__name__}: {error}") from error
         threads = [thread.name for thread in threading.enumerate() if thread not in before]
         if threads:
@@ -52,7 +52,7 @@ def initialize(text: str) -> bool:
     try:
         if text:
             _function(text)()
-    except BaseException:
+    except BaseException:  # as above
         logger.critical("the initializer failed, so this worker process cannot start", exc_info=True)
         return False
     return True

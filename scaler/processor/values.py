@@ -110,7 +110,7 @@ def _read_value(data: bytes) -> Any:
     """What `from_frames` does for the default serializer, in half the time: the path of most arguments."""
     try:
         return pickle.loads(data)
-    except Exception as error:
+    except Exception as error:  # unpickling runs code of the user
         raise DeserializeObjectError(f"an argument cannot be read here: {type(error).__name__}: {error}") from error
 
 

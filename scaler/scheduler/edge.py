@@ -60,8 +60,7 @@ class SchedulerEdge:
         self._acceptor = tree.acceptor
         self._strangers = Strangers()
         self._broken: dict[Connection, tuple[Peer, float]] = {}
-        """since when nothing can be sent there, in that order"""
-        """connections that were found broken in this turn, and their peers"""
+        """connections that were found broken, their peers, and since when, in that order"""
         self._clock = tree.clock
         self._kept_bytes = tree.limits.kept_bytes
         self.received = tree.received
@@ -241,7 +240,7 @@ class SchedulerEdge:
                 self._send(connection, header, frames)
         except PeerGoneError:
             self.undeliverable += 1
-        except Exception:
+        except Exception:  # as above
             logger.exception("the last words to %s cannot be written", connection.hex())
 
     def _send_to_stranger(self, parcel: Parcel) -> None:

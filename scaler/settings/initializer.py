@@ -36,5 +36,5 @@ def initializer_text(value: Any) -> str:
 
     try:
         return PICKLED + base64.b64encode(cloudpickle.dumps(value, protocol=5)).decode()
-    except Exception as error:
+    except Exception as error:  # pickling runs code of the user
         raise ConfigError(f"the initializer cannot be pickled: {error}") from error

@@ -128,7 +128,7 @@ class SymphonyEngine:
         self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
         try:
             self._open()
-        except Exception as error:
+        except Exception as error:  # foreign code
             raise ConfigError(
                 f"no session of the Symphony service {service!r} can be opened: {error}; check the name of the "
                 "service, that it is enabled, and that this host belongs to the cluster (profile.platform)"

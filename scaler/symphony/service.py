@@ -32,7 +32,7 @@ def container_class(soamapi: Any) -> type[Any]:
             task_context.populate_task_input(received)
             try:
                 task_context.set_task_output(message(_answer(received.payload)))
-            except BaseException as error:
+            except BaseException as error:  # raised again, with its traceback
                 with contextlib.suppress(Exception):  # an exception may refuse attributes
                     setattr(error, REMOTE_TRACEBACK, traceback.format_exc())
                 raise
@@ -43,7 +43,7 @@ def container_class(soamapi: Any) -> type[Any]:
 def _answer(payload: bytes) -> bytes:
     try:
         function, *arguments = cloudpickle.loads(payload)
-    except Exception as error:
+    except Exception as error:  # unpickling runs code of the user, pickling below too
         raise DeserializeObjectError(f"the task cannot be read at the service: {error}") from error
     result: Any = function(*arguments)
     try:

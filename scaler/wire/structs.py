@@ -53,7 +53,7 @@ class TaskFailure(NamedTuple):
             failure = read(SCHEMAS["common"].TaskFailure, payload)
             exception, bases = bytes(failure.exception), tuple(failure.bases)
             return cls(failure.typeName, failure.text, failure.traceback, exception, bases)
-        except Exception as error:
+        except Exception as error:  # whatever the reader raises: a peer can send anything
             raise ProtocolError(f"not a task failure: {first_line(error)}") from error
 
 
@@ -141,5 +141,5 @@ def _read(data: bytes) -> RunOptions:
             tuple(options.retryOn),
             options.retryDelayMs,
         )
-    except Exception as error:
+    except Exception as error:  # as above
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

@@ -5,6 +5,7 @@ Called in the thread of the client's event loop. Must never: hold up the loop fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
@@ -34,15 +35,15 @@ class Calls(Protocol):
     async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]: ...
 
 
-class AsyncCaller:
+class AsyncCaller(ABC):
     """The calls of an asyncio client, with some options."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def _caller(self) -> tuple[Calls, TaskOptions | None]:
         """Return the client, and the options of the tasks; None: those of the client."""
-        raise NotImplementedError
 
     def options(self, options: TaskOptions | None = None, /, **more: Any) -> AsyncClientWithOptions:
         """Return this client with options for tasks, as `Client.options` does:

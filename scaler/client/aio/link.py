@@ -178,7 +178,7 @@ class AsyncLink:
             return
         try:
             self._act()
-        except BaseException:
+        except BaseException:  # raised again: first, each future must end
             self._end("the link to the scheduler failed, see the log; this is a bug")
             raise
 

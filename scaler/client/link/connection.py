@@ -178,7 +178,7 @@ class Connection:
             return False
         try:
             messages = pipe.take()
-        except Exception as error:
+        except Exception as error:  # an argument may do anything when it is read; the call fails, and no other
             self.session.spoil()
             raise ProtocolError(f"{type(error).__name__}: {error}") from error
         self._send(messages)

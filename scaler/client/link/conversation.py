@@ -1,7 +1,7 @@
 """Conversation: the client's side of the protocol, on one connection after the other.
 
-Link --open work, the time--> Conversation --hello, items, heartbeats--> scheduler OpenWork <-----answers------
-Conversation <--------replies------------ scheduler
+    Link --open work, the time--> Conversation --hello, items, heartbeats--> scheduler
+    OpenWork <------answers------ Conversation <---------replies------------ scheduler
 
 Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `Course` says, which
 is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is impossible, all

@@ -127,7 +127,7 @@ class LinkThread:
             self._work.add(entry)
             if self._conversation.send_at_once():
                 self._inbox.rouse()  # sending has read the socket's state, so its descriptor will not fire again
-        except BaseException:
+        except BaseException:  # raised again: an interrupt may come anywhere here
             self._is_doubtful = True
             self._inbox.rouse()
             raise

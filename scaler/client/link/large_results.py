@@ -118,6 +118,27 @@ class LargeResults:
             self._calls.delete([response.object_id])
         receiver.receive_frames(response.object_id, response.frames if response.found else None)
 
+    def on_new_session(self) -> None:
+        """The scheduler may have deleted what was not read.
+
+        Open graphs are said again anyway, so all of that is wanted again: it is said once more, or made once.
+        """
+        self.unread.doubt()
+        of_open_graphs = [each for each in self.unread.in_state(State.DOUBTED) if self._may_want_again(each)]
+        self._take_over(of_open_graphs)
+        self._make_again(of_open_graphs)
+
+    def _may_want_again(self, unread: UnreadResult) -> bool:
+        call = unread.call
+        return isinstance(call, GraphEntry) and self._calls.has_graph(call) and not is_once(call.spec.options)
+
+    def _take_over(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
+        """Keep the requests for results that have to be made first. Return these results."""
+        asked = [unread for unread in lost if unread.object_id in self.requests]
+        for unread in asked:
+            unread.ask(self.requests.pop(unread.object_id))
+        return asked
+
     def on_other_scheduler(self) -> None:
         """Submit again what made the lost large results, if one of them is requested now.
 
@@ -130,7 +151,4 @@ class LargeResults:
         """Submit again what made the large results that are lost now, if one of them is requested."""
         self.unread.lose(on_their_way)
         lost = self.unread.in_state(State.LOST)
-        asked = [unread for unread in lost if unread.object_id in self.requests]
-        for unread in asked:
-            unread.ask(self.requests.pop(unread.object_id))
-        self._make_again(lost if asked else [each for each in lost if self._calls.has_graph(each.call)])
+        self._make_again(lost if self._take_over(lost) else [each for each in lost if self._calls.has_graph(each.call)])

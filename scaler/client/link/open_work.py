@@ -303,7 +303,7 @@ class OpenWork:
         Args:
             unheard: what was said before and may not have arrived.
         """
-        self.large.unread.doubt()
+        self.large.on_new_session()
         waiting = (self._tasks[task_id][0] for task_id in self.window)
         mark_what_was_said(self._tasks, self._graphs, (*self.out, *waiting))
         self.out = [item for item in (*unheard, *self.out) if takes_back(item)]

@@ -610,6 +610,22 @@ class TestLostResultsOfGraphs:
         reader = Reader(work, 101)
         assert ObjectRequest(reader.object_id) in said(work)
 
+    @pytest.mark.parametrize("asked_first", [True, False])
+    def test_so_it_is_in_a_new_session_of_the_same_scheduler(self, work: OpenWork, asked_first: bool) -> None:
+        made = graph({101: Sink(), 102: Sink()})
+        work.add_graph(made)
+        work.on_results([result(101, size=80_000)])
+        readers = [Reader(work, 101)] if asked_first else []
+        work.say_again()
+        assert made.spec in said(work)
+        assert [node.wanted for node in made.nodes_to_say()] == [0, 1, 1]
+        work.on_results([result(101, size=80_000)])
+        readers = readers or [Reader(work, 101)]
+        assert ObjectRequest(readers[0].object_id) in said(work)
+        work.large.on_object(ObjectResponse(readers[0].object_id, 1, (b"large",)))
+        assert readers[0].ends == [("received", (b"large",))]
+        assert not work.large.unread
+
     def test_after_a_cancel_only_who_asks_for_one_has_the_graph_made_again(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)

@@ -111,9 +111,9 @@ def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure
     return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
 
 
-def run(call: EngineCall) -> RunResult:
+def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunResult:
     """Run the task. Called in a process of the engine."""
-    with in_context(call):
+    with in_context(call, new_context):
         values = Values()
         for object_id, frames in call.objects.items():
             values.store(object_id, frames)
@@ -124,8 +124,8 @@ def run(call: EngineCall) -> RunResult:
 class in_context(AbstractContextManager[None]):  # noqa: N801 - used as a function
     """Context manager: this thread runs the task of a call."""
 
-    def __init__(self, call: EngineCall) -> None:
-        self._context: Any = CallContext(call)
+    def __init__(self, call: EngineCall, new_context: type[CallContext] = CallContext) -> None:
+        self._context: Any = new_context(call)
 
     def __enter__(self) -> None:
         by_thread().enter(self._context)

@@ -13,6 +13,7 @@ from scaler.actors.kit import ChildSpec, Peers
 from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
 from scaler.engines.host import HostSettings
 from scaler.engines.host_proxy import EngineHost
+from scaler.engines.probe import ask_capacity
 from scaler.engines.worker import EngineWorker
 
 HOST = "engine host"
@@ -22,15 +23,21 @@ class ForeignEngine:
     """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
 
     parts = frozenset({Part.CRASH, Part.WATCH})
-    capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
     """`module:function`: makes the `Engine` of a text and a number of workers, in the host process"""
+    prober: ClassVar[str] = ""
+    """`module:function`: returns how many tasks the engine of a text can run, in a process of its own"""
     is_deeper_first: ClassVar[bool] = False
     """whether a task that is deeper than all that run at a worker starts at once, beside them"""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
+
+    @property
+    def capacity(self) -> int | None:
+        """How many tasks the engine can run at once; None if it does not say."""
+        return ask_capacity(self.prober, self._engine) if self.prober else None
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers, and the proxy of their host."""
@@ -56,3 +63,17 @@ class Futures(ForeignEngine):
     """Any executor of `concurrent.futures`: `--engine module:factory`."""
 
     maker = "scaler.engines.engine:futures_engine"
+
+
+class Dask(ForeignEngine):
+    """A Dask cluster: `--engine dask://HOST:PORT`."""
+
+    maker = "scaler.engines.dask:dask_engine"
+    prober = "scaler.engines.dask:dask_capacity"
+
+
+class Ray(ForeignEngine):
+    """A Ray cluster: `--engine ray://HOST:PORT`."""
+
+    maker = "scaler.engines.ray:ray_engine"
+    prober = "scaler.engines.ray:ray_capacity"

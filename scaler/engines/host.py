@@ -178,7 +178,14 @@ def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
 
 def _make_engine(settings: HostSettings, report: Callable[[str], None]) -> Engine:
     module_name, _, name = settings.maker.partition(":")
-    make = getattr(importlib.import_module(module_name), name)
+    try:
+        make = getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        extra = settings.engine.partition("://")[0]
+        raise ConfigError(
+            f"the engine {settings.engine!r} needs a package that cannot be imported here: {error}; try "
+            f"pip install 'scaler[{extra}]'"
+        ) from error
     return cast("Engine", make(settings.engine, settings.n_workers, report))
 
 

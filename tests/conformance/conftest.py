@@ -12,7 +12,11 @@ import pytest
 
 from tests.support.executor_bench import ExecutorBench
 
+DASK, RAY = "dask", "ray://auto"
 OURS = ("futures://tests.support.engines:processes", "inline", "processes", "symphony://ScalerService")
+MORE = (DASK, RAY)
+"""For these a cluster is started. They are tested in `make test-more`."""
+
 SOAM = str(Path(__file__).parents[1] / "support" / "soam")
 
 
@@ -23,7 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "engine" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--engine", default=None)
-        metafunc.parametrize("engine", [chosen] if chosen else OURS, scope="module")
+        more = [pytest.param(name, marks=pytest.mark.more) for name in MORE]
+        metafunc.parametrize("engine", [chosen] if chosen else [*OURS, *more], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,6 +37,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     by_engine = sorted((items[index] for index in own), key=lambda item: str(item.callspec.params.get("engine", "")))  # type: ignore[attr-defined]
     for index, item in zip(own, by_engine, strict=True):
         items[index] = item
+
+
+@pytest.fixture(scope="session")
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The text of `--engine`. As all tests of an engine come together, its cluster is started once."""
+    if request.param not in MORE:
+        yield request.param
+        return
+    from tests.support.engine_clusters import DaskCluster, RayCluster
+
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster: Any
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == DASK:
+            cluster = DaskCluster(folder)
+            cluster.add_worker(4)
+            yield cluster.engine
+        else:
+            cluster = RayCluster(folder)
+            cluster.add_node(4)
+            for name, value in cluster.environment.items():
+                patch.setenv(name, value)
+            yield RAY
+        cluster.end()
 
 
 @pytest.fixture(scope="module", autouse=True)

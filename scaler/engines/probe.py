@@ -1,0 +1,46 @@
+"""Probe: a process that asks an engine how many tasks it can run, because the agent runs no foreign code.
+
+Called by executors, when an agent starts whose settings name no number of workers. Whatever goes wrong here is said
+by the engine host, which tries the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+
+from scaler.process.interpreter import command, modules_line
+
+SECONDS = 60.0
+"""An engine that does not say it by then is not asked any longer."""
+
+
+def ask_capacity(function: str, engine: str) -> int | None:
+    """Return what `module:function` returns for the text of an engine, in a process of its own; None if it fails."""
+    settings = modules_line() + json.dumps([function, engine]).encode()
+    with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+        done = subprocess.run(  # noqa: S603 - this interpreter and our own program
+            command(__name__),
+            input=settings,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+            check=False,
+        )
+        return int(done.stdout.decode().split()[-1]) if done.returncode == 0 and done.stdout.split() else None
+    return None
+
+
+def main() -> None:
+    """Say the capacity on standard output, as its last word; nothing if it is not known."""
+    function, engine = json.loads(sys.stdin.buffer.read())
+    module_name, _, name = function.partition(":")
+    capacity = getattr(importlib.import_module(module_name), name)(engine)
+    if capacity:
+        sys.stdout.write(f"\n{capacity}\n")
+    sys.stdout.flush()
+    os._exit(0)  # the threads of a foreign package may not end

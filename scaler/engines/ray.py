@@ -1,0 +1,110 @@
+"""RayEngine: runs each call as a task of a Ray cluster, `--engine ray://HOST:PORT`, `ray://auto` or `ray://local`.
+
+Called by the engine host. A nested task needs no CPU in Ray's accounts: it runs in the place of its parent, which waits
+for it, and Ray would go on to count that one. How many run at once is up to our workers.
+
+    submit --> Ray: run, in a worker process of Ray --> result
+    cancel --> KeyboardInterrupt in the task
+
+Must never: be imported without the package `ray`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, InvalidStateError
+from functools import partial
+from typing import Any
+
+import ray
+from ray import exceptions
+
+from scaler.config import ConfigError
+from scaler.engines.call import EngineCall, run
+from scaler.engines.engine import EngineLostError
+from scaler.wire.messages.worker import RunResult
+from scaler.wire.priority import depth_of
+
+LOCAL, AUTO = "ray://local", "ray://auto"
+
+_DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
+"""The process that ran the task is gone: the task may be to blame."""
+
+
+class RayEngine:
+    """One Ray cluster."""
+
+    def __init__(self) -> None:
+        # When a process dies it is Scaler that tries again, and counts how often.
+        self._run = ray.remote(max_retries=0)(run)
+
+    def submit(self, call: EngineCall) -> Future[RunResult]:
+        task = call.task
+        try:
+            reference = self._run.options(name=task.name or "scaler", num_cpus=int(depth_of(task.priority) < 1)).remote(
+                call
+            )
+            inner = reference.future()
+        except (exceptions.RayError, ConnectionError) as error:
+            raise EngineLostError(f"Ray takes no task: {error}") from error
+        future: Future[RunResult] = Future()
+        future.add_done_callback(partial(_cancel, reference))
+        inner.add_done_callback(partial(_ended, future))
+        return future
+
+    def close(self) -> None:
+        ray.shutdown()
+
+
+def _cancel(reference: Any, future: Future[RunResult]) -> None:
+    if future.cancelled():
+        ray.cancel(reference)
+
+
+def _ended(future: Future[RunResult], inner: Future[RunResult]) -> None:
+    error = inner.exception()
+    try:
+        if error is None:
+            future.set_result(inner.result())
+        elif isinstance(error, _DIED):
+            future.set_exception(BrokenExecutor(str(error)))
+        elif isinstance(error, exceptions.RayError) and not isinstance(error, exceptions.RayTaskError):
+            future.set_exception(EngineLostError(f"Ray has lost the task: {error}"))
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        return  # the task was cancelled
+
+
+def _connect(text: str, n_cpus: int | None = None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "namespace": "scaler"}
+    try:
+        if text == LOCAL:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            ray.init(address="local", num_cpus=n_cpus, include_dashboard=False, **quiet)
+        else:
+            ray.init(address="auto" if text == AUTO else text, **quiet)
+    except Exception as error:
+        raise ConfigError(
+            f"there is no Ray for {text}: {error}; HOST:PORT is where its Ray Client server listens, 10001 by default, "
+            "and both sides need the same versions of Ray and Python"
+        ) from error
+
+
+def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> RayEngine:
+    """Return the engine of a text.
+
+    Raises:
+        ConfigError: if there is no such Ray.
+    """
+    _connect(text, n_workers)
+    return RayEngine()
+
+
+def ray_capacity(text: str) -> int | None:
+    """Return how many CPUs the Ray cluster has now; None: those of this machine."""
+    if text == LOCAL:
+        return None
+    _connect(text)
+    return int(ray.cluster_resources().get("CPU", 0))

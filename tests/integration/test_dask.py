@@ -1,0 +1,165 @@
+"""Tasks in a real Dask cluster, whose workers and scheduler come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.support.engine_clusters import THREADS, DaskCluster
+from tests.support.processes import command, free_address, wait_until
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.more
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    cluster = DaskCluster(tmp_path_factory.mktemp("dask"))
+    cluster.add_worker()
+    yield cluster
+    cluster.end()
+
+
+@pytest.fixture
+def start(dask: DaskCluster) -> Iterator[Callable[..., Client]]:
+    """Starts a Scaler in front of the Dask cluster."""
+    open_: list[Any] = []
+
+    def start(n_workers: int) -> Client:
+        combo = SchedulerClusterCombo(n_workers, engine=dask.engine, logging_level="ERROR")
+        client = Client(combo.get_address())
+        open_[:0] = [client, combo]
+        return client
+
+    yield start
+    for each in open_:
+        each.__exit__(None, None, None)
+
+
+def noting() -> Callable[[str, str, str], Any]:
+    """Pickled by value: the Dask workers need not have this module."""
+
+    def note(log: str, what: str, gate: str = "") -> str:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{what}\n")
+        while gate and not Path(gate).exists():
+            time.sleep(0.005)
+        return what
+
+    return note
+
+
+def noted(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def worker_processes(nanny: int) -> list[psutil.Process]:
+    return [child for child in psutil.Process(nanny).children() if "spawn_main" in " ".join(child.cmdline())]
+
+
+def test_a_cluster_without_a_number_has_as_many_workers_as_dask_has_threads(dask: DaskCluster) -> None:
+    address = free_address()
+    with (
+        command("scheduler", address),
+        command("engine_cluster", address, "--engine", dask.engine),
+        Client(address) as client,
+    ):
+        client.wait_for_workers(THREADS, timeout=30)
+        assert client.info().workers == THREADS
+        assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
+
+
+def test_a_function_that_raises_says_so_with_its_traceback(start: Callable[..., Client]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        start(1).submit(divmod, 1, 0).result(timeout=30)
+
+
+def test_any_depth_works_with_fewer_places_in_dask(start: Callable[..., Client]) -> None:
+    def fibonacci(number: int) -> int:
+        if number < 2:
+            return number
+        with Client() as nested:
+            first, second = nested.submit(fibonacci, number - 1), nested.submit(fibonacci, number - 2)
+            return int(first.result() + second.result())
+
+    assert start(THREADS).submit(fibonacci, 6).result(timeout=60) == 8
+
+
+def test_dask_goes_by_the_priorities_of_the_tasks(
+    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path
+) -> None:
+    client, note, log, gate = start(THREADS + 4), noting(), tmp_path / "log", tmp_path / "gate"
+    first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
+    wait_until(lambda: len(noted(log)) == THREADS, "Dask is full")
+    wishes = [client.options(priority=wish).submit(note, str(log), str(wish)) for wish in range(4)]
+    wait_until(lambda: dask.n_tasks() == THREADS + 4, "they are with Dask")
+    gate.touch()
+    wait([*first, *wishes], timeout=30)
+    begun = noted(log)[THREADS:]
+    assert sorted(begun) == ["0", "1", "2", "3"]
+    assert begun.index("3") < begun.index("1")  # "0" had a place in the queue of a Dask worker already
+
+
+def test_cancel_reaches_a_task_that_waits_in_dask(
+    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path
+) -> None:
+    client, note, log, gate = start(THREADS + 1), noting(), tmp_path / "log", tmp_path / "gate"
+    first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
+    wait_until(lambda: len(noted(log)) == THREADS, "Dask is full")
+    unwanted = client.submit(note, str(log), "unwanted")
+    wait_until(lambda: dask.n_tasks() == THREADS + 1, "it is with Dask")
+    assert unwanted.cancel()
+    wait_until(lambda: dask.n_tasks() == THREADS, "Dask has dropped it")
+    gate.touch()
+    wait(first, timeout=30)
+    assert noted(log) == ["first"] * THREADS
+
+
+def test_a_lost_worker_is_a_task_tried_again(start: Callable[..., Client], dask: DaskCluster, tmp_path: Path) -> None:
+    client, note, log, gate = start(1), noting(), tmp_path / "log", tmp_path / "gate"
+    future = client.submit(note, str(log), "begun", str(gate))
+    wait_until(lambda: noted(log), "it runs")
+    [process] = worker_processes(dask.workers[0].pid)
+    process.send_signal(signal.SIGKILL)
+    wait_until(lambda: len(noted(log)) == 2, "it runs again, in the worker that the nanny has started")
+    gate.touch()
+    assert future.result(timeout=30) == "begun"
+
+
+def test_a_task_that_kills_its_worker_each_time_fails(start: Callable[..., Client]) -> None:
+    client = start(1)
+    with pytest.raises(Exception, match="a process of the engine died"):
+        client.submit(os._exit, 3).result(timeout=60)
+    assert client.submit(abs, -1).result(timeout=30) == 1
+
+
+def test_tasks_outlive_the_scheduler_of_dask_and_wait_for_workers(tmp_path: Path) -> None:
+    dask = DaskCluster(tmp_path)
+    with (
+        SchedulerClusterCombo(2, engine=dask.engine, logging_level="ERROR") as combo,
+        Client(combo.get_address()) as client,
+    ):
+        future = client.submit(abs, -1)
+        wait_until(lambda: dask.n_tasks() == 1, "it is with Dask, which has no worker")
+        dask.scheduler.kill()
+        dask.scheduler.wait()
+        dask.scheduler = dask.start_scheduler()
+        dask.add_worker(1)
+        assert future.result(timeout=60) == 1
+    dask.end()
+
+
+def test_a_dask_that_is_not_there_ends_the_cluster_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
+    with command("engine_cluster", "ipc:///tmp/nobody", "--engine", "dask://127.0.0.1:1", "-n", "1") as running:
+        assert running.end() == 1
+        assert "there is no Dask scheduler at 127.0.0.1:1" in running.output

@@ -1,0 +1,120 @@
+"""Tasks in a real Ray cluster, whose nodes come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.support.engine_clusters import THREADS, RayCluster, end_with_children
+from tests.support.processes import command, free_address, wait_until
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.more, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
+    cluster = RayCluster(tmp_path_factory.mktemp("ray"))
+    cluster.node = cluster.add_node()
+    yield cluster
+    cluster.end()
+
+
+@pytest.fixture(scope="module")
+def client(ray: RayCluster) -> Iterator[Client]:
+    """Of a Scaler with a single worker, which hands its tasks to Ray."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ray.environment.items():
+            patch.setenv(name, value)
+        with (
+            SchedulerClusterCombo(1, engine="ray://auto", logging_level="ERROR") as combo,
+            Client(combo.get_address()) as client,
+        ):
+            yield client
+
+
+def noting() -> Callable[[str, str], Any]:
+    """Pickled by value: the nodes of Ray need not have this module."""
+
+    def note(log: str, gate: str) -> str:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+        try:
+            while not Path(gate).exists():
+                time.sleep(0.005)
+        except KeyboardInterrupt:
+            with Path(log).open("a", encoding="utf-8") as file:
+                file.write("stopped\n")
+        return "done"
+
+    return note
+
+
+def noted(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def test_results_and_exceptions_come_back(client: Client) -> None:
+    assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
+    with pytest.raises(ZeroDivisionError):
+        client.submit(divmod, 1, 0).result(timeout=30)
+
+
+def test_any_depth_works(client: Client) -> None:
+    def fibonacci(number: int) -> int:
+        if number < 2:
+            return number
+        with Client() as nested:
+            first, second = nested.submit(fibonacci, number - 1), nested.submit(fibonacci, number - 2)
+            return int(first.result() + second.result())
+
+    assert client.submit(fibonacci, 5).result(timeout=90) == 5  # five deep, and Ray has two CPUs
+
+
+def test_a_cancelled_task_is_stopped(client: Client, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    future = client.submit(noting(), str(log), str(tmp_path / "gate"))
+    wait_until(lambda: noted(log), "it runs")
+    assert future.cancel()
+    wait_until(lambda: noted(log)[1:] == ["stopped"], "Ray has interrupted it")
+    assert client.submit(abs, -1).result(timeout=30) == 1
+
+
+def test_a_lost_process_is_a_task_tried_again(client: Client, tmp_path: Path) -> None:
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    future = client.submit(noting(), str(log), str(gate))
+    wait_until(lambda: noted(log), "it runs")
+    os.kill(int(noted(log)[0]), signal.SIGKILL)
+    wait_until(lambda: len(noted(log)) == 2, "it runs again, in another process", 60)
+    gate.touch()
+    assert future.result(timeout=30) == "done"
+
+
+def test_a_lost_node_is_a_task_tried_again_on_another(client: Client, ray: RayCluster, tmp_path: Path) -> None:
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    future = client.submit(noting(), str(log), str(gate))
+    wait_until(lambda: noted(log), "it runs")
+    end_with_children(ray.node)
+    ray.node = ray.add_node()
+    wait_until(lambda: len(noted(log)) == 2, "it runs again, on the other node", 60)
+    gate.touch()
+    assert future.result(timeout=30) == "done"
+
+
+def test_a_cluster_without_a_number_has_as_many_workers_as_ray_has_cpus(ray: RayCluster) -> None:
+    address, engine = free_address(), f"ray://127.0.0.1:{ray.client_port}"
+    with (
+        command("scheduler", address),
+        command("engine_cluster", address, "--engine", engine, env=ray.environment),
+        Client(address) as client,
+    ):
+        client.wait_for_workers(THREADS, timeout=120)
+        assert client.info().workers == THREADS
+        assert client.submit(abs, -1).result(timeout=90) == 1

@@ -1,0 +1,120 @@
+"""Real clusters of other engines, as small as they come, whose workers and nodes come and go: Dask, Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import distributed
+import psutil
+
+from tests.support.processes import REPOSITORY, free_address, wait_until
+
+THREADS = 2
+
+
+class DaskCluster:
+    """A Dask scheduler, and workers in processes of their own. It gives a task up with the first lost worker."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.address = free_address()
+        self.scheduler = self.start_scheduler()
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def engine(self) -> str:
+        return f"dask://{self.address.removeprefix('tcp://')}"
+
+    def start_scheduler(self) -> subprocess.Popen[bytes]:
+        port = self.address.rpartition(":")[2]
+        arguments = ["--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter"]
+        return self._start("scheduler", *arguments)
+
+    def add_worker(self, n_threads: int = THREADS, name: str = "w") -> subprocess.Popen[bytes]:
+        """Start a worker whose nanny starts it again when it dies."""
+        arguments = ["--nthreads", str(n_threads), "--no-dashboard", "--memory-limit", "0", "--host", "127.0.0.1"]
+        where = ["--local-directory", str(self._folder), "--name", name]
+        process = self._start("worker", self.address, *arguments, *where)
+        self.workers.append(process)
+        return process
+
+    def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"dask-{what}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "distributed.cli.dask_" + what, *arguments],
+                stdout=log,
+                stderr=log,
+                cwd=REPOSITORY,
+                env={
+                    **os.environ,
+                    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
+                    "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "0",
+                    "PYTHONPATH": str(REPOSITORY),
+                },
+                start_new_session=True,
+            )
+
+    def n_tasks(self) -> int:
+        """Return how many tasks its scheduler knows."""
+        with distributed.Client(self.address, set_as_default=False) as client:
+            return int(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+class RayCluster:
+    """A head of Ray without CPUs, and nodes that have some. All are on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.address = free_address().removeprefix("tcp://")
+        self.client_port = free_address().rpartition(":")[2]
+        ports = ["--port", self.address.rpartition(":")[2], "--ray-client-server-port", self.client_port]
+        self._start("--head", "--num-cpus", "0", "--include-dashboard=false", "--disable-usage-stats", *ports)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """How `ray://auto` finds it."""
+        return {"RAY_ADDRESS": self.address, "RAY_AUTH_MODE": "disabled"}
+
+    def add_node(self, n_cpus: int = THREADS) -> subprocess.Popen[bytes]:
+        return self._start("--address", self.address, "--num-cpus", str(n_cpus))
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        log = self._folder / f"ray{len(self._processes)}.log"
+        memory = ["--object-store-memory", str(80 * 2**20)]
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *memory, *arguments],
+                stdout=file,
+                stderr=file,
+                cwd=REPOSITORY,
+                env={**os.environ, "RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(REPOSITORY)},
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        wait_until(lambda: b"Ray runtime started" in log.read_bytes(), "the node is up", 60)
+        return process
+
+    def end(self) -> None:
+        for process in reversed(self._processes):
+            end_with_children(process)
+
+
+def end_with_children(process: subprocess.Popen[bytes]) -> None:
+    """Kill a node of Ray at once: some of its processes have groups of their own."""
+    if process.poll() is None:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        process.kill()
+    process.wait()

@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 ITEMS_MOST = 1000
 """The most items in one message of the stream."""
 
+CHANGES_MOST = 256
+"""So many subscriptions are heard at a time: a viewer that goes on and on must not hold up the tasks."""
+
 PREFIXES_MOST = 10_000
 """So many different subscriptions are heeded at a time."""
 
@@ -55,23 +58,29 @@ class MonitorEdge:
 
     # From viewers
 
-    def receive(self) -> None:
-        """Hear what viewers want."""
-        for is_wanted, prefix in self._publisher.changes():
-            try:
-                text = prefix.decode("ascii")
-            except UnicodeDecodeError:
-                continue  # there is no such topic
-            if is_wanted and len(self._prefixes) < PREFIXES_MOST:
-                self._prefixes[text] = None
-            elif not is_wanted:
-                self._prefixes.pop(text, None)
-            if self.monitor is not None:
-                self.monitor.send(SubscriptionsChanged(text if is_wanted else None))
+    def receive(self) -> bool:
+        """Hear what viewers want. Return whether there may be more: this stops at a limit."""
+        changes = self._publisher.changes(CHANGES_MOST)
+        heard = [self._hear(*change) for change in changes]
+        if self.monitor is not None and any(heard):
+            self.monitor.send(SubscriptionsChanged(any(is_wanted for is_wanted, _ in changes)))
         if self._prefixes:
             self._gauges.start()
         else:
             self._gauges.stop()
+        return len(changes) == CHANGES_MOST
+
+    def _hear(self, is_wanted: bool, prefix: bytes) -> bool:
+        """Note what is wanted, or not any more. Return whether such topics can be."""
+        try:
+            text = prefix.decode("ascii")
+        except UnicodeDecodeError:
+            return False
+        if not is_wanted:
+            self._prefixes.pop(text, None)
+        elif len(self._prefixes) < PREFIXES_MOST:
+            self._prefixes[text] = None
+        return True
 
     # For the monitor
 

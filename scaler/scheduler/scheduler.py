@@ -146,7 +146,7 @@ class SchedulerProcess:
         edge = SchedulerEdge(self._listener, tree)
         if board is not None:
             board.monitor = tree.monitor
-            shell.watch(board.descriptor, board.receive)
+            shell.watch(board.descriptor, lambda: self._hear_viewers(board))
         shell.watch(self._listener.descriptor, self._listener.expect)
         shell.watch(self._listener.monitor_descriptor, lambda: self._connections_lost(edge))
         if lifeline is not None:
@@ -175,6 +175,11 @@ class SchedulerProcess:
             return None
         about = About(self.address, __version__, time.time_ns() // 1000, self._config.per_worker_queue_size)
         return MonitorEdge(self._publisher, public_id(scheduler_id), about, ProcessGauges(self._shell.loop))
+
+    def _hear_viewers(self, board: MonitorEdge) -> None:
+        if board.receive():
+            self._shell.loop.call_soon(self._hear_viewers, board)
+        self._shell.turn()
 
     def _limits(self) -> Limits:
         config = self._config

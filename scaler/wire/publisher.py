@@ -56,11 +56,14 @@ class Publisher:
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self.descriptor = int(self._socket.getsockopt(zmq.FD))
 
-    def changes(self) -> list[tuple[bool, bytes]]:
-        """Return who subscribed (True), or what nobody wants any more (False), since the last call, in order."""
-        changes = []
+    def changes(self, most: int) -> list[tuple[bool, bytes]]:
+        """Return who subscribed (True), or what nobody wants any more (False), since the last call, in order.
+
+        If these are `most`, there may be more, and the descriptor does not say so.
+        """
+        changes: list[tuple[bool, bytes]] = []
         socket = self._socket
-        while int(socket.getsockopt(_EVENTS)) & _POLLIN:
+        while len(changes) < most and int(socket.getsockopt(_EVENTS)) & _POLLIN:
             frames = socket.recv_multipart(_NOBLOCK)
             if len(frames) == 1 and frames[0][:1] in (b"\0", b"\1"):
                 changes.append((frames[0][0] == 1, frames[0][1:]))

@@ -213,8 +213,8 @@ class RouterSocket:
             system, is closed a little later.
 
     Raises:
-                AddressInUseError: if another socket listens there.
-                OSError: if the address cannot be bound for another reason.
+        AddressInUseError: if another socket listens there.
+        OSError: if the address cannot be bound for another reason.
     """
 
     def __init__(

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @message
 class SubscriptionsChanged:
-    """edge -> monitor: a viewer came, or nobody wants a topic any more. `prefix`: what is wanted anew, if any is."""
+    """edge -> monitor: viewers have subscribed, or nobody wants a topic any more."""
 
-    prefix: str | None
+    is_new: bool
+    """somebody has subscribed"""
 
 
 @message

@@ -122,7 +122,7 @@ class Monitor(Actor):
     @handles(SubscriptionsChanged)
     def _subscriptions_changed(self, changed: SubscriptionsChanged) -> None:
         self._subscribe()
-        if changed.prefix is not None and not self._is_soon:
+        if changed.is_new and not self._is_soon:
             self._is_soon = True
             self.schedule(SOON_SECONDS, Tick(0))
 

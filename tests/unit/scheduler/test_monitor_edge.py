@@ -17,6 +17,7 @@ from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.monitor_edge import ITEMS_MOST, MonitorEdge, open_publisher
 from scaler.wire.messages.monitor import StateCount, StateHead
 from scaler.wire.structs import TaskFailure
+from tests.support.processes import wait_until
 from tests.support.viewer import Viewer
 
 ABOUT = About("tcp://127.0.0.1:2345", "1.2.3", 5, 1000)
@@ -24,11 +25,11 @@ ABOUT = About("tcp://127.0.0.1:2345", "1.2.3", 5, 1000)
 
 class Heard(Actor):
     def __init__(self) -> None:
-        self.prefixes: list[str | None] = []
+        self.changes: list[bool] = []
 
     @handles(SubscriptionsChanged)
     def _changed(self, changed: SubscriptionsChanged) -> None:
-        self.prefixes.append(changed.prefix)
+        self.changes.append(changed.is_new)
 
 
 @pytest.fixture
@@ -41,21 +42,22 @@ def edge(tmp_path: Path) -> Iterator[MonitorEdge]:
     loop.close()
 
 
-def hear(edge: MonitorEdge, count: int) -> list[str | None]:
+def hear(edge: MonitorEdge, *prefixes: str) -> list[bool]:
+    """Hear until these are wanted. Return what the monitor is told meanwhile."""
     dispatcher, heard = Dispatcher(time.monotonic), Heard()
     edge.monitor = dispatcher.spawn(heard)
     deadline = time.monotonic() + 5
-    while len(heard.prefixes) < count and time.monotonic() < deadline:
+    while set(edge.prefixes()) != set(prefixes) and time.monotonic() < deadline:
         edge.receive()
         dispatcher.run()
         time.sleep(0.001)
-    return heard.prefixes
+    assert set(edge.prefixes()) == set(prefixes)
+    return heard.changes
 
 
 def test_a_message_says_whose_it_is_and_how_much_it_shows(edge: MonitorEdge, tmp_path: Path) -> None:
     with Viewer(f"ipc://{tmp_path}/monitor", "scheduler") as viewer:
-        assert hear(edge, 1) == ["scheduler"]
-        assert edge.prefixes() == ("scheduler",)
+        assert hear(edge, "scheduler") == [True]
         items = [StateCount(0, "success", number) for number in range(ITEMS_MOST + 1)]
         edge.publish("scheduler", items, 7, 9)
         edge.publish("scheduler", [], 0, 0)
@@ -67,13 +69,27 @@ def test_a_message_says_whose_it_is_and_how_much_it_shows(edge: MonitorEdge, tmp
         assert first.head == StateHead(b"schedule", first.head.time_us, 7, 9, 1)
         assert abs(first.head.time_us / 1e6 - time.time()) < 60
         viewer.leave("scheduler")
-        assert hear(edge, 1) == [None]
-        assert edge.prefixes() == ()
+        assert hear(edge) == [False]
 
 
 def test_topics_are_ascii(edge: MonitorEdge, tmp_path: Path) -> None:
     with Viewer(f"ipc://{tmp_path}/monitor", "größe", "scheduler"):
-        assert hear(edge, 1) == ["scheduler"]
+        hear(edge, "scheduler")
+
+
+def test_a_viewer_that_wants_very_much_is_heard_in_parts(
+    edge: MonitorEdge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.scheduler.monitor_edge.CHANGES_MOST", 2)
+    with Viewer(f"ipc://{tmp_path}/monitor", "a", "b", "c", "d", "e"):
+        parts, known = [], 0
+        wait_until(lambda: edge.receive() or edge.prefixes(), "the viewer has come")
+        while known < 5:
+            parts.append(len(edge.prefixes()) - known)
+            known = len(edge.prefixes())
+            may_be_more = edge.receive()
+            assert may_be_more == (len(edge.prefixes()) - known == 2)
+        assert max(parts) <= 2
 
 
 def test_a_traceback_is_cut_and_what_is_none_is_empty(edge: MonitorEdge) -> None:

@@ -48,7 +48,7 @@ def changes(publisher: Publisher, count: int) -> list[tuple[bool, bytes]]:
     found: list[tuple[bool, bytes]] = []
     deadline = time.monotonic() + 5
     while len(found) < count and time.monotonic() < deadline:
-        found += publisher.changes()
+        found += publisher.changes(100)
         time.sleep(0.001)
     return found
 

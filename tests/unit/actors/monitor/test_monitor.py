@@ -84,7 +84,7 @@ class Board:
     def _tell(self, prefix: str | None) -> None:
         assert self.simulation is not None
         assert self.simulation.tree.monitor is not None
-        self.simulation.tree.monitor.send(SubscriptionsChanged(prefix))
+        self.simulation.tree.monitor.send(SubscriptionsChanged(prefix is not None))
         self.simulation.run()
 
     def take(self, kind: type) -> list[Any]:

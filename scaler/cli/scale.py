@@ -1,0 +1,120 @@
+"""scaler_scale: start clusters when there is work for them, and drain them when there is none."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from scaler.config import ConfigError, check_address
+from scaler.monitor.demand import TARGET_SECONDS
+from scaler.monitor.subscriber import Subscriber
+from scaler.scaling.clusters import Clusters
+from scaler.scaling.plan import Bounds
+from scaler.scaling.program import TOPICS, Program
+from scaler.version import __version__
+
+DESCRIPTION = """\
+Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.
+The command runs for as long as its cluster, and ends it when it gets SIGTERM, as scaler_cluster does. In it,
+{address} is the scheduler's, {n} the number of workers (--each) and {names} their names, which SCALER_WORKER_NAMES
+has as well.
+Clusters that others have started are counted, and left alone. Ctrl-C drains all that it has started.
+"""
+EXAMPLES = """\
+examples:
+  scaler_scale tcp://10.0.0.1:2345 --max 16 --each 4 --up "scaler_cluster {address} --drain 600"
+  scaler_scale tcp://10.0.0.1:2345 --min 2 --max 64 --each 16 --up "srun -c 16 scaler_cluster {address} --drain 600"
+  scaler_scale tcp://10.0.0.1:2345 --max 8 --up "ssh node7 scaler_cluster {address} -wn {names}"
+"""
+WORKERS_MOST = 1_000_000
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    parser = argparse.ArgumentParser(
+        "scaler_scale", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
+    parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
+    parser.add_argument("--up", required=True, metavar="COMMAND", help="starts a cluster")
+    parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
+    parser.add_argument("--min", type=_workers_or_none, default=0, metavar="N", help="workers at least (default: 0)")
+    parser.add_argument("--max", type=_workers, required=True, metavar="N", help="workers at most")
+    parser.add_argument(
+        "--down-idle",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="drain a cluster that had no task for so long (default: 60)",
+    )
+    parser.add_argument(
+        "--target",
+        type=_seconds,
+        default=TARGET_SECONDS,
+        metavar="SECONDS",
+        help=f"in what time the open work should be done (default: {TARGET_SECONDS:g})",
+    )
+    parser.add_argument(
+        "--start-timeout",
+        type=_seconds,
+        default=120.0,
+        metavar="SECONDS",
+        help="end a command whose workers have not come after so long (default: 120)",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def _number(text: str, least: int) -> int:
+    if not text.isdecimal() or not least <= int(text) <= WORKERS_MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number between {least} and {WORKERS_MOST}")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    return _number(text, 1)
+
+
+def _workers_or_none(text: str) -> int:
+    return _number(text, 0)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not 0.1 <= seconds <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0.1 and 1,000,000")
+    return seconds
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    if arguments.min > arguments.max:
+        parser.error(f"--min {arguments.min} is more than --max {arguments.max}")
+    if arguments.each > arguments.max:
+        parser.error(f"one cluster has --each {arguments.each} workers, more than --max {arguments.max}")
+    bounds = Bounds(arguments.min, arguments.max, arguments.each, arguments.down_idle, arguments.start_timeout)
+    try:
+        address = check_address(arguments.address)
+        clusters = Clusters(arguments.up, address, arguments.each)
+        subscriber = Subscriber(arguments.monitor_address or address, TOPICS)
+    except ConfigError as error:
+        parser.error(str(error))
+    try:
+        Program(subscriber, clusters, bounds, arguments.target, _say).run()
+    finally:
+        subscriber.close()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The program of `scaler_scale`: listens to the monitor stream, decides, and says each thing that it does."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+from scaler.monitor.demand import wanted_workers
+from scaler.monitor.model import Model
+from scaler.monitor.subscriber import Subscriber
+from scaler.scaling.clusters import Clusters
+from scaler.scaling.plan import Bounds, Plan
+
+TOPICS = frozenset({"scheduler", "workers", "functions"})
+LOOK_SECONDS = 0.5
+RESTART_SECONDS = 10.0
+"""Another scheduler needs some time until all workers have come back to it."""
+PAUSE_SECONDS, PAUSE_SECONDS_MOST = 2.0, 120.0
+"""How long to wait after a command that failed; twice as long after each further one."""
+
+
+class Program:
+    """Starts and drains clusters until it is told to end.
+
+    Args:
+        subscriber: hears the topics of `TOPICS`.
+        clusters: what it starts.
+        bounds: what the user wants.
+        target_seconds: in what time the open work should be done.
+        say: prints a line.
+    """
+
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        clusters: Clusters,
+        bounds: Bounds,
+        target_seconds: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self._subscriber, self._clusters, self._say = subscriber, clusters, say
+        self._target_seconds = target_seconds
+        self._plan = Plan(bounds)
+        self._model = Model()
+        self._is_told = self._is_ending = False
+        self._hold_until = 0.0
+        self._pause_seconds = PAUSE_SECONDS
+        self._is_heard = True
+
+    def run(self) -> None:
+        """Run until SIGINT, SIGTERM or SIGHUP; then drain all, and return when their commands have ended."""
+        with self._hearing_signals():
+            try:
+                while not self._is_told:
+                    self._turn()
+            finally:
+                self._drain_all()
+
+    @contextlib.contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        def heard(*_signal: object) -> None:
+            self._is_told = True
+            if self._is_ending:
+                self._clusters.kill()
+
+        before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _turn(self) -> None:
+        self._subscriber.wait(LOOK_SECONDS)
+        now, restarts = time.monotonic(), self._model.restarts
+        for news in self._subscriber.receive():
+            self._model.take(news, now)
+        if self._model.restarts != restarts:
+            self._say(f"another scheduler answers; its workers have {RESTART_SECONDS:.0f} s to come back")
+            self._hold_until = now + RESTART_SECONDS
+        self._note_ended(now)
+        if self._hears(now) and now >= self._hold_until:
+            self._decide(now)
+
+    def _hears(self, now: float) -> bool:
+        """Return whether the present state is known."""
+        silent = self._model.silent_seconds(now)
+        if (silent is None) != self._is_heard:
+            self._is_heard = silent is None
+            self._say(
+                "the scheduler is heard again" if self._is_heard else "the scheduler is silent: nothing is changed"
+            )
+        return self._is_heard and self._model.heads.keys() >= TOPICS
+
+    def _note_ended(self, now: float) -> None:
+        for name, code, was_told in self._clusters.ended():
+            if was_told or code == 0:
+                self._say(f"{name} has ended")
+                self._pause_seconds = PAUSE_SECONDS
+            else:
+                self._failed(now, f"the command of {name} has ended with exit code {code}")
+
+    def _failed(self, now: float, what: str) -> None:
+        self._say(f"{what}; the next one starts in {self._pause_seconds:.0f} s at the earliest")
+        self._hold_until = now + self._pause_seconds
+        self._pause_seconds = min(PAUSE_SECONDS_MOST, 2 * self._pause_seconds)
+
+    def _decide(self, now: float) -> None:
+        model = self._model
+        wanted = wanted_workers(model, self._target_seconds)
+        there = self._clusters.staying(model.workers)
+        clusters = self._clusters.look(there)
+        decision = self._plan.decide(now, wanted, len(there), clusters)
+        for name in decision.drain:
+            is_there = any(each.workers for each in clusters if each.name == name)
+            self._say(f"{name} is not needed any more: drained" if is_there else f"{name} has not come in time: ended")
+            self._clusters.drain(name)
+        for _ in range(decision.start):
+            try:
+                name = self._clusters.start(now)
+            except OSError as error:
+                self._failed(now, f"the command cannot be run: {error}")
+                return
+            self._say(f"{self._reason(wanted, len(there))}: started {name}")
+
+    def _reason(self, wanted: int, there: int) -> str:
+        target = self._plan.target(wanted)
+        if target > wanted:
+            return f"{there:,} workers are there, {target:,} should be at least"
+        return f"{self._model.open_tasks:,} open tasks could use {wanted:,} workers, {there:,} are there"
+
+    def _drain_all(self) -> None:
+        self._is_ending = True
+        self._clusters.drain_all()
+        if len(self._clusters):
+            self._say(f"waiting for {len(self._clusters)} clusters to end; a second Ctrl-C ends their commands at once")
+        self._clusters.wait()

@@ -46,11 +46,12 @@ class ItemKind:
         """which of their values may have any length"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
-        self.loose = tuple_getter(attrgetter, [column.name for column in columns if column.kind in _LOOSE])
+        loose = [column.name for column in columns if column.kind in _LOOSE]
+        self._loose = tuple_getter(attrgetter, loose) if loose else None
 
     def shape(self, item: Any) -> tuple[tuple[Any, ...], Shape] | None:
         """Return the values of `item` and their shape, or None if no stencil can hold it."""
-        if any(self.loose(item)):
+        if self._loose is not None and any(self._loose(item)):
             return None
         sized, numbers = self._sized(item), self._numbers(item)
         return sized + numbers, (self.item, *map(len, sized), *map(bool, numbers))

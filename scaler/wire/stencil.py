@@ -67,16 +67,17 @@ class _Layout:
         self._layout = struct.Struct("<" + "".join(formats) + f"{len(self._around[-1])}s")
         self._parts: list[Any] = [b""] * (2 * len(holes) + 1)
         self._parts[::2] = self._around
+        self._pack, self._unpack_from = self._layout.pack, self._layout.unpack_from
         self.size = self._layout.size
 
     def fill(self, values: tuple[Any, ...]) -> bytes:
         parts = self._parts.copy()
         parts[1::2] = values
-        return self._layout.pack(*parts)
+        return self._pack(*parts)
 
     def take(self, message: bytes, start: int = 0) -> tuple[Any, ...] | None:
         """Return the values, or None if other bytes are around them."""
-        parts = self._layout.unpack_from(message, start)
+        parts = self._unpack_from(message, start)
         return parts[1::2] if parts[::2] == self._around else None
 
 
@@ -91,7 +92,8 @@ class _Takers:
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
         self._defaults = tuple(column.default for kind in kinds for column in kind.columns)
-        self._takers: list[tuple[ItemKind, Callable[[Any], tuple[Any, ...]]]] = []
+        self._takers: list[tuple[ItemKind, list[Callable[[Any], tuple[Any, ...]]]]] = []
+        """by batch: neighbours of one kind are in one"""
         self._limits: list[tuple[int, int]] = []
         self._checks: list[tuple[int, Callable[[Any], bool]]] = []
         n_values = n_columns = 0
@@ -108,7 +110,10 @@ class _Takers:
                         self._checks.append((place, column.check))
                 n_values += 1
             n_columns += len(kind.columns)
-            self._takers.append((kind, tuple_getter(itemgetter, places)))
+            if not self._takers or self._takers[-1][0] is not kind:
+                self._takers.append((kind, []))
+            self._takers[-1][1].append(tuple_getter(itemgetter, places))
+        self._only = (self._takers[0][0], self._takers[0][1][0]) if len(kinds) == 1 else None
 
     def batches(self, values: tuple[Any, ...]) -> list[Any] | None:
         for place, most in self._limits:
@@ -117,7 +122,10 @@ class _Takers:
         if self._checks and not all(check(values[place]) for place, check in self._checks):
             return None
         values += self._defaults
-        return [kind.batch((kind.item(*take(values)),)) for kind, take in self._takers]
+        if self._only is not None:
+            kind, take = self._only
+            return [kind.batch((kind.item(*take(values)),))]
+        return [kind.batch([kind.item(*take(values)) for take in takes]) for kind, takes in self._takers]
 
 
 class Stencil:

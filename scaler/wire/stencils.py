@@ -3,6 +3,7 @@
 With one task at a time each message holds an item or two, and to write or read it through the schema costs more than
 all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same fields)
 have the same bytes except for the values. So after some messages of a shape, a stencil of it is cut (`stencil.py`).
+Neighbours of one kind make one batch of columns, so they have a stencil only if their shapes are equal.
 
 Arguments and results hardly ever have the same length twice. So a second table has the shapes without their length. Its
 stencils take about a microsecond more, and are used for a message that fits none of the first table.
@@ -15,17 +16,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from scaler.wire.item_kinds import ItemKind, Shape
 from scaler.wire.stencil import Cutter, Hole, Stencil, StretchStencil, Write
 
-ITEMS_MOST = 2
-"""The most items of a message with a stencil, each of a different kind."""
+ITEMS_MOST = 4
+"""The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""Cutting a stencil costs as much as about ten messages on the long way, so only repeated shapes get one."""
+"""For each item of a message. Cutting a stencil costs as much as about ten messages on the long way for each item, so
+only repeated shapes get one.
+"""
 SEEN_BEFORE_CUT_TWICE = 128
-"""The same, where there is a stencil for any length."""
+"""The same for the whole message, where there is a stencil for any length."""
 SHAPES_MOST = 1024
 """The shapes that are remembered for one direction; when there are more, all are forgotten."""
 CANDIDATES_MOST = 16
@@ -54,7 +58,7 @@ class Stencils:
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`, or None if there is no stencil for it."""
-        shaped = self._shape(items)
+        shaped = self._kinds[type(items[0])].shape(items[0]) if len(items) == 1 else self._shape(items)
         if shaped is None:
             return None
         known = self._by_shape.get(shaped[1], 0)
@@ -80,12 +84,11 @@ class Stencils:
 
     def learn(self, batches: Sequence[Sequence[Any]]) -> None:
         """Learn from a message that was read the long way: others of its shape may follow."""
-        if not 0 < len(batches) <= ITEMS_MOST or any(len(batch) > 1 for batch in batches):
-            return
-        items = [batch[0] for batch in batches]
-        shaped = self._shape(items)
-        if shaped is not None:
-            self._saw(shaped[1], items)
+        if 0 < sum(map(len, batches)) <= ITEMS_MOST:
+            items = list(chain.from_iterable(batches))
+            shaped = self._shape(items)
+            if shaped is not None:
+                self._saw(shaped[1], items)
 
     def _shape(self, items: Sequence[Any]) -> tuple[tuple[Any, ...], Shape] | None:
         kinds = self._kinds
@@ -93,11 +96,15 @@ class Stencils:
         shaped = kinds[type(first)].shape(first)
         if len(items) == 1 or shaped is None:
             return shaped
-        second = items[1]
-        if type(first) is type(second):
-            return None  # they make one batch
-        more = kinds[type(second)].shape(second)
-        return None if more is None else (shaped[0] + more[0], shaped[1] + more[1])
+        (values, shape), (_, previous) = shaped, shaped
+        for item in items[1:]:
+            more = kinds[type(item)].shape(item)
+            if more is None or (more[1][0] is previous[0] and more[1] != previous):
+                return None
+            previous = more[1]
+            values += more[0]
+            shape += previous
+        return values, shape
 
     def _saw(self, shape: Shape, items: Sequence[Any]) -> StretchStencil | None:
         """Count a message that has no stencil of its own. Return the one for any length, if there was one before."""
@@ -110,7 +117,7 @@ class Stencils:
             self._by_shape.clear()
             self._by_size.clear()
         self._by_shape[shape] = seen + 1
-        if seen + 1 == (SEEN_BEFORE_CUT if found is None else SEEN_BEFORE_CUT_TWICE):
+        if seen + 1 == (SEEN_BEFORE_CUT * len(items) if found is None else SEEN_BEFORE_CUT_TWICE):
             stencil = self._cutter.cut(kinds, items)
             if stencil is not None:
                 of_size = self._by_size.setdefault(stencil.size, [])
@@ -134,7 +141,7 @@ class Stencils:
             self._by_stretch.clear()
             self._of_any_size.clear()
         self._by_stretch[stretched] = seen + 1
-        if seen + 1 == SEEN_BEFORE_CUT:
+        if seen + 1 == SEEN_BEFORE_CUT * len(items):
             stencil = self._cutter.cut_stretch(kinds, items, value)
             if stencil is not None and len(self._of_any_size) < CANDIDATES_MOST:
                 self._of_any_size.append(stencil)

@@ -37,7 +37,7 @@ def schema() -> Any:
 
 def taught(items: list[Any], direction: Any = CLIENT_TO_SCHEDULER) -> stencils.Stencils:
     known = table(direction)
-    for _ in range(stencils.SEEN_BEFORE_CUT):
+    for _ in range(stencils.SEEN_BEFORE_CUT * len(items)):
         assert known.write(items) is None
     return known
 
@@ -115,10 +115,53 @@ def test_two_items_of_different_kinds_have_a_stencil_of_their_own() -> None:
     assert known.read(header or b"") == [[run(2)], [WorkerHeartbeatEcho(6)]]
 
 
-def test_two_items_of_one_kind_have_none() -> None:
-    known = table()
-    for _ in range(2 * stencils.SEEN_BEFORE_CUT):
-        assert known.write([task(1), task(2)]) is None
+@pytest.mark.parametrize("count", range(2, stencils.ITEMS_MOST + 1))
+def test_neighbours_of_one_kind_have_one_for_their_batch(count: int) -> None:
+    known = taught([run(number) for number in range(count)], SCHEDULER_TO_AGENT)
+    items = [run(number + 7, worker=number + 3) for number in range(count)]
+    header = known.write(items)
+    assert header == long_way(items, SCHEDULER_TO_AGENT)
+    assert known.read(header or b"") == [items]
+
+
+def test_a_batch_may_stand_among_items_of_other_kinds() -> None:
+    known = taught([WorkerHeartbeatEcho(5), run(1), run(2), WorkerHeartbeatEcho(6)], SCHEDULER_TO_AGENT)
+    items = [WorkerHeartbeatEcho(7), run(3), run(4), WorkerHeartbeatEcho(8)]
+    header = known.write(items)
+    assert header == long_way(items, SCHEDULER_TO_AGENT)
+    assert known.read(header or b"") == [items[:1], items[1:3], items[3:]]
+
+
+def test_it_learns_from_a_batch_that_it_reads() -> None:
+    known = table(SCHEDULER_TO_AGENT)
+    for number in range(2 * stencils.SEEN_BEFORE_CUT):
+        assert known.read(long_way([run(number), run(number + 1)], SCHEDULER_TO_AGENT)) is None
+        known.learn([[run(number), run(number + 1)]])
+    assert known.read(long_way([run(8), run(9)], SCHEDULER_TO_AGENT)) == [[run(8), run(9)]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        run(2, worker=0),
+        dataclasses.replace(run(2), payload=b"longer payload"),
+        dataclasses.replace(run(2), payload=b""),
+    ],
+)
+def test_neighbours_of_one_kind_that_differ_in_shape_have_none(other: RunTask) -> None:
+    """The first one's column of numbers would hold a zero; the columns of bytes would have another layout."""
+    known = table(SCHEDULER_TO_AGENT)
+    for _ in range(3 * stencils.SEEN_BEFORE_CUT):
+        assert known.write([run(1), other]) is None
+    assert not known._by_shape
+
+
+def test_more_items_have_none() -> None:
+    known = table(SCHEDULER_TO_AGENT)
+    items = [run(number) for number in range(stencils.ITEMS_MOST + 1)]
+    for _ in range(len(items) * stencils.SEEN_BEFORE_CUT):
+        known.learn([items])
+    assert not known._by_shape
 
 
 @pytest.mark.parametrize("item", [ObjectInstruction(0, ObjectId(numbered(1)), "a name", ())])

@@ -141,6 +141,9 @@ class AgentSession(Session):
 
     @handles(Batch[RunResult], Batch[RecallResponse], Batch[RunBlocked], Batch[RunUnblocked])
     def _news_of_runs(self, news: Batch[Any]) -> None:
+        if len(news) == 1:
+            self._tell(news[0].worker, news)
+            return
         by_worker: dict[int, Batch[Any]] = {}
         for item in news:
             batch = by_worker.get(item.worker)
@@ -148,8 +151,11 @@ class AgentSession(Session):
                 batch = by_worker[item.worker] = type(news)()
             batch.append(item)
         for worker, batch in by_worker.items():
-            if worker < len(self._workers):
-                self._workers[worker].send(batch)
+            self._tell(worker, batch)
+
+    def _tell(self, worker: int, batch: Batch[Any]) -> None:
+        if worker < len(self._workers):
+            self._workers[worker].send(batch)
 
     @handles(Batch[ObjectRequest])
     def _requests(self, batch: Batch[ObjectRequest]) -> None:

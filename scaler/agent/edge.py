@@ -173,8 +173,7 @@ class Edge:
                 logger.debug("received bytes that are not a message of a scheduler: %s", error)
                 self._spoil(connection, ProtocolError("received bytes that are not a message of a scheduler"))
                 return False
-            self.received.add_message(*received)
-            self.received.add_batches(batches)
+            self.received.add_message(*received, batches)
             for batch in batches:
                 connection.link.send(batch)
             if not batches:

@@ -35,6 +35,9 @@ from scaler.wire.messages.worker import (
     RunUnblocked,
 )
 
+# Made once: these are on the way of each task, and `Batch[...]` is a call.
+_TASKS, _BLOCKED = Batch[RunTask], Batch[RunBlocked]
+
 OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
 
 
@@ -99,7 +102,7 @@ class Ledger:
             known[task_id] = task
             new = by_worker.get(worker)
             if new is None:
-                new = by_worker[worker] = Batch[RunTask]()
+                new = by_worker[worker] = _TASKS()
             new.append(task)
         return by_worker
 
@@ -151,8 +154,9 @@ class Ledger:
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
         """Some tasks wait for others now. Returns those that are open."""
-        waiting = Batch[RunBlocked](run for run in runs if self.find(run.task_id, run.attempt) is not None)
-        self._waiting.update((run.task_id, run) for run in waiting)
+        waiting = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
+        for run in waiting:
+            self._waiting[run.task_id] = run
         return waiting
 
     def unblock(self, run: RunUnblocked | RunResult) -> None:
@@ -176,7 +180,7 @@ class Ledger:
                 known[result.task_id] = task  # a newer attempt is still here
             elif self._former:
                 self._former.discard(result.task_id)
-        self._kept.update(((result.task_id, result.attempt), result) for result in results)
+            self._kept[result.task_id, result.attempt] = result
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""

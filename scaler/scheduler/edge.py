@@ -77,12 +77,13 @@ class SchedulerEdge:
         for _ in range(MESSAGES_PER_RECEIVE):
             message = receive()
             if message is None:
-                self._tell_broken(now)
+                if self._broken:
+                    self._tell_broken(now)
                 return False
             connection, header, frames = message
-            self.received.add_message(header, frames)
             peer = connected.get(connection)
             if peer is None:
+                self.received.add_message(header, frames)
                 self._from_stranger(connection, header, frames)
             else:
                 peer.heard_at = now
@@ -98,11 +99,12 @@ class SchedulerEdge:
         try:
             batches = pipe.receive(header, frames)
         except ProtocolError as error:
+            self.received.add_message(header, frames)
             self._drop(peer, error)
             return count
+        self.received.add_message(header, frames, batches)
         if pipe.is_ready:
             self._outbox.serve(peer)  # its window may be open again
-        self.received.add_batches(batches)
         session = peer.session
         for batch in batches:
             if type(batch) in _HELLOS:

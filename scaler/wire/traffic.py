@@ -25,16 +25,17 @@ class Traffic:
         self.n_messages = 0
         self.n_bytes = 0
 
-    def add_message(self, header: bytes, frames: Frames) -> None:
-        """Count one message and its bytes."""
+    def add_message(self, header: bytes, frames: Frames, batches: Sequence[Batch[Any]] = ()) -> None:
+        """Count one message and its bytes, and the items in it if it was read."""
         self.n_messages += 1
         self.n_bytes += len(header) + size_of(frames) if frames else len(header)
+        for batch in batches:
+            self.items[batch.item] += len(batch)
 
     def add_batches(self, batches: Sequence[Batch[Any]]) -> None:
-        """Count the items of a message that was read."""
-        items = self.items
+        """Count the items of a message that was counted before it was read."""
         for batch in batches:
-            items[batch.item] += len(batch)
+            self.items[batch.item] += len(batch)
 
     def by_name(self) -> dict[str, int]:
         """Return the number of items by name, the most frequent first, then in alphabetical order."""

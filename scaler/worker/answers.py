@@ -25,6 +25,9 @@ from scaler.wire.messages.worker import (
 )
 from scaler.worker.task_queue import RunKey, run_of
 
+# Made once: these are on the way of each task that waits, and `Batch[...]` is a call.
+_BLOCKED, _UNBLOCKED = Batch[RunBlocked], Batch[RunUnblocked]
+
 
 class End(NamedTuple):
     """The answer for a run without a result of its processor."""
@@ -62,8 +65,8 @@ class Answers:
 
     def blocked(self, task: RunTask) -> None:
         """This run waits for other tasks: its slot is free."""
-        self._link.send(Batch[RunBlocked]([RunBlocked(task.task_id, task.worker, task.attempt)]))
+        self._link.send(_BLOCKED([RunBlocked(task.task_id, task.worker, task.attempt)]))
 
     def unblocked(self, task: RunTask) -> None:
         """This run continues: it occupies a slot again."""
-        self._link.send(Batch[RunUnblocked]([RunUnblocked(task.task_id, task.worker, task.attempt)]))
+        self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))

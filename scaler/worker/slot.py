@@ -72,6 +72,7 @@ from scaler.worker.turns import Turns
 logger = logging.getLogger(__name__)
 
 _CANCELED = End(TaskStatus.CANCELED)
+_RESULTS = Batch[RunResult]
 
 
 class Slot(Actor):
@@ -221,7 +222,7 @@ class Slot(Actor):
         held, learn, ends = processor.held, self._prefetch.learn, self._cancellation.ends(processor)
         held_before = len(held)
         done_us = 0.0
-        finished = Batch[RunResult]()
+        finished = _RESULTS()
         unstarted: list[RunTask] = []
         for result in results:
             entry = held.popleft()

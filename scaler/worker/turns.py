@@ -70,7 +70,7 @@ class Turns:
         self._suspension = suspension
         self._asking = processors.place(ASKING)
         self._idle = processors.place(IDLE)
-        self._obstacles = tuple(map(processors.place, (LOOSE, DOOMED, DISTRUSTED)))
+        self._obstacles = processors.place(LOOSE), processors.place(DOOMED), processors.place(DISTRUSTED)
         """processors that run, or may run, besides the one that holds the slot"""
         self.mail: dict[type, Callable[[Any], None]] = {
             TaskBlocks: self._block,
@@ -81,7 +81,8 @@ class Turns:
     def next(self) -> ProcessorRecord | None:
         """Return the processor that gets the next tasks, if any may. Let a task go on instead, if one may."""
         active = self._processors.active
-        if any(self._obstacles) or (self._asking and active is not None and active.held):
+        loose, doomed, distrusted = self._obstacles
+        if loose or doomed or distrusted or (self._asking and active is not None and active.held):
             return None
         if self._asking:
             self._permit(self._processors.next_to_go_on())

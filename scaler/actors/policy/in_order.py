@@ -40,10 +40,10 @@ class InOrder(Generic[T]):
         return sum(len(level.again) + len(level.new) for level in self._levels.values())
 
     def __bool__(self) -> bool:
-        level = self._levels[self._priorities[-1]]
-        if level.new or level.again:
-            return True
-        return any(level.new or level.again for level in self._levels.values())
+        for level in self._levels.values():  # noqa: SIM110 - on the way of each task
+            if level.new or level.again:
+                return True
+        return False
 
     def __iter__(self) -> Iterator[T]:
         return (ready for row in self._rows() for ready in row.values())

@@ -32,8 +32,7 @@ def test_both_ends_count_the_same(items: list[object], expected: dict[str, int])
         for _ in range(repeats):
             for header, frames in encode(CLIENT_TO_SCHEDULER, items, sent.items):
                 sent.add_message(header, frames)
-                received.add_message(header, frames)
-                received.add_batches(decode(CLIENT_TO_SCHEDULER, header, frames))
+                received.add_message(header, frames, decode(CLIENT_TO_SCHEDULER, header, frames))
         assert sent.by_name() == received.by_name() == {name: count * repeats for name, count in expected.items()}
         assert sent.n_messages == received.n_messages == -(-len(items) // MESSAGE_ITEMS) * repeats
 

@@ -65,6 +65,8 @@ class Host:
         self._settings = settings
         self._agent_token = bytes.fromhex(settings.agent_token)
         self._writing = threading.Lock()
+        self._handing = threading.Lock()
+        """between a cancel, and the future that the engine has returned meanwhile"""
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
         """those that were not handed to the engine yet have no future"""
@@ -112,11 +114,12 @@ class Host:
 
     def _cancel(self, cancel: RunCancel) -> None:
         key = (cancel.task_id, cancel.attempt)
-        future = self._open.get(key)
+        with self._handing:
+            future = self._open.get(key)
+            if future is None:
+                self._open.pop(key, None)  # the submitter leaves it out, or cancels the future that it gets
         if future is not None:
             future.cancel()
-        else:
-            self._open.pop(key, None)  # the submitter leaves it out
 
     def _store(self, response: ObjectResponse) -> None:
         self._objects[response.object_id] = [bytes(frame) for frame in response.frames]
@@ -138,7 +141,12 @@ class Host:
             except Exception as error:  # noqa: BLE001 - foreign code
                 future = Future()
                 future.set_exception(error)
-            self._open[key] = future
+            with self._handing:
+                is_wanted = key in self._open
+                if is_wanted:
+                    self._open[key] = future
+            if not is_wanted:
+                future.cancel()
             future.add_done_callback(partial(self._done, call.task))
 
     # From the engine, in whatever thread
@@ -164,7 +172,10 @@ class Host:
 
 def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
     try:
-        return future.result()
+        result: object = future.result()
+        if isinstance(result, RunResult):
+            return result
+        raise TypeError(f"the engine returned {type(result).__name__} instead of what the call had returned to it")
     except CancelledError:
         return ended(task, TaskStatus.CANCELED)
     except EngineLostError as error:

@@ -11,6 +11,7 @@ Must never: hold its lock while it calls `soamapi`, which may call back at once.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, InvalidStateError
@@ -123,7 +124,8 @@ class SymphonyEngine:
         self._pause_seconds = 0.0
         """before the next session is opened"""
         self._session: _Session | None = None
-        self._connection: Any = None
+        self._handles: list[Any] = []
+        """the connection and the session of the last try"""
         soamapi.initialize()
         self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
         try:
@@ -149,9 +151,7 @@ class SymphonyEngine:
 
     def close(self) -> None:
         self._closed.set()
-        for handle in (self._session.handle if self._session else None, self._connection):
-            if handle is not None and hasattr(handle, "close"):
-                handle.close()
+        self._close_handles()
 
     # The session
 
@@ -174,16 +174,25 @@ class SymphonyEngine:
     def _answered(self) -> None:
         self._pause_seconds = 0.0
 
+    def _close_handles(self) -> None:
+        handles, self._handles = self._handles, []
+        for handle in reversed(handles):
+            with contextlib.suppress(Exception):  # it may be closed by its failure
+                handle.close()
+
     def _open(self) -> None:
         soamapi = self._soamapi
-        self._connection = soamapi.connect(self._service, self._security)
+        self._close_handles()
+        connection = soamapi.connect(self._service, self._security)
+        self._handles.append(connection)
         session = _Session(self._on_failed, self._answered, self._new_message)
         attributes = soamapi.SessionCreationAttributes()
         attributes.set_session_type(SESSION_TYPE)
         attributes.set_session_name(SESSION_NAME)
         attributes.set_session_flags(soamapi.SessionFlags.PARTIAL_ASYNC)
         attributes.set_session_callback(_callback(soamapi, session))
-        session.handle = self._connection.create_session(attributes)
+        session.handle = connection.create_session(attributes)
+        self._handles.append(session.handle)
         self._session = session
         if session.failed_because:  # before it was the session
             self._session = None

@@ -23,6 +23,8 @@ class Grid(SimpleNamespace):
         super().__init__()
         self.refusals: list[Exception] = []
         self.is_deaf = False
+        self.open = 0
+        """connections and sessions that are not closed"""
         self.sessions: list[Any] = []
         self.SessionFlags = SimpleNamespace(PARTIAL_ASYNC=4)
         self.Message = self.SessionCallback = object
@@ -33,10 +35,16 @@ class Grid(SimpleNamespace):
     def connect(self, *_arguments: Any) -> Any:
         if self.refusals:
             raise self.refusals.pop(0)
-        return SimpleNamespace(create_session=self.create)
+        self.open += 1
+        return SimpleNamespace(create_session=self.create, close=self.close)
+
+    def close(self) -> None:
+        self.open -= 1
 
     def create(self, attributes: Attributes) -> Any:
+        self.open += 1
         self.sessions.append(Session(attributes.session_callback))
+        self.sessions[-1].close = self.close
         self.sessions[-1].error = OSError("broken pipe") if self.is_deaf else None
         return self.sessions[-1]
 
@@ -50,6 +58,7 @@ class Session:
     def __init__(self, callback: Any) -> None:
         self.callback = callback
         self.sent = 0
+        self.close: Any = None
         self.answers_at_once: list[Any] = []
         self.error: Exception | None = None
 
@@ -153,6 +162,16 @@ def test_pauses_grow_until_a_session_answers(engine: SymphonyEngine, grid: Grid,
     assert answered.result(1).status == TaskStatus.FAILED
     grid.sessions[-1].callback.on_exception("aborted")
     assert said[-1].endswith("in 0.1 s")
+
+
+def test_what_is_left_of_a_failed_session_is_closed_before_the_next(engine: SymphonyEngine, grid: Grid) -> None:
+    for session in range(3):
+        grid.sessions[session].callback.on_exception("aborted")
+        engine._pause_seconds = 0.0
+        engine.submit(call_of(dict))
+    assert grid.open == 2
+    engine.close()
+    assert grid.open == 0
 
 
 def test_a_call_that_waits_for_a_session_ends_with_the_engine(engine: SymphonyEngine, grid: Grid) -> None:

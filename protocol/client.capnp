@@ -26,6 +26,7 @@ struct ClientToScheduler {
       chunk @11 :Common.Chunk;
       infoRequest @12 :InfoRequest;
       explainRequest @13 :ExplainRequest;
+      graphInput @14 :GraphInput;
     }
   }
 }
@@ -122,6 +123,20 @@ struct GraphNode {
   objectIds @5 :List(Data);      # ids of the objects among the arguments, one after the other
   dependencies @6 :List(Data);   # positions of the nodes it depends on, each once: UInt32, little-endian, one after the other
   wanted @7 :Data;               # byte column: 1 = the client gets a TaskResult for it, 0 = only other nodes need it
+}
+
+struct GraphInput {
+  # The next node of a graph, if it is no call: the result of another task of this client, or of a node of another graph.
+  # Said again with its result for a node that was said before: the scheduler has asked for that with an ObjectRequest.
+  count @0 :UInt32;            # number of items
+  graphId @1 :Data;            # id column: the graph that each belongs to
+  position @2 :Data;           # UInt32 column: which node of that graph it is
+  taskId @3 :Data;             # id column: the task whose result it is
+  sourceGraph @4 :Data;        # id column: the graph that the task is a node of; zero if it is none
+  sourcePosition @5 :Data;     # UInt32 column: of a node: its position there
+  known @6 :Data;              # byte column: 0 = the task is open: its result is awaited; 1 = the result is here; 2 = it is the stored object that has the task's id
+  payload @7 :List(Data);      # the result, if it is here
+  status @8 :Data;             # byte column: as in TaskResult, if it is here
 }
 
 struct GraphTaskCancel {

@@ -12,32 +12,37 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
+from scaler.actors.awaited import NO_GRAPH, Awaited
 from scaler.actors.canceller import Canceller
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.explanations import not_here
 from scaler.actors.graph import GraphActor
+from scaler.actors.graph_node import by_graph
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.monitor import SayOpen, SayTask
-from scaler.actors.messages.objects import DeleteObject, FetchObject, OwnerLeft, StoreObject, SupplyObject
+from scaler.actors.messages.objects import OwnerLeft
 from scaler.actors.messages.peers import InfoAsked, Resumed, SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
+    AwaitResult,
     BalancerRestarted,
     CancelGraph,
     CancelTask,
+    ExplainInput,
     ExplainNode,
     ExplainTask,
     GraphEnded,
     GraphNodeDone,
+    InputKnown,
     TaskDone,
 )
+from scaler.actors.object_owner import ObjectOwner
 from scaler.actors.peer import Peer
 from scaler.actors.said_again import SaidAgain
-from scaler.actors.session import Services, Session
+from scaler.actors.session import Services
 from scaler.actors.task import TaskActor
-from scaler.ids import NO_ID, ClientId, GraphId, ObjectId, TaskId, content_id, public_id
-from scaler.serialization import Frames
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -46,6 +51,7 @@ from scaler.wire.messages.client import (
     ExplainRequest,
     ExplainResponse,
     GoodbyeKind,
+    GraphInput,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
@@ -55,7 +61,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
+from scaler.wire.messages.common import HelloRequest, ObjectRequest, TaskStatus
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +73,7 @@ SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
 
-class ClientSession(Session):
+class ClientSession(ObjectOwner):
     """One client and its open tasks.
 
     Args:
@@ -90,8 +96,6 @@ class ClientSession(Session):
     ) -> None:
         title = f"client {identity.peer_id.hex()[:8]}"
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
-        self._client_id = ClientId(identity.peer_id)
-        self._object_store = services.object_store
         self._crash_limit = crash_limit
         self._tasks_most = tasks_most
         self._next_attempt = next_attempt
@@ -101,6 +105,7 @@ class ClientSession(Session):
         self._graphs: dict[GraphId, ActorRef] = {}
         self._again: SaidAgain | None = None
         """after its session began anew, until it has said all again"""
+        self._awaited = Awaited()
 
     def on_start(self) -> None:
         super().on_start()
@@ -183,24 +188,37 @@ class ClientSession(Session):
 
     @handles(Batch[GraphNode])
     def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
-        by_graph: dict[GraphId, Batch[GraphNode]] = {}
-        for node in batch:
-            nodes = by_graph.get(node.graph_id)
-            if nodes is None:
-                nodes = by_graph[node.graph_id] = Batch[GraphNode]()
-            nodes.append(node)
-        for graph_id, nodes in by_graph.items():
-            graph = self._graphs.get(graph_id)
-            if graph is not None and not graph.is_stopped():
-                graph.send(nodes)
+        for graph_id, nodes in by_graph(batch).items():
+            graph = self._open_graph(graph_id)
+            if graph is not None:
+                graph.send(Batch[GraphNode](nodes))
             elif self._again is not None and self._again.has_graph(graph_id):
                 whole = self._again.hear(graph_id, nodes)
                 if whole is not None:
-                    self._start_graph(whole[0]).send(whole[1])
+                    self._start_whole(*whole)
             else:
                 self._refuse(nodes)
 
-    def _refuse(self, nodes: Batch[GraphNode]) -> None:
+    def _start_whole(self, spec: GraphTask, inputs: Batch[GraphInput], nodes: Batch[GraphNode]) -> None:
+        graph = self._start_graph(spec)
+        if inputs:
+            graph.send(inputs)
+        graph.send(nodes)
+
+    def _open_graph(self, graph_id: GraphId) -> ActorRef | None:
+        graph = self._graphs.get(graph_id)
+        return None if graph is None or graph.is_stopped() else graph
+
+    @handles(Batch[GraphInput])
+    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
+        for graph_id, inputs in by_graph(batch).items():
+            graph = self._open_graph(graph_id)
+            if graph is not None:
+                graph.send(Batch[GraphInput](inputs))
+            elif self._again is not None and self._again.has_graph(graph_id):
+                self._again.hear_inputs(graph_id, inputs)
+
+    def _refuse(self, nodes: Sequence[GraphNode]) -> None:
         """The rest of a graph that has failed here, or was never announced."""
         for node in nodes:
             if node.wanted:
@@ -215,38 +233,6 @@ class ClientSession(Session):
                 graph.send(CancelGraph())
             if self._again is not None:
                 self._again.forget(cancel.graph_id)
-
-    @handles(Batch[ObjectInstruction])
-    def _instruct(self, batch: Batch[ObjectInstruction]) -> None:
-        for instruction in batch:
-            if instruction.kind == InstructionKind.DELETE:
-                self._object_store.send(DeleteObject(instruction.object_id, self._client_id))
-            else:
-                self._store(instruction)
-
-    def _store(self, instruction: ObjectInstruction) -> None:
-        is_function = instruction.kind == InstructionKind.CREATE_FUNCTION
-        if is_function and content_id(instruction.frames) != instruction.object_id:
-            # Tasks that name it find no function, unless another client has stored the right one.
-            logger.warning("%s: a function is not kept: its id is not the hash of its content", self._title)
-            return
-        self._object_store.send(
-            StoreObject(
-                instruction.object_id,
-                self._client_id,
-                instruction.name,
-                instruction.frames,
-                held=instruction.kind != InstructionKind.CREATE_FOR_TASK,
-                is_function=is_function,
-                location=instruction.location,
-                source=self.actor_ref,
-            )
-        )
-
-    @handles(Batch[ObjectRequest])
-    def _request(self, batch: Batch[ObjectRequest]) -> None:
-        for request in batch:
-            self._object_store.send(FetchObject(request.object_id, self._peer, None, by_value=True))
 
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
@@ -281,20 +267,49 @@ class ClientSession(Session):
     def _explain(self, batch: Batch[ExplainRequest]) -> None:
         for request in batch:
             question = ExplainTask(self.actor_ref, request.task_id)
-            is_node = request.graph_id != NO_ID
-            asked = self._graphs.get(request.graph_id) if is_node else self._tasks.get(request.task_id)
-            if asked is None or asked.is_stopped():
-                self._outbox.put(self._peer, not_here(question))
-            else:
-                asked.send(ExplainNode(question, request.position) if is_node else question)
+            self._hand_on(question, request.task_id, request.graph_id, request.position)
+
+    @handles(ExplainInput)
+    def _explain_input(self, asked: ExplainInput) -> None:
+        awaited = asked.input
+        self._hand_on(asked.question, awaited.task_id, awaited.source_graph, awaited.source_position)
+
+    def _hand_on(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
+        is_node = graph_id != NO_ID
+        asked = self._graphs.get(graph_id) if is_node else self._tasks.get(task_id)
+        if asked is None or asked.is_stopped():
+            self._outbox.put(self._peer, not_here(question))
+        else:
+            asked.send(ExplainNode(question, position) if is_node else question)
 
     @handles(ExplainResponse)
     def _explained(self, response: ExplainResponse) -> None:
         self._outbox.put(self._peer, response)
 
-    @handles(SupplyObject)
-    def _supply(self, supply: SupplyObject) -> None:
-        self._outbox.put(self._peer, ObjectRequest(supply.object_id, 1))
+    # From its graphs, about the results of others
+
+    @handles(AwaitResult)
+    def _await_result(self, wish: AwaitResult) -> None:
+        awaited, source = wish.input, wish.input.source_graph
+        if source == NO_ID:
+            if awaited.task_id not in self._tasks:
+                self._ask_for_result(awaited.task_id)
+                return
+        else:
+            graph = self._open_graph(source)
+            if graph is None:
+                self._ask_for_result(awaited.task_id)
+                return
+            graph.send(wish)
+        self._awaited.add(wish)
+
+    def _ask_for_result(self, task_id: TaskId) -> None:
+        """Its result is on its way to the client, and is not here any more."""
+        self._outbox.put(self._peer, ObjectRequest(ObjectId(task_id), 1))
+
+    @handles(InputKnown)
+    def _input_known(self, known: InputKnown) -> None:
+        self._awaited.tell(known.source, known.done)
 
     # From its tasks
 
@@ -305,10 +320,9 @@ class ClientSession(Session):
             return
         if done.frames:
             self._store_result(result, done.frames)
+        if self._awaited:
+            self._awaited.tell(NO_GRAPH, done)
         self._outbox.put(self._peer, result)
-
-    def _store_result(self, result: TaskResult, frames: Frames) -> None:
-        self._object_store.send(StoreObject(ObjectId(result.task_id), self._client_id, "", frames, held=True))
 
     @handles(GraphNodeDone)
     def _node_done(self, done: GraphNodeDone) -> None:
@@ -316,10 +330,15 @@ class ClientSession(Session):
             self._store_result(done.result, done.frames)
         if self._again is not None:
             self._again.tell(done.result.task_id)
+        if self._awaited:
+            self._awaited.tell(done.graph_id, TaskDone(done.result, done.frames, done.worker))
         self._outbox.put(self._peer, done.result)
 
     @handles(GraphEnded)
     def _graph_ended(self, ended: GraphEnded) -> None:
+        if self._awaited:
+            for task_id in self._awaited.take_of(ended.graph_id):
+                self._ask_for_result(task_id)
         if self._graphs.get(ended.graph_id) is ended.graph:
             del self._graphs[ended.graph_id]
 
@@ -332,8 +351,10 @@ class ClientSession(Session):
         for task_id, task in self._tasks.items():
             if task is failed.child:
                 sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+                result = TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
                 del self._tasks[task_id]
-                self._outbox.put(self._peer, TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
+                self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
+                self._outbox.put(self._peer, result)
                 return
 
     @handles(BalancerRestarted)

@@ -8,17 +8,20 @@ depends on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
-from scaler.actors.messages.tasks import NOT_KNOWN, ExplainRun, ExplainTask, Tries
+from scaler.actors.kit import ActorRef
+from scaler.actors.messages.tasks import NOT_KNOWN, ExplainInput, ExplainNode, ExplainRun, ExplainTask, Tries
 from scaler.actors.policy.interface import Room
 from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
 from scaler.ids import TaskId
-from scaler.wire.messages.client import ExplainResponse
+from scaler.wire.messages.client import ExplainResponse, GraphInput
 from scaler.wire.reasons import (
     CANCEL,
     CHILDREN,
+    INPUTS,
     LAST_SCHEDULER,
     NO_ROOM,
     NO_WORKER,
@@ -140,6 +143,45 @@ class Node(Protocol):
 
     @property
     def status(self) -> int | None: ...
+
+    @property
+    def task_id(self) -> TaskId: ...
+
+
+def follow(
+    asked: ExplainNode,
+    nodes: Sequence[Node],
+    running: Mapping[TaskId, tuple[int, ActorRef]],
+    inputs: Mapping[TaskId, GraphInput],
+    session: ActorRef,
+) -> None:
+    """Follow what a node needs to the first task that runs or can run, and hand the question on to that.
+
+    Args:
+        running: the nodes that are tasks now.
+        inputs: the nodes that are results of tasks elsewhere; the session hands the question on to those.
+    """
+    question, position = asked.question, asked.position
+    for _ in range(STEPS_MOST):
+        node = nodes[position] if position < len(nodes) else None
+        if node is None or node.status is not None:
+            return  # its result is on its way
+        if node.task_id in running:
+            running[node.task_id][1].send(question)
+            return
+        if node.task_id in inputs:
+            if question.hops >= STEPS_MOST:
+                break
+            session.send(ExplainInput(replace(question, hops=question.hops + 1), inputs[node.task_id]))
+            return
+        missing = missing_inputs(node, nodes)
+        if not missing:
+            explain_node(question, TURN, "its arguments are there, and it is about to begin")
+            return
+        if not question.because:
+            question = replace(question, because=for_inputs(len(missing), len(node.dependencies)))
+        position = missing[0]
+    explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
 
 
 def missing_inputs(node: Node, nodes: Sequence[Node]) -> list[int]:

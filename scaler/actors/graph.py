@@ -16,10 +16,10 @@ Must never: read a value, or keep an unneeded result.
 
 from __future__ import annotations
 
-import struct
 from itertools import chain
 
-from scaler.actors.explanations import STEPS_MOST, explain_node, for_inputs, missing_inputs
+from scaler.actors.explanations import follow
+from scaler.actors.graph_node import Node, input_node, positions, worth_storing
 from scaler.actors.graph_view import show_graph, tell_ended
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
@@ -27,13 +27,14 @@ from scaler.actors.messages.monitor import SayOpen
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
+    AwaitResult,
     BalancerRestarted,
     CancelGraph,
     CancelTask,
     ExplainNode,
-    ExplainTask,
     GraphEnded,
     GraphNodeDone,
+    InputKnown,
     KeepResult,
     TaskDone,
 )
@@ -41,53 +42,16 @@ from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import TaskActor
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
-from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
+from scaler.serialization import OBJECT, VALUE, Frames, put_results
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.reasons import INPUTS, TURN
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
 finishes its queue."""
 
-SHARED_BYTES = 100_000
-"""A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
-`WORTH_AN_OBJECT_BYTES`: below, naming an object costs as much as the value."""
-
 _CANCEL = CancelTask()
-
-
-class Node:
-    """One node: its call and its state."""
-
-    __slots__ = (
-        "block", "dependencies", "function_id", "is_stored", "made_by", "needed_by", "object_ids", "payload", "profile",
-        "size", "status", "task_id", "wanted",
-    )  # fmt: skip
-
-    def __init__(self, item: GraphNode) -> None:
-        self.task_id = item.task_id
-        self.function_id = item.function_id
-        self.block = item.payload
-        self.object_ids = item.object_ids
-        self.wanted = item.wanted
-        self.dependencies: tuple[int, ...] = ()
-        self.needed_by = 0
-        """nodes that depend on it and have not ended"""
-        self.made_by: ActorRef | None = None
-        """the worker that made the result, if it is large enough to run consumers there"""
-        self.is_stored = False
-        """whether the object store has its result, for the nodes that need it"""
-        self.status: int | None = None
-        self.payload = b""
-        self.size = 0
-        self.profile = b""
-
-    def result(self) -> TaskResult:
-        """Return its result, as the client receives it."""
-        assert self.status is not None
-        return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
 
 
 class GraphActor(Actor):
@@ -105,6 +69,8 @@ class GraphActor(Actor):
         self._nodes: list[Node] = []
         self._readiness = Readiness()
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
+        self._inputs: dict[TaskId, GraphInput] = {}
+        """the nodes that are results of other tasks, and have not come"""
         self._open_count = 0
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
@@ -133,8 +99,23 @@ class GraphActor(Actor):
             elif item.wanted:
                 known = self._nodes[self._heard_count]
                 if known.status is not None:  # else it will be told
-                    self._session.send(GraphNodeDone(known.result(), ()))
+                    self._session.send(GraphNodeDone(self._spec.graph_id, known.result(), ()))
             self._heard_count += 1
+        self._look_if_complete()
+
+    @handles(Batch[GraphInput])
+    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
+        for item in batch:
+            if item.position >= self._spec.node_count:
+                break
+            if item.position == len(self._nodes):
+                self._add_input(item)
+            elif item.position < len(self._nodes):
+                self._learn(item)
+            self._heard_count += item.position == self._heard_count
+        self._look_if_complete()
+
+    def _look_if_complete(self) -> None:
         if self._is_complete():
             self._slices.add(self._drop, (node for node in self._nodes if node.status is not None))
             self._end_if_over()
@@ -154,7 +135,7 @@ class GraphActor(Actor):
         if node.object_ids:
             self._object_store.send(UseObjects(node.object_ids))
         try:
-            dependencies = _positions(item.dependencies) if item.dependencies else ()
+            dependencies = positions(item.dependencies) if item.dependencies else ()
             state = self._readiness.add(dependencies)
         except ValueError as error:
             self._readiness.add(())
@@ -173,6 +154,54 @@ class GraphActor(Actor):
             cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
             assert cause.status is not None
             self._end(node, cause.status, cause.payload)
+
+    def _add_input(self, item: GraphInput) -> None:
+        node = input_node(item)
+        self._nodes.append(node)
+        self._open_count += 1
+        self._readiness.add(())
+        self._inputs[item.task_id] = item
+        if self._given_up:
+            self._end(node, *self._given_up)
+        else:
+            self._learn(item)
+
+    def _learn(self, item: GraphInput) -> None:
+        """The client says how another task has ended; or that it is open, and was not when this graph asked."""
+        if item.known == Known.AWAITED:
+            if item.task_id in self._inputs:
+                self._session.send(AwaitResult(item, self.actor_ref))
+            return
+        size = int(item.known == Known.STORED)
+        self._take_input(TaskDone(TaskResult(item.task_id, item.status, item.payload, size), ()))
+
+    def _take_input(self, done: TaskDone) -> None:
+        """Another task of the client has ended."""
+        result = done.result
+        item = self._inputs.pop(result.task_id, None)
+        if item is None or self._nodes[item.position].status is not None:
+            return
+        position, node = item.position, self._nodes[item.position]
+        if self._given_up:
+            self._end(node, *self._given_up)
+        elif result.status:
+            self._fail(position, result.status, result.payload)
+        else:
+            self._finish_input(node, position, done)
+
+    def _finish_input(self, node: Node, position: int, done: TaskDone) -> None:
+        if done.result.size and not done.frames:
+            node.is_stored = True
+            self._object_store.send(UseObjects(ObjectId(node.task_id)))
+        self._finish(position, done)
+
+    @handles(AwaitResult)
+    def _await(self, wish: AwaitResult) -> None:
+        """A graph needs the result of a node. If that has not ended, the session will hear of it anyway."""
+        position = wish.input.source_position
+        node = self._nodes[position] if position < len(self._nodes) else None
+        if node is not None and node.status is not None:
+            self._session.send(InputKnown(self._spec.graph_id, TaskDone(node.result(), (), node.made_by)))
 
     @handles(CancelGraph)
     def _cancel(self, _cancel: CancelGraph) -> None:
@@ -230,20 +259,7 @@ class GraphActor(Actor):
     def _make_objects(self, node: Node) -> None:
         """Turn those results into objects that many nodes need, and the larger ones if all exceed one message."""
         values = [each for each in map(self._nodes.__getitem__, node.dependencies) if not each.is_stored]
-        sum_bytes = 0
-        for value in values:
-            size = len(value.payload)
-            if size >= WORTH_AN_OBJECT_BYTES and size * value.needed_by > SHARED_BYTES:
-                self._store(value, (value.payload,))
-            else:
-                sum_bytes += size
-        if sum_bytes <= BLOCK_BYTES:
-            return
-        small = [value for value in values if not value.is_stored]
-        for value in sorted(small, key=lambda value: len(value.payload), reverse=True):
-            if sum_bytes <= BLOCK_BYTES or len(value.payload) < WORTH_AN_OBJECT_BYTES:
-                break
-            sum_bytes -= len(value.payload)
+        for value in worth_storing(values):
             self._store(value, (value.payload,))
 
     def _store(self, node: Node, frames: Frames) -> None:
@@ -258,6 +274,8 @@ class GraphActor(Actor):
         result = done.result
         known = self._running.pop(result.task_id, None)
         if known is None:
+            self._take_input(done)
+            self._end_if_over()
             return
         position = known[0]
         self._nodes[position].profile = result.profile
@@ -290,7 +308,7 @@ class GraphActor(Actor):
                 done.worker.send(KeepResult(ObjectId(node.task_id)))
                 if node.size >= WORTH_A_PLACE_BYTES:
                     node.made_by = done.worker
-        self._end(node, TaskStatus.SUCCESS, result.payload, done.frames)
+        self._end(node, TaskStatus.SUCCESS, result.payload, done.frames, done.worker)
         ready = self._readiness.finish(position)
         if ready:
             self._start_all(ready)
@@ -303,13 +321,15 @@ class GraphActor(Actor):
 
     # Ends
 
-    def _end(self, node: Node, status: int, payload: bytes, frames: Frames = ()) -> None:
+    def _end(
+        self, node: Node, status: int, payload: bytes, frames: Frames = (), worker: ActorRef | None = None
+    ) -> None:
         node.status, node.payload, node.block = status, payload, b""
         self._open_count -= 1
         if node.object_ids:
             self._object_store.send(ReleaseObjects(node.object_ids))
         if node.wanted:
-            self._session.send(GraphNodeDone(node.result(), frames))
+            self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker))
         for dependency in node.dependencies:
             needed = self._nodes[dependency]
             needed.needed_by -= 1
@@ -357,29 +377,11 @@ class GraphActor(Actor):
                     self._object_store.send(ReleaseObjects(node.object_ids))
                 if node.wanted:
                     failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
-                    self._session.send(GraphNodeDone(failed, ()))
+                    self._session.send(GraphNodeDone(self._spec.graph_id, failed, ()))
 
     @handles(ExplainNode)
     def _explain(self, asked: ExplainNode) -> None:
-        """Follow what the node needs to the first task that runs or can run, and hand the question on to that."""
-        question, position = asked.question, asked.position
-        for _ in range(STEPS_MOST):
-            node = self._nodes[position] if position < len(self._nodes) else None
-            if node is None or node.status is not None:
-                return  # its result is on its way
-            running = self._running.get(node.task_id)
-            if running is not None:
-                running[1].send(question)
-                return
-            missing = missing_inputs(node, self._nodes)
-            if not missing:
-                explain_node(question, TURN, "its arguments are there, and it is about to begin")
-                return
-            if not question.because:
-                because = for_inputs(len(missing), len(node.dependencies))
-                question = ExplainTask(question.asker, question.task_id, because)
-            position = missing[0]
-        explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
+        follow(asked, self._nodes, self._running, self._inputs, self._session)
 
     @handles(SayOpen)
     def _say_open(self, say: SayOpen) -> None:
@@ -392,8 +394,3 @@ class GraphActor(Actor):
     def statistics(self) -> dict[str, int]:
         """Return counts: nodes, those that have not ended, those that are tasks now."""
         return {"nodes": len(self._nodes), "open_nodes": self._open_count, "running_nodes": len(self._running)}
-
-
-def _positions(packed: bytes) -> tuple[int, ...]:
-    """Return the positions in a row of them."""
-    return struct.unpack(f"<{len(packed) // 4}I", packed)

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from scaler.ids import GraphId, TaskId
-from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 
 
@@ -27,7 +27,7 @@ class SaidAgain:
     def __init__(self, open_tasks: Iterable[TaskId], said: Iterable[Any]) -> None:
         self._told = {item.task_id for item in said if type(item) is TaskResult}
         self._tasks = self._told.union(open_tasks)
-        self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphNode]]] = {}
+        self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
         """unknown ones: when all nodes are there, it is known whether their results are on their way"""
 
     @property
@@ -46,20 +46,26 @@ class SaidAgain:
 
     def announce(self, spec: GraphTask) -> None:
         """Take a graph that is unknown, or has ended. It has nodes."""
-        self._graphs[spec.graph_id] = spec, Batch[GraphNode]()
+        self._graphs[spec.graph_id] = spec, Batch[GraphInput](), Batch[GraphNode]()
 
     def has_graph(self, graph_id: GraphId) -> bool:
         """Return whether the nodes of a graph belong here."""
         return graph_id in self._graphs
 
-    def hear(self, graph_id: GraphId, nodes: Batch[GraphNode]) -> tuple[GraphTask, Batch[GraphNode]] | None:
+    def hear_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
+        """Take inputs of a graph, which come before its nodes."""
+        self._graphs[graph_id][1].extend(inputs)
+
+    def hear(
+        self, graph_id: GraphId, nodes: Iterable[GraphNode]
+    ) -> tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]] | None:
         """Take nodes of a graph. Return the whole graph if it is to run."""
-        spec, heard = self._graphs[graph_id]
-        heard += nodes
-        if len(heard) < spec.node_count:
+        spec, inputs, heard = self._graphs[graph_id]
+        heard.extend(nodes)
+        if len(inputs) + len(heard) < spec.node_count:
             return None
         del self._graphs[graph_id]
-        return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, heard)
+        return None if all(node.task_id in self._told for node in heard if node.wanted) else (spec, inputs, heard)
 
     def forget(self, graph_id: GraphId) -> None:
         """A graph is cancelled."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.maker import CallMaker
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
@@ -53,7 +54,13 @@ class Core(CallMaker):
         future: ScalerFuture[T] = ScalerFuture(
             task_id, link, self.serializer, owner, terms[1] or function.instruction.name
         )
-        link.submit(function.entry(task_id, future, args, kwargs, terms))
+        try:
+            entry = function.entry(task_id, future, args, kwargs, terms)
+        except FutureArgumentError:
+            graph, future.needs = function.waiting_call(task_id, future, args, kwargs, terms, link)
+            link.submit_graph(graph)
+        else:
+            link.submit(entry)
         return future
 
     def map(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
@@ -20,6 +20,7 @@ from typing import Any, NoReturn, TypeVar
 from scaler import task_context
 from scaler.client.arrival import Arrival, FutureLink
 from scaler.client.calls.entry import MakeError
+from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
 from scaler.client.explanation import ANSWER_SECONDS, Story, late, tell
 from scaler.client.outcome import read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
@@ -57,10 +58,10 @@ class _UnreadError(Exception):
 
 _UNREAD = _UnreadError()
 
-_FOR_THE_LINK = frozenset({"deliver", "fail", "notify", "refuse", "settle", "store"})
+_INTERNAL = frozenset({"as_argument", "deliver", "fail", "needs", "notify", "refuse", "settle", "store"})
 
 
-class ScalerFuture(Future[T]):
+class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
     A large result (more than 16 KiB) stays with the scheduler until it is asked for. If the scheduler dies before, the
@@ -70,6 +71,12 @@ class ScalerFuture(Future[T]):
         task_id: the id of the task, 16 bytes.
         name: of the task: that of its function, or one that the user chose.
     """
+
+    _input: Input | None = None
+    """its result as an argument of other tasks"""
+
+    needs: Sequence[tuple[str, Input]] = ()
+    """which argument of its task is the result of which other one"""
 
     def __init__(
         self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
@@ -92,13 +99,13 @@ class ScalerFuture(Future[T]):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Leave out what is for the link's thread."""
-        return [name for name in super().__dir__() if name not in _FOR_THE_LINK]
+        """Leave out what is for the link and for other calls."""
+        return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"the future of task {self.name} cannot be an argument, or a part of one: pass its result(), or make both "
-            "calls nodes of one graph (Client.get), whose values stay with the cluster"
+            f"the future of task {self.name} cannot be a part of another value: make it an argument of its own of "
+            "submit, or pass its result()"
         )
 
     def __repr__(self) -> str:
@@ -211,11 +218,33 @@ class ScalerFuture(Future[T]):
         self._outcome = (value, None)
         self.set_result(_NOT_HERE)
 
+    def as_argument(self, link: object) -> tuple[Input | None, Any]:
+        """Return what stands for its result in another call, see `ResultArgument`."""
+        if link is not self._link:
+            raise other_client(self.name)
+        with self._condition:
+            known = self._input
+            if known is None:
+                known = self._input = Input(self.task_id, self.name, self.needs)
+        # The link's thread may end it meanwhile: it sets the result first, and then looks for the input.
+        raw, outcome = self._raw, self._outcome
+        if known.result is not None:
+            return known, None
+        if self._arrival is not None or (outcome is not None and outcome[1] is None):
+            return None, self.result()  # it is here already, or on its way
+        if raw is not None:
+            known.end(raw)
+        elif self.done():
+            known.fail(partial(_error_of, self))
+        return known, None
+
     # For the link's thread
 
     def deliver(self, result: TaskResult) -> None:
         self._raw = result
         self._profile = result.profile
+        if self._input is not None:
+            self._input.end(result)
         try:
             self.set_result(_NOT_HERE)
         except InvalidStateError:
@@ -227,18 +256,22 @@ class ScalerFuture(Future[T]):
             return
         self._raw = result
         self._profile = result.profile
+        if self._input is not None:
+            self._input.end(result)
         self._set_exception_unless_cancelled(_UNREAD)
 
     def store(self, result: TaskResult) -> None:
         self._raw = result
         self._profile = result.profile
+        if self._input is not None:
+            self._input.end(result)
         object_id = ObjectId(self.task_id)
         self._release = weakref.finalize(self, self._link.forget_result, object_id)
         self._release.atexit = False
         if self._is_wanted and not self.done():  # a callback will ask for the result: end when it is here
             arrival = self._arrival = Arrival(self._link)
             arrival.add_done_callback(self._end_stored)
-            self._link.fetch(object_id, arrival)
+            self._link.fetch(object_id, arrival, self._input is not None)
             return
         self._end_stored()
 
@@ -259,6 +292,8 @@ class ScalerFuture(Future[T]):
 
     def fail(self, make_error: MakeError) -> None:
         error = make_error()
+        if self._input is not None:
+            self._input.fail(make_error)
         if isinstance(error, CancelledError):
             super().cancel()
             self.set_running_or_notify_cancel()
@@ -304,14 +339,16 @@ class ScalerFuture(Future[T]):
                 outcome = self._outcome
                 if outcome is None:
                     outcome = self._outcome = self._decode(frames)
-                    self._raw = self._arrival = None
+                    self._arrival = None
+                    if outcome[1] is None:
+                        self._raw = None
         return outcome
 
     def _decode(self, frames: Frames | None) -> tuple[Any, BaseException | None]:
         if self._raw is None:
             return None, super().exception()
         if self._raw.status:
-            return None, read_error(self._raw, self.name)
+            return None, read_error(self._raw, blamed(self.name, self.needs))
         return read_value(self._serializer, [self._raw.payload] if frames is None else frames)
 
     def _fetch(self, deadline: float | None) -> Frames | None:
@@ -322,7 +359,7 @@ class ScalerFuture(Future[T]):
                 if self._outcome is not None:
                     return None
                 arrival = self._arrival = Arrival(self._link)
-                self._link.fetch(ObjectId(self.task_id), arrival)
+                self._link.fetch(ObjectId(self.task_id), arrival, self._input is not None)
         try:
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
             with task_context.current.wait(self._link, arrival.done, seconds):
@@ -332,13 +369,18 @@ class ScalerFuture(Future[T]):
                 self._arrival = None  # the next caller may succeed
             del arrival  # it has the error, whose traceback would have it: the future would not be let go of
             raise
-        if self._release is not None:
+        if self._release is not None and self._input is None:
             self._release.detach()
         if arrival.refusal is not None:
             with self._condition:
                 if self._outcome is None:
                     self._raw = arrival.refusal
         return frames
+
+
+def _error_of(future: ScalerFuture[Any]) -> BaseException:
+    error = None if future.cancelled() else future.exception()
+    return CancelledError() if error is None else error
 
 
 def _call_outside(link: FutureLink, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:

@@ -310,7 +310,7 @@ class User:
             "requests": work_.large.requests,
             "held objects": work_._held,
             "unread results": work_.large.unread,
-            "graphs": list(work_._graphs),
+            "graphs": list(work_.graphs),
         }
         return [f"{self.name} has {len(table)} {name} left" for name, table in tables.items() if table]
 

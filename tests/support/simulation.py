@@ -54,10 +54,12 @@ from scaler.wire.messages.client import (
     ClientShutdownResponse,
     ExplainResponse,
     GoodbyeKind,
+    GraphInput,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
     InfoResponse,
+    Known,
     Task,
     TaskCancel,
     TaskResult,
@@ -392,6 +394,9 @@ class Simulation:
         for session in self.sessions(ClientSession):
             for graph_id, ref in session._graphs.items():
                 assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
+            for source, tasks in session._awaited._by_source.items():
+                open_ones = session._tasks if source == NO_ID else ()
+                assert source in session._graphs or not tasks.keys() - set(open_ones), "a result is awaited for ever"
         for graph in self.graphs():
             nodes = graph._nodes
             assert graph._open_count == sum(node.status is None for node in nodes)
@@ -399,7 +404,7 @@ class Simulation:
             for position, node in enumerate(nodes):
                 needed_by = sum(position in other.dependencies for other in nodes if other.status is None)
                 assert node.needed_by == needed_by, f"node {position}"
-                if node.status is None and node.task_id not in graph._running:
+                if node.status is None and node.task_id not in (graph._running | graph._inputs):
                     open_ones = [nodes[d] for d in node.dependencies if nodes[d].status is None]
                     assert open_ones, f"node {position} waits for nothing"
                 if graph._is_complete() and node.status is not None and not needed_by:
@@ -710,6 +715,8 @@ class SimulatedClient(SimulatedPeer):
         self.open: dict[TaskId, Task | GraphId] = {}
         """tasks without a result; the graph of those that are nodes of one"""
         self.graphs: dict[GraphId, list[GraphNode]] = {}
+        self.inputs: dict[GraphId, list[TaskId]] = {}
+        """of graphs: the tasks whose results are their first nodes"""
         self.to_cancel: set[TaskId] = set()
         self.results: dict[TaskId, TaskResult] = {}
         self.surplus: list[TaskResult] = []
@@ -739,7 +746,33 @@ class SimulatedClient(SimulatedPeer):
         for node in nodes:
             self.say(*self._for_task.get(node.task_id, ()))
         wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
-        self.say(GraphTask(graph_id, len(nodes), 0, self.name, self.options), *wanted)
+        inputs = [self._input(graph_id, *each) for each in enumerate(self.inputs.get(graph_id, ()))]
+        count = len(inputs) + len(nodes)
+        self.say(GraphTask(graph_id, count, 0, self.name, self.options), *inputs, *wanted)
+
+    def _input(self, graph_id: GraphId, position: int, task_id: TaskId) -> GraphInput:
+        """Return what the client knows of a task whose result a graph needs."""
+        result, task = self.results.get(task_id), self.open.get(task_id)
+        if result is not None:
+            known = Known.STORED if result.size else Known.HERE
+            return GraphInput(graph_id, position, task_id, GraphId(NO_ID), 0, known, result.payload, result.status)
+        if task is None or isinstance(task, Task):
+            return GraphInput(graph_id, position, task_id, GraphId(NO_ID))
+        place = [node.task_id for node in self.graphs[task]].index(task_id) + len(self.inputs.get(task, ()))
+        return GraphInput(graph_id, position, task_id, task, place)
+
+    def submit_with_results(self, *inputs: TaskId) -> TaskId:
+        """Submit a task whose arguments are the results of others."""
+        graph_id = GraphId(self._simulation.new_id(b"graph"))
+        self.inputs[graph_id] = list(inputs)
+        task_id = TaskId(self._simulation.new_id(b"node"))
+        block = b"".join(map(result_argument, range(len(inputs))))
+        packed = b"".join(position.to_bytes(4, "little") for position in range(len(inputs)))
+        self.graphs[graph_id] = [GraphNode(graph_id, task_id, self.function_id, block, b"", packed, 1)]
+        self.open[task_id] = graph_id
+        self.submitted.append(task_id)
+        self._say_graph(graph_id)
+        return task_id
 
     def _create(self, object_id: ObjectId) -> ObjectInstruction:
         name, frames = self.objects[object_id]
@@ -855,6 +888,10 @@ class SimulatedClient(SimulatedPeer):
             else:
                 self.results[item.task_id] = item
                 self._for_task.pop(item.task_id, None)
+        elif kind is ObjectRequest:
+            for graph_id, inputs in self.inputs.items():
+                if item.object_id in inputs:
+                    self.say(self._input(graph_id, inputs.index(TaskId(item.object_id)), TaskId(item.object_id)))
         elif kind is ObjectResponse:
             self.fetched[item.object_id] = b"".join(map(bytes, item.frames)) if item.found else None
         else:

@@ -8,7 +8,7 @@ from scaler.actors.kit import ActorRef
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
-from scaler.wire.messages.client import Task, TaskResult
+from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
 # A task finds its worker
 
@@ -139,12 +139,14 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 @message
 class ExplainTask:
     """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
-    `ExplainResponse` about `task_id`. `because`: that one waits for you, and its answer begins so.
+    `ExplainResponse` about `task_id`. `because`: that one waits for you, and its answer begins so. `hops`: how many
+    graphs have handed it on.
     """
 
     asker: ActorRef
     task_id: TaskId
     because: str = ""
+    hops: int = 0
 
 
 @message
@@ -153,6 +155,14 @@ class ExplainNode:
 
     question: ExplainTask
     position: int
+
+
+@message
+class ExplainInput:
+    """graph -> client session: a node of mine waits for this task of the client; hand the question on."""
+
+    question: ExplainTask
+    input: GraphInput
 
 
 @message
@@ -183,10 +193,30 @@ class CancelGraph:
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a node that your client wants has ended."""
+    """graph -> client session: a node that your client wants has ended. `worker`: the one that made its result, if the
+    node has just ended.
+    """
 
+    graph_id: GraphId
     result: TaskResult
     frames: Frames
+    worker: ActorRef | None = None
+
+
+@message
+class AwaitResult:
+    """graph -> client session -> the graph of the task, if it is a node: tell me how this task of the client ends."""
+
+    input: GraphInput
+    graph: ActorRef
+
+
+@message
+class InputKnown:
+    """graph -> client session: a node of this graph, for which others wait, has ended before. The client knows."""
+
+    source: GraphId
+    done: TaskDone
 
 
 @message

@@ -6,13 +6,14 @@ Called in the thread of one event loop. Must never: block the loop, or start a t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler import task_context
 from scaler.client import lifetime
@@ -20,9 +21,10 @@ from scaler.client.aio.caller import AsyncCaller, Calls
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.client_pickling import address_said_outside
-from scaler.client.calls.entry import Entry, MakeError
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.graph import pack_graph
+from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
 from scaler.client.object_reference import ObjectReference
@@ -35,6 +37,8 @@ from scaler.settings.sources import completes_from_outside
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+MakeCall: TypeAlias = Callable[[], tuple[GraphEntry, list[tuple[str, Input]]]]
 
 LARGE_GRAPH = 100
 """A graph of so many keys is made ready in a thread of the loop's executor."""
@@ -150,8 +154,16 @@ class AsyncClient(AsyncCaller):
         future: AsyncFuture[Any] = AsyncFuture(
             task_id, link, maker.serializer, self, terms[1] or function.instruction.name
         )
-        if not _are_large((*args, *kwargs.values())):
-            link.submit(function.entry(task_id, future, args, kwargs, terms))
+        values = (*args, *kwargs.values())
+        is_large = _are_large(values)
+        if not is_large:
+            with contextlib.suppress(FutureArgumentError):
+                link.submit(function.entry(task_id, future, args, kwargs, terms))
+                return future
+        needed = [each for each in values if isinstance(each, ResultArgument)]
+        if needed:
+            call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link)
+            _submit_waiting(link, future, call, [each for each in needed if isinstance(each, AsyncFuture)])
             return future
         function.check(args, kwargs)
         packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
@@ -254,6 +266,28 @@ def _packed(link: AsyncLink, future: AsyncFuture[Any], packing: asyncio.Future[E
         future.fail(lambda: error)
     elif not future.done():
         link.submit(packing.result())
+
+
+def _submit_waiting(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
+    """Submit a task some arguments of which are futures. A large value that is on its way here is waited for."""
+    arriving = next((each for each in needed if each.is_arriving), None)
+    if arriving is not None:
+        arriving.add_done_callback(lambda _: _submit_arrived(link, future, make, needed))
+        return
+    graph, future.needs = make()
+    link.submit_graph(graph)
+
+
+def _submit_arrived(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
+    if not future.done():
+        try:
+            _submit_waiting(link, future, make, needed)
+        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
+            _fail(future, error)
+
+
+def _fail(future: AsyncFuture[Any], error: Exception) -> None:
+    future.fail(lambda: error)
 
 
 def _are_large(values: Iterable[Any]) -> bool:

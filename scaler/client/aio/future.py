@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
+import weakref
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError, Receiver
+from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
 from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
@@ -40,14 +43,16 @@ class AsyncFutureLink(Protocol):
 
     def cancel(self, task_id: TaskId) -> None: ...
 
-    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None: ...
+    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
+
+    def forget_result(self, object_id: ObjectId) -> None: ...
 
     def ask(self, task_id: TaskId, asker: Asker) -> None: ...
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 
 
-class AsyncFuture(asyncio.Future[T]):
+class AsyncFuture(asyncio.Future[T], ResultArgument):
     """The result or the exception of a task: an `asyncio.Future`. Await it in the loop of its client.
 
     Cancelling it, or the asyncio task that awaits it, cancels the task on the workers, also while it runs.
@@ -56,6 +61,12 @@ class AsyncFuture(asyncio.Future[T]):
         task_id: the id of the task, 16 bytes.
         name: of the task: that of its function, or one that the user chose.
     """
+
+    _input: Input | None = None
+    """its result as an argument of other tasks"""
+
+    needs: Sequence[tuple[str, Input]] = ()
+    """which argument of its task is the result of which other one"""
 
     def __init__(
         self, task_id: TaskId, link: AsyncFutureLink, serializer: Serializer, client: object, name: str
@@ -158,18 +169,44 @@ class AsyncFuture(asyncio.Future[T]):
     def _read(self) -> tuple[Any, BaseException | None]:
         outcome = self._outcome
         if outcome is None:
-            raw, self._raw = self._raw, None
+            raw = self._raw
             assert raw is not None
             outcome = self._outcome = self._decode(raw, [raw.payload])
+            if not raw.status:
+                self._raw = None
         return outcome
 
     def _decode(self, raw: TaskResult, frames: Frames) -> tuple[Any, BaseException | None]:
-        value, error = (None, read_error(raw, self.name)) if raw.status else read_value(self._serializer, frames)
+        value, error = read_value(self._serializer, frames) if not raw.status else (None, self._failure(raw))
         if isinstance(error, StopIteration):  # a generator that raises it, as `__await__` is one, has returned
             stopped = RuntimeError(f"task {self.name} raised StopIteration")
             stopped.__cause__ = error
             return None, stopped
         return value, error
+
+    def _failure(self, raw: TaskResult) -> BaseException:
+        return read_error(raw, blamed(self.name, self.needs))
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether its large value is on its way to this process, and only here then."""
+        raw = self._raw
+        return raw is not None and raw.size > 0 and self._input is None and not self.done()
+
+    def as_argument(self, link: object) -> tuple[Input | None, Any]:
+        """Return what stands for its result in another call, see `ResultArgument`."""
+        if link is not self._link:
+            raise other_client(self.name)
+        known, raw = self._input, self._raw
+        if known is None:
+            if self._outcome is not None and self._outcome[1] is None:
+                return None, self._outcome[0]
+            known = self._input = Input(self.task_id, self.name, self.needs)
+            if raw is not None:
+                known.end(raw)
+            elif self.done():
+                known.fail(partial(_error_of, self))
+        return known, None
 
     # For the link
 
@@ -179,6 +216,8 @@ class AsyncFuture(asyncio.Future[T]):
 
     def deliver(self, result: TaskResult) -> None:
         self._profile = result.profile
+        if self._input is not None:
+            self._input.end(result)
         if not self.done():
             self._raw = result
             self.set_result(None)  # type: ignore[arg-type]  # `result` reads the value
@@ -192,7 +231,11 @@ class AsyncFuture(asyncio.Future[T]):
     def store(self, result: TaskResult) -> None:
         self._profile = result.profile
         self._raw = result
-        self._link.fetch(ObjectId(self.task_id), self)
+        if self._input is not None:
+            self._input.end(result)
+            self._release = weakref.finalize(self, self._link.forget_result, ObjectId(self.task_id))
+            self._release.atexit = False
+        self._link.fetch(ObjectId(self.task_id), self, self._input is not None)
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
         raw = self._raw
@@ -211,6 +254,8 @@ class AsyncFuture(asyncio.Future[T]):
 
     def fail(self, make_error: MakeError) -> None:
         error = make_error()
+        if self._input is not None:
+            self._input.fail(make_error)
         if isinstance(error, CancelledError):
             super().cancel()
         else:
@@ -218,3 +263,8 @@ class AsyncFuture(asyncio.Future[T]):
 
     def notify(self) -> None:
         """Do nothing: whoever awaits it is woken by the loop."""
+
+
+def _error_of(future: AsyncFuture[Any]) -> BaseException:
+    error = None if future.cancelled() else future.exception()
+    return CancelledError() if error is None else error

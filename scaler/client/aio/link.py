@@ -120,10 +120,14 @@ class AsyncLink:
         """Cancel a task, or its whole graph. For all threads."""
         self._put(partial(self._work.cancel, task_id))
 
-    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
+    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result."""
-        self._work.large.request(object_id, receiver)
+        self._work.large.request(object_id, receiver, keep)
         self._turn_soon()
+
+    def forget_result(self, object_id: ObjectId) -> None:
+        """Delete a large result whose future is gone. For all threads."""
+        self._put(partial(self._work.forget_result, object_id))
 
     def ask(self, task_id: TaskId, asker: Asker) -> None:
         """Ask what an open task waits for. The answer comes in the loop, if one comes."""

@@ -7,19 +7,21 @@ send.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.snapshot import Freeze
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import SerializeObjectError
-from scaler.ids import IdSource, ObjectId
+from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import (
     ARGUMENT_HEADER_BYTES,
     BLOCK_BYTES,
     INLINE_BYTES,
     OBJECT,
     OWN_OBJECT,
+    RESULT,
     VALUE,
     WORTH_AN_OBJECT_BYTES,
     Buffer,
@@ -83,9 +85,35 @@ class ArgumentPacker:
 
     def pack_values(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
         """Return the same for arguments that may need a pickler."""
-        if "" in keywords:
-            raise TypeError("a keyword argument needs a name")  # in a block, an empty name means positional
-        return self._pack([("", argument) for argument in arguments] + list(keywords.items()))
+        named = _named(arguments, keywords)
+        for _, argument in named:
+            if isinstance(argument, ResultArgument):
+                raise FutureArgumentError(
+                    "a future can be an argument of submit, and not of this call: pass its result(), or use "
+                    "submit instead"
+                )
+        return self._pack(named)
+
+    def pack_with_futures(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object
+    ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
+        """Return the same for arguments some of which are futures, and which argument is the result of which task.
+
+        In the block, each task's result stands for the node at its position, in the order of the first mentions.
+
+        Args:
+            link: of the client that submits.
+        """
+        positions: dict[TaskId, int] = {}
+        named, inputs = _named(arguments, keywords), []
+        for index, (name, argument) in enumerate(named):
+            if isinstance(argument, ResultArgument):
+                needed, value = argument.as_argument(link)
+                if needed is not None:
+                    value = _Result(positions.setdefault(needed.task_id, len(positions)))
+                    inputs.append((f"the argument {name!r}" if name else f"argument {index + 1}", needed))
+                named[index] = name, value
+        return self._pack(named), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
         """Return one positional argument that several calls share. None of them may change it.
@@ -103,9 +131,11 @@ class ArgumentPacker:
         object_id = instruction.object_id
         return PackedArguments(argument_block(OBJECT, object_id), object_id, [instruction])
 
-    def _one(self, position: int, name: str, argument: Any) -> ObjectId | list[Buffer]:
+    def _one(self, position: int, name: str, argument: Any) -> _Part:
         if isinstance(argument, ObjectReference):
             return argument.object_id
+        if type(argument) is _Result:
+            return argument
         try:
             return to_frames(self._serializer, argument)
         except SerializeObjectError as error:
@@ -130,19 +160,34 @@ class ArgumentPacker:
         return PackedArguments(block, object_ids, objects, references)
 
 
+class _Result(int):
+    """In the place of an argument: the result of the node at this position."""
+
+
+_Part: TypeAlias = ObjectId | list[Buffer] | _Result
+
+
+def _named(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    if "" in keywords:
+        raise TypeError("a keyword argument needs a name")  # in a block, an empty name means positional
+    return [("", argument) for argument in arguments] + list(keywords.items())
+
+
 def _no_block(_arguments: Sequence[Any]) -> None:
     return None
 
 
-def _in_block(part: ObjectId | list[Buffer], name: str, own: Collection[ObjectId]) -> bytes:
+def _in_block(part: _Part, name: str, own: Collection[ObjectId]) -> bytes:
+    if isinstance(part, int):
+        return argument_block(RESULT, part.to_bytes(4, "little"), name)
     if isinstance(part, bytes):
         return argument_block(OWN_OBJECT if part in own else OBJECT, part, name)
     return argument_block(VALUE, bytes(part[0]), name)
 
 
-def _too_large(packed: Sequence[ObjectId | list[Buffer]]) -> list[tuple[int, list[Buffer]]]:
+def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer]]]:
     """Return position and frames of the values that must become objects: large ones, and those that do not fit."""
-    values = [(index, part, size_of(part)) for index, part in enumerate(packed) if not isinstance(part, bytes)]
+    values = [(index, part, size_of(part)) for index, part in enumerate(packed) if isinstance(part, list)]
     block_bytes = sum(size_bytes for _, _, size_bytes in values)
     too_large = []
     for index, frames, size_bytes in sorted(values, key=lambda value: value[2], reverse=True):

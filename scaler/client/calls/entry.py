@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from scaler.client.calls.inputs import Input
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
+
+PREFIX_BYTES = 8
+"""A task's id in a graph of several nodes begins with so many random bytes, followed by its place among these."""
 
 MakeError: TypeAlias = Callable[[], BaseException]
 """Makes the error of one future. Several threads must not raise one exception object."""
@@ -76,9 +80,10 @@ class GraphEntry:
         functions: of its nodes.
         objects: made for it.
         references: kept alive by it.
+        inputs: the results of other tasks that it needs: its first nodes, in this order.
     """
 
-    __slots__ = ("functions", "nodes", "objects", "references", "sinks", "spec")
+    __slots__ = ("functions", "inputs", "keepers", "nodes", "objects", "references", "sinks", "spec")
 
     def __init__(
         self,
@@ -87,12 +92,16 @@ class GraphEntry:
         functions: Sequence[ObjectInstruction],
         objects: Sequence[ObjectInstruction],
         references: Sequence[ObjectReference],
+        inputs: Sequence[Input] = (),
     ) -> None:
         self.spec = spec
         self.nodes = nodes
         self.functions = functions
         self.objects = objects
         self.references = references
+        self.inputs = inputs
+        self.keepers: Sequence[object] = ()
+        """the futures of the inputs, whose large results stay with the scheduler while the graph is open"""
         self.sinks: dict[TaskId, Sink] = {}
         """the sinks of the results that have not arrived"""
 
@@ -101,6 +110,13 @@ class GraphEntry:
         sinks, self.sinks = self.sinks, {}
         for sink in sinks.values():
             sink.fail(make_error)
+
+    def position_of(self, task_id: TaskId) -> int:
+        """Return the position of one of its nodes."""
+        nodes, place = self.nodes, int.from_bytes(task_id[PREFIX_BYTES:], "big")
+        if place >= len(nodes) or nodes[place].task_id != task_id:  # another way of making ids up
+            place = next(place for place, node in enumerate(nodes) if node.task_id == task_id)
+        return len(self.inputs) + place
 
     def nodes_to_say(self) -> list[GraphNode]:
         """Return the nodes; only those without a result are still marked as wanted."""

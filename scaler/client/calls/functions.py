@@ -8,6 +8,7 @@ or a global that it reads may have changed. Must never call the function.
 from __future__ import annotations
 
 import inspect
+import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
@@ -15,9 +16,10 @@ from typing import Any, TypeAlias
 
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.entry import Entry, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, Sink
+from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.errors import SerializeObjectError
-from scaler.ids import TaskId, content_id
+from scaler.ids import GraphId, TaskId, content_id
 from scaler.serialization import (
     DefaultSerializer,
     Serializer,
@@ -26,7 +28,7 @@ from scaler.serialization import (
     name_of,
     what_pickle_depends_on,
 )
-from scaler.wire.messages.client import Task
+from scaler.wire.messages.client import GraphNode, GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 REMEMBERED_FUNCTIONS = 512
@@ -51,7 +53,17 @@ class Function:
         most: the most positional arguments.
     """
 
-    __slots__ = ("_function", "_object_id", "_pack_values", "_plain_block", "_state", "instruction", "least", "most")
+    __slots__ = (
+        "_function",
+        "_object_id",
+        "_pack_values",
+        "_packer",
+        "_plain_block",
+        "_state",
+        "instruction",
+        "least",
+        "most",
+    )
 
     def __init__(
         self,
@@ -68,6 +80,7 @@ class Function:
         self._function = function
         self._state = state
         self._object_id = self.instruction.object_id
+        self._packer = packer
         self._plain_block, self._pack_values = packer.plain_block, packer.pack_values
         self.least, self.most = _positional_counts(function)
 
@@ -99,6 +112,39 @@ class Function:
         priority, name, options, account = terms
         task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account)
         return task, sink, self.instruction, objects, references
+
+    def waiting_call(
+        self,
+        task_id: TaskId,
+        sink: Sink,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        terms: Terms,
+        link: object,
+    ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
+        """Return the same for arguments some of which are futures, and which argument is the result of which task.
+
+        Args:
+            link: of the client that submits.
+
+        Raises:
+            TypeError: also if a future is of another client.
+        """
+        self.check(arguments, keywords)
+        try:
+            packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link)
+        except SerializeObjectError as error:
+            raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
+        inputs = list({each.task_id: each for _, each in arguments_awaited}.values())
+        priority, name, options, account = terms
+        name = name or self.instruction.name
+        graph_id, needed = GraphId(task_id), struct.pack(f"<{len(inputs)}I", *range(len(inputs)))
+        spec = GraphTask(graph_id, len(inputs) + 1, priority, name, options, account)
+        node = GraphNode(graph_id, task_id, self._object_id, packed.block, packed.object_ids, needed, wanted=1)
+        entry = GraphEntry(spec, [node], [self.instruction], packed.objects, packed.references, inputs)
+        entry.sinks[task_id] = sink
+        entry.keepers = [each for each in (*arguments, *keywords.values()) if isinstance(each, ResultArgument)]
+        return entry, arguments_awaited
 
     def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Raise `TypeError` unless the function takes these arguments."""

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
-from scaler.client.calls.entry import GraphEntry
+from scaler.client.calls.entry import PREFIX_BYTES, GraphEntry
 from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import SerializeObjectError
@@ -23,9 +23,6 @@ from scaler.ids import GraphId, TaskId, random_id
 from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
-
-PREFIX_BYTES = 8
-"""A task's id begins with so many random bytes of its graph, followed by its position."""
 
 COPIES_MOST = 8
 """A value that is worth an object becomes one if more nodes than these use it."""

@@ -40,9 +40,17 @@ class LargeResults:
         self._calls = calls
         self.requests: dict[ObjectId, Receiver] = {}
         self.unread = UnreadResults()
+        self._kept: set[ObjectId] = set()
+        """results that are deleted only when their futures are gone"""
 
-    def request(self, object_id: ObjectId, receiver: Receiver) -> None:
-        """Ask for a large result. If it was lost with its scheduler, its task is submitted again."""
+    def request(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
+        """Ask for a large result. If it was lost with its scheduler, its task is submitted again.
+
+        Args:
+            keep: whether it stays with the scheduler, because other tasks need it, until its future is gone.
+        """
+        if keep:
+            self._kept.add(object_id)
         unread = self.unread.get(object_id)
         if unread is None or self.unread.is_there(object_id):
             self.requests[object_id] = receiver
@@ -72,6 +80,20 @@ class LargeResults:
         for graph in graphs.values():
             self._calls.add_graph(graph)
 
+    def drop(self, object_id: ObjectId) -> UnreadResult | None:
+        """Remove and return a result whose future is gone."""
+        self._kept.discard(object_id)
+        return self.unread.pop(object_id, None)
+
+    def needed(self, object_id: ObjectId) -> UnreadResult | None:
+        """Return a large result that a task needs. If it was lost, what made it runs again; None: it cannot."""
+        unread = self.unread.get(object_id)
+        if unread is not None and unread.state is State.DOUBTED:
+            unread.state = State.LOST  # to ask whether it is there would take as long as most tasks
+        if unread is not None and unread.state is State.LOST:
+            self._make_again([unread])
+        return self.unread.get(object_id)
+
     def abandon(self, receiver: object) -> None:
         """Drop the requests of `receiver`."""
         for object_id in [object_id for object_id, known in self.requests.items() if known is receiver]:
@@ -96,6 +118,7 @@ class LargeResults:
     def forget(self) -> None:
         """Forget all results. Requests stay."""
         self.unread = UnreadResults()
+        self._kept.clear()
 
     # What the scheduler answers
 
@@ -113,9 +136,10 @@ class LargeResults:
         receiver = self.requests.pop(response.object_id, None)
         if receiver is None:
             return
-        self.unread.pop(response.object_id, None)
-        if response.found:
-            self._calls.delete([response.object_id])
+        if not (response.found and response.object_id in self._kept):
+            self.unread.pop(response.object_id, None)
+            if response.found:
+                self._calls.delete([response.object_id])
         receiver.receive_frames(response.object_id, response.frames if response.found else None)
 
     def on_new_session(self) -> None:

@@ -36,6 +36,10 @@ class OpenGraphs:
     def __contains__(self, call: object) -> bool:
         return isinstance(call, GraphEntry) and call.spec.graph_id in self._graphs
 
+    def get(self, graph_id: GraphId) -> GraphEntry | None:
+        """Return an open graph; None if there is no such one."""
+        return self._graphs.get(graph_id)
+
     def of(self, task_id: TaskId) -> GraphEntry | None:
         """Return the graph of an open task; None if it is in none."""
         return self._by_task.get(task_id)
@@ -52,6 +56,7 @@ class OpenGraphs:
         sink = graph.sinks.pop(task_id)
         if not graph.sinks:
             del self._graphs[graph.spec.graph_id]
+            graph.keepers = ()
         return graph, sink
 
     def remove(self, task_id: TaskId) -> GraphEntry | None:
@@ -63,6 +68,7 @@ class OpenGraphs:
         """Remove and return a graph; None if it is unknown."""
         graph = self._graphs.pop(graph_id, None)
         if graph is not None:
+            graph.keepers = ()
             for wanted in graph.sinks:
                 del self._by_task[wanted]
         return graph

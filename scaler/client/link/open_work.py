@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
+from scaler.client.link.dependents import Dependents
 from scaler.client.link.inquiries import Inquiries, Inquiry
 from scaler.client.link.kept_functions import KeptFunctions
 from scaler.client.link.large_results import LargeResults
@@ -28,6 +29,7 @@ from scaler.wire.messages.client import (
     ClientShutdownResponse,
     ExplainRequest,
     GoodbyeKind,
+    GraphInput,
     GraphTaskCancel,
     TaskCancel,
     TaskResult,
@@ -42,7 +44,7 @@ class OpenWork:
         self.out: list[Any] = []
         """the items to be sent next"""
         self._tasks: dict[TaskId, Entry] = {}
-        self._graphs = OpenGraphs()
+        self.graphs = OpenGraphs()
         self._shutdowns: list[ShutdownReply] = []
         self.inquiries = Inquiries()
         self._functions = KeptFunctions()
@@ -51,35 +53,39 @@ class OpenWork:
         """which tasks the scheduler has; the others wait for these to end"""
         self.large = LargeResults(self)
         """large results that are at the scheduler, or were lost with another one, and the requests for them"""
+        self._dependents = Dependents(self)
         self._tries: dict[bytes, int] = {}
         """how many unreadable answers each open item has seen"""
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
-        return bool(self._tasks or self._graphs or self.large.requests or self._shutdowns or self.inquiries)
+        return bool(self._tasks or self.graphs or self.large.requests or self._shutdowns or self.inquiries)
+
+    def is_open(self, task_id: TaskId) -> bool:
+        """Return whether a task has no result yet."""
+        return task_id in self._tasks or self.graphs.of(task_id) is not None
 
     def has_graph(self, call: object) -> bool:
         """Return whether a graph is open."""
-        return call in self._graphs
+        return call in self.graphs
 
     def request_about(self, task_id: TaskId) -> ExplainRequest | None:
         """Return the question what an open task waits for; None if it is not open."""
         if task_id in self._tasks:
             return ExplainRequest(task_id, GraphId(NO_ID))
-        graph = self._graphs.of(task_id)
+        graph = self.graphs.of(task_id)
         if graph is None:
             return None
-        position = next(place for place, node in enumerate(graph.nodes) if node.task_id == task_id)
-        return ExplainRequest(task_id, graph.spec.graph_id, position)
+        return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
         """Return the open task that was submitted first, or a wanted one of the first graph; None: nothing is open."""
-        return next(iter(self._tasks), None) or self._graphs.oldest()
+        return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
     def n_open(self) -> int:
         """How many tasks and graphs are open."""
-        return len(self._tasks) + len(self._graphs)
+        return len(self._tasks) + len(self.graphs)
 
     # What the client asks for
 
@@ -104,23 +110,35 @@ class OpenWork:
         """Others have ended: say as many of the tasks that wait as there is room for."""
         for task_id in self.window.admit():
             self._say_task(self._tasks[task_id])
+            if self._dependents:
+                self._dependents.on_said(task_id)
 
     def _say_cancel(self, task_id: TaskId) -> None:
         """Cancel a task that is not open any more. One that waited here is not known to the scheduler."""
         if self.window.leave(task_id):
             self.out.append(TaskCancel(task_id))
+        elif self._dependents:
+            self._dependents.on_dropped([task_id])
 
     def add_graph(self, graph: GraphEntry) -> None:
         """Send a graph; its sinks receive the results."""
-        self._graphs.add(graph)
+        self.graphs.add(graph)
         for function in graph.functions:
             if function.object_id not in self._functions:
                 self._add_function(function)
         self._say_graph(graph)
 
     def _say_graph(self, graph: GraphEntry) -> None:
+        if graph.inputs:
+            self._dependents.say(graph)
+        else:
+            self.say_nodes(graph)
+
+    def say_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
+        """Say a graph whose inputs are known, or whose tasks were said."""
         self.out.extend(map(as_said, graph.objects))
         self.out.append(graph.spec)
+        self.out.extend(inputs)
         self.out.extend(graph.nodes_to_say())
 
     def _add_function(self, function: ObjectInstruction) -> None:
@@ -132,7 +150,7 @@ class OpenWork:
     def _forget_functions(self) -> None:
         """Drop functions that no open task uses."""
         used = {entry[0].function_id for entry in self._tasks.values()}
-        used.update(function.object_id for function in self._graphs.functions())
+        used.update(function.object_id for function in self.graphs.functions())
         self.delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
@@ -144,9 +162,10 @@ class OpenWork:
             entry[1].fail(CancelledError)
             self._say_waiting()
             return
-        graph = self._graphs.remove(task_id)
+        graph = self.graphs.remove(task_id)
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
+            self._dependents.on_dropped(list(graph.sinks))
             graph.fail(CancelledError)
 
     def abandon(self, sink: object) -> None:
@@ -173,7 +192,7 @@ class OpenWork:
         """Delete a large result whose future is gone."""
         if object_id in self.large.requests:
             return
-        unread = self.large.unread.pop(object_id, None)
+        unread = self.large.drop(object_id)
         if unread is None:
             return
         if unread.is_at_scheduler:
@@ -185,8 +204,8 @@ class OpenWork:
             self._forget_node(TaskId(object_id))
 
     def _forget_node(self, task_id: TaskId) -> None:
-        found = self._graphs.pop(task_id)
-        if found is not None and found[0] not in self._graphs:  # this was its last wanted node
+        found = self.graphs.pop(task_id)
+        if found is not None and found[0] not in self.graphs:  # this was its last wanted node
             self.out.append(GraphTaskCancel(found[0].spec.graph_id))
 
     def clear(self, make_error: MakeError) -> None:
@@ -201,7 +220,7 @@ class OpenWork:
     def _say_cancels(self) -> None:
         for task_id in self._tasks:
             self._say_cancel(task_id)
-        self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self._graphs)
+        self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self.graphs)
 
     def shut_down(self, reply: ShutdownReply) -> None:
         """Ask the scheduler to end."""
@@ -227,7 +246,7 @@ class OpenWork:
         self.window.end(results)
         touched: Sink | None = None
         for result in results:
-            call = pop(result.task_id, None) or self._graphs.pop(result.task_id)
+            call = pop(result.task_id, None) or self.graphs.pop(result.task_id)
             if call is None:
                 self.large.on_late(result)
                 continue
@@ -249,9 +268,11 @@ class OpenWork:
             self._say_waiting()
 
     def on_object_request(self, request: ObjectRequest) -> None:
-        """Send the bytes of an object of which only the location was sent."""
+        """Send the bytes of an object of which only the location was sent, or a result that a graph needs."""
+        if self._dependents.supply(request.object_id):
+            return
         instruction = self._held.get(request.object_id) or made_for_a_task(
-            request.object_id, self._tasks.values(), self._graphs
+            request.object_id, self._tasks.values(), self.graphs
         )
         if instruction is None:
             self.delete([request.object_id])  # its task has just ended
@@ -266,7 +287,7 @@ class OpenWork:
         """
         known = self._tries
         open_ids: Iterable[bytes] = chain(
-            self._tasks, self.large.requests, (graph.spec.graph_id for graph in self._graphs)
+            self._tasks, self.large.requests, (graph.spec.graph_id for graph in self.graphs)
         )
         tries = {open_id: known.get(open_id, 0) + 1 for open_id in open_ids}
         for open_id in [open_id for open_id, times in tries.items() if times >= TRIES_MOST]:
@@ -280,7 +301,7 @@ class OpenWork:
             self._say_cancel(TaskId(open_id))
             entry[1].fail(make_error)
         self.large.give_up_on(ObjectId(open_id), make_error)
-        graph = self._graphs.remove_graph(GraphId(open_id))
+        graph = self.graphs.remove_graph(GraphId(open_id))
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             graph.fail(make_error)
@@ -305,21 +326,22 @@ class OpenWork:
         """
         self.large.on_new_session()
         waiting = (self._tasks[task_id][0] for task_id in self.window)
-        mark_what_was_said(self._tasks, self._graphs, (*self.out, *waiting))
+        mark_what_was_said(self._tasks, self.graphs, (*self.out, *waiting))
         self.out = [item for item in (*unheard, *self.out) if takes_back(item)]
         self.out.extend(map(as_said, self._held.values()))
         self.window.clear()
+        self._dependents.clear()
         enter = self.window.enter
         said = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
         for entry in said:
             self._functions.keep(entry[2])
-        for function in self._graphs.functions():
+        for function in self.graphs.functions():
             self._functions.keep(function)
         self.out.extend(self._functions.values())
         for task, _, _, objects, _ in said:
             self.out.extend(map(as_said, objects))
             self.out.append(task)
-        for graph in self._graphs:
+        for graph in list(self.graphs):
             self._say_graph(graph)
         self.out.extend(map(ObjectRequest, self.large.requests))
         self.out.extend(self.inquiries.all_again())
@@ -354,7 +376,8 @@ class OpenWork:
     def _fail_tasks(self, make_error: MakeError) -> None:
         entries, self._tasks = self._tasks, {}
         self.window.clear()
-        graphs, self._graphs = self._graphs, OpenGraphs()
+        self._dependents.clear()
+        graphs, self.graphs = self.graphs, OpenGraphs()
         for entry in entries.values():
             entry[1].fail(make_error)
         for graph in graphs:

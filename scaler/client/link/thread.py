@@ -166,9 +166,9 @@ class LinkThread:
     def forget_result(self, object_id: ObjectId) -> None:
         self._inbox.put(partial(self._work.forget_result, object_id))
 
-    def fetch(self, object_id: ObjectId, receiver: Receiver) -> None:
+    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result. The receiver gets its frames or an error."""
-        self._inbox.put(_Request(partial(self._work.large.request, object_id, receiver), receiver))
+        self._inbox.put(_Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler that the process only waits, see `task_context.Voice`."""

@@ -77,6 +77,11 @@ class UnreadResult:
         """
         return None if self._asked_by is None else self._asked_by()
 
+    @property
+    def outcome(self) -> TaskResult | None:
+        """How its task has ended when it ran again, if not with a large result."""
+        return self._outcome
+
     def ask(self, receiver: Receiver) -> None:
         """Hand the outcome of the call to `receiver`: now if it is known, else when it arrives."""
         self._receiver = receiver

@@ -36,8 +36,20 @@ class GoodbyeKind(IntEnum):
     """the scheduler and all workers shall end too"""
 
 
+class Known(IntEnum):
+    """What a client knows of the input of a graph."""
+
+    AWAITED = 0
+    """its task is open"""
+    HERE = 1
+    """its task has ended: status and payload say how"""
+    STORED = 2
+    """the value is an object of the scheduler, with the id of the task"""
+
+
 # One byte; the codec refuses a number that the enumeration does not have.
 GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
+KnownColumn = Annotated[int, "u8", Known]
 
 
 @message
@@ -140,6 +152,22 @@ class GraphNode:
     """the positions of the nodes it depends on, each once: UInt32, little-endian, counted from 0; all before its own"""
     wanted: U8
     """whether the client wants the result"""
+
+
+@message
+class GraphInput:
+    """The next node of a graph, if it is no call: the result of another task of the client."""
+
+    graph_id: GraphIdColumn
+    position: U32
+    """which node of its graph it is"""
+    task_id: TaskIdColumn
+    source_graph: GraphIdColumn
+    """the graph that the task is a node of; `NO_ID`: none"""
+    source_position: U32 = 0
+    known: KnownColumn = Known.AWAITED
+    payload: Bytes = b""
+    status: StatusColumn = 0
 
 
 @message

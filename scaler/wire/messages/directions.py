@@ -23,6 +23,7 @@ from scaler.wire.messages.client import (
     ClientShutdownResponse,
     ExplainRequest,
     ExplainResponse,
+    GraphInput,
     GraphNode,
     GraphTask,
     GraphTaskCancel,
@@ -127,6 +128,7 @@ CLIENT_TO_SCHEDULER = Direction(
         Chunk,
         InfoRequest,
         ExplainRequest,
+        GraphInput,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(

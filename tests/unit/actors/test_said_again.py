@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.said_again import SaidAgain
-from scaler.ids import GraphId, ObjectId, TaskId
-from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 
 GRAPH_ID, FUNCTION_ID = GraphId(b"g" * 16), ObjectId(b"f" * 16)
@@ -40,8 +40,16 @@ def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, .
     assert again.is_waiting
     assert again.has_graph(GRAPH_ID)
     assert again.hear(GRAPH_ID, nodes(0, 1)) is None
-    assert again.hear(GRAPH_ID, nodes(2)) == ((SPEC, nodes(0, 1, 2)) if runs else None)
+    assert again.hear(GRAPH_ID, nodes(2)) == ((SPEC, [], nodes(0, 1, 2)) if runs else None)
     assert not again.is_waiting
+
+
+def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
+    again = SaidAgain((), ())
+    again.announce(SPEC)
+    inputs = [GraphInput(GRAPH_ID, position, task_id(9), GraphId(NO_ID)) for position in range(2)]
+    again.hear_inputs(GRAPH_ID, inputs)
+    assert again.hear(GRAPH_ID, nodes(1)) == (SPEC, inputs, nodes(1))
 
 
 def test_a_graph_that_is_cancelled_is_not_awaited() -> None:

@@ -71,11 +71,19 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
         client.map(print, [(1,), (lock,)])
 
 
-def test_a_future_as_an_argument_is_refused_with_what_to_do(client: Client) -> None:
+def test_a_future_in_another_value_is_refused_with_what_to_do(client: Client) -> None:
     future = client.submit(abs, -1)
-    for argument in (future, [future], {"a": future}):
+    for argument in ([future], {"a": future}):
         with pytest.raises(SerializeObjectError, match=r"the future of task abs cannot be .* pass its result\(\)"):
             client.submit(print, argument)
+
+
+def test_a_future_as_an_argument_of_another_call_is_refused_with_what_to_do(client: Client) -> None:
+    future = client.submit(abs, -1)
+    with pytest.raises(TypeError, match="a future can be an argument of submit, and not of this call"):
+        client.map(print, [(future,)])
+    with pytest.raises(TypeError, match="a future can be an argument of submit, and not of this call"):
+        client.get({"a": (print, future)}, ["a"])
 
 
 def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:

@@ -1,0 +1,128 @@
+"""Inputs: futures as arguments: the results of tasks that other tasks need, and that stay with the cluster.
+
+A call with futures among its arguments is sent as a graph of one node; each future is an input of that graph. Made by
+the thread that submits; the link's thread notes how the task ends. Must never: read a value.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.wire.messages.client import GraphInput, Known, TaskResult
+
+
+class FutureArgumentError(TypeError):
+    """A future is an argument of a call that cannot have one."""
+
+
+class Input:
+    """The result of a task as an argument of others.
+
+    Attributes:
+        task_id: of the task.
+        name: of the task.
+        arguments: which argument of that task is the result of which other one; empty when it has succeeded.
+        result: how it ended, as the scheduler said; None: it is open, or failed in another way.
+        make_error: makes its error if it failed in another way.
+        users: the graphs that need it; some may have ended.
+    """
+
+    __slots__ = ("__weakref__", "arguments", "make_error", "name", "result", "task_id", "users")
+
+    def __init__(self, task_id: TaskId, name: str, arguments: Sequence[tuple[str, Input]]) -> None:
+        self.task_id = task_id
+        self.name = name
+        self.arguments = arguments
+        self.result: TaskResult | None = None
+        self.make_error: Callable[[], BaseException] | None = None
+        self.users: dict[GraphId, None] = {}
+
+    def end(self, result: TaskResult) -> None:
+        """The task has ended."""
+        self.result, self.make_error = result, None
+        if not result.status:
+            self.arguments = ()
+
+    def fail(self, make_error: Callable[[], BaseException]) -> None:
+        """There will be no result."""
+        self.result, self.make_error = None, make_error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its task has not ended."""
+        return self.result is None and self.make_error is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it will never have a value."""
+        return self.make_error is not None or (self.result is not None and self.result.status != 0)
+
+    def item(
+        self, graph_id: GraphId, position: int, result: TaskResult | None, source: tuple[GraphId, int] | None
+    ) -> GraphInput:
+        """Return it as it is said.
+
+        Args:
+            graph_id: of the graph that needs it.
+            position: its own there.
+            result: how the task has ended; None: it is open.
+            source: graph and position of its task, if that is a node of an open graph.
+        """
+        where = graph_id, position, self.task_id, *(source or (GraphId(NO_ID), 0))
+        if result is None:
+            return GraphInput(*where)
+        if result.size:
+            return GraphInput(*where, Known.STORED)
+        return GraphInput(*where, Known.HERE, result.payload, result.status)
+
+
+class ResultArgument(metaclass=ABCMeta):
+    """What a future must do to be an argument."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def as_argument(self, link: object) -> tuple[Input | None, Any]:
+        """Return what stands for its result; or None and the value, if this process has that, and nobody else.
+
+        Args:
+            link: of the client that submits.
+
+        Raises:
+            TypeError: if the future is of another client.
+        """
+
+
+def other_client(name: str) -> TypeError:
+    """Return the error of a future of another client."""
+    return TypeError(
+        f"the future of task {name} belongs to another client, and only a client knows the results of its own tasks: "
+        "submit both tasks with one client, or pass future.result()"
+    )
+
+
+def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
+    """Return the name under which the error of a task is shown: that of the first task that failed.
+
+    Args:
+        name: of the task.
+        arguments: which argument of it is the result of which other one.
+    """
+    found = _failed(arguments)
+    if found is None:
+        return name
+    which, failed = found
+    first = failed
+    while (deeper := _failed(first.arguments)) is not None:
+        first = deeper[1]
+    how = f"whose result is {which} of task {name}"
+    if first is not failed:
+        how = f"which task {name} needs for {which}, the result of task {failed.name}"
+    return f"{first.name} ({first.task_id.hex()[-8:]}), {how}"
+
+
+def _failed(arguments: Sequence[tuple[str, Input]]) -> tuple[str, Input] | None:
+    return next((each for each in arguments if each[1].has_failed), None)

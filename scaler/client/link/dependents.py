@@ -1,0 +1,160 @@
+"""Dependents: the graphs that need results of other tasks of the client, as futures among the arguments of a call make
+them.
+
+Used by the open work only. The scheduler waits for those tasks itself, so a graph is said as soon as they are: it is
+held here only while one of them waits for room in the window. A result that came here before the scheduler had heard
+that it is needed is said on its request. Must never: read a value, or wait for a result that the scheduler can await.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import CancelledError
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from scaler.client.calls.entry import GraphEntry
+from scaler.client.calls.inputs import Input
+from scaler.client.link.large_results import LargeResults
+from scaler.client.link.open_graphs import OpenGraphs
+from scaler.client.link.window import Window
+from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import GraphInput, TaskResult
+from scaler.wire.messages.common import TaskStatus
+
+_LOST = (
+    b"the result that it needs was lost with the scheduler, and its task cannot run again: its future is gone, or it "
+    b"has the option at_most_once"
+)
+
+
+class Work(Protocol):
+    """The part of the open work that this needs."""
+
+    out: list[Any]
+    graphs: OpenGraphs
+    large: LargeResults
+    window: Window
+
+    def is_open(self, task_id: TaskId) -> bool: ...
+
+    def say_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None: ...
+
+
+class Dependents:
+    """Which graphs need which results, and which are held."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
+        self._held: dict[GraphId, set[TaskId]] = {}
+        """the graphs that were not said, and the tasks for which they wait because these were not said either"""
+        self._by_task: dict[TaskId, list[GraphEntry]] = {}
+        """the same by task"""
+        self._to_say: deque[GraphEntry] = deque()
+        """a loop, since what a graph needs may have to be made again, and need others"""
+
+    def __bool__(self) -> bool:
+        """Return whether any graph is held."""
+        return bool(self._held)
+
+    def clear(self) -> None:
+        """Hold no graph any more: all are said again, or have failed."""
+        self._held, self._by_task = {}, {}
+
+    def say(self, graph: GraphEntry) -> None:
+        """Say a graph now, or when the tasks are said whose results it needs."""
+        self._to_say.append(graph)
+        if len(self._to_say) > 1:
+            return  # the loop below will come to it
+        while self._to_say:
+            self._say(self._to_say[0])
+            self._to_say.popleft()
+
+    def _say(self, graph: GraphEntry) -> None:
+        graph_id = graph.spec.graph_id
+        for needed in graph.inputs:
+            self._inputs[needed.task_id] = needed
+            needed.users[graph_id] = None
+        unsaid = {each.task_id for each in graph.inputs if each.is_open and self._is_unsaid(each.task_id)}
+        if not unsaid:
+            self._say_now(graph)
+            return
+        self._held[graph_id] = unsaid
+        for task_id in unsaid:
+            self._by_task.setdefault(task_id, []).append(graph)
+
+    def _is_unsaid(self, task_id: TaskId) -> bool:
+        graph = self._work.graphs.of(task_id)
+        return task_id in self._work.window if graph is None else graph.spec.graph_id in self._held
+
+    def _say_now(self, graph: GraphEntry) -> None:
+        self._work.say_nodes(graph, [self._item(graph, *each) for each in enumerate(graph.inputs)])
+        for task_id in graph.sinks:
+            self.on_said(task_id)
+
+    def on_said(self, task_id: TaskId) -> None:
+        """A task was said: so can be what waited for that, unless it waits for others too."""
+        for graph in self._by_task.pop(task_id, ()):
+            unsaid = self._held.get(graph.spec.graph_id)
+            if unsaid is None:
+                continue
+            unsaid.discard(task_id)
+            if not unsaid:
+                del self._held[graph.spec.graph_id]
+                if graph in self._work.graphs:  # else it was cancelled
+                    self.say(graph)
+
+    def on_dropped(self, task_ids: Iterable[TaskId]) -> None:
+        """Tasks that were not said are not open any more: what is held for them never runs either."""
+        dropped = deque(task_ids)
+        while dropped:
+            for graph in self._by_task.pop(dropped.popleft(), ()):
+                self._held.pop(graph.spec.graph_id, None)
+                dropped.extend(graph.sinks)
+                self._work.graphs.remove_graph(graph.spec.graph_id)
+                graph.fail(CancelledError)
+
+    def supply(self, object_id: ObjectId) -> bool:
+        """The scheduler asks for the result of a task. Return whether graphs need it."""
+        needed = self._inputs.get(TaskId(object_id))
+        if needed is None:
+            return False
+        for graph_id in list(needed.users):
+            graph = self._work.graphs.get(graph_id)
+            if graph is None:
+                del needed.users[graph_id]
+            elif graph_id not in self._held:
+                self._work.out.append(self._item(graph, graph.inputs.index(needed), needed))
+        return True
+
+    # What is known of a result
+
+    def _item(self, graph: GraphEntry, position: int, needed: Input) -> GraphInput:
+        """Return an input of a graph as it is said now."""
+        result = self._result(needed)
+        source = self._work.graphs.of(needed.task_id) if result is None else None
+        where = None if source is None else (source.spec.graph_id, source.position_of(needed.task_id))
+        return needed.item(graph.spec.graph_id, position, result, where)
+
+    def _result(self, needed: Input) -> TaskResult | None:
+        """Return how a task has ended; None: it is open, maybe because it runs again."""
+        result, task_id = needed.result, needed.task_id
+        if result is None:
+            if self._work.is_open(task_id):
+                return None
+            return _without_value(task_id, CancelledError() if needed.make_error is None else needed.make_error())
+        if not result.size or result.status:
+            return result
+        unread = self._work.large.needed(ObjectId(task_id))
+        if unread is None:
+            return TaskResult(task_id, TaskStatus.MISSING_OBJECTS, _LOST, 0)
+        return result if unread.is_at_scheduler else unread.outcome
+
+
+def _without_value(task_id: TaskId, error: BaseException) -> TaskResult:
+    if isinstance(error, CancelledError):
+        return TaskResult(task_id, TaskStatus.CANCELED, b"", 0)
+    sentence = f"the result that it needs is not there: {error}"
+    return TaskResult(task_id, TaskStatus.MISSING_OBJECTS, sentence.encode(), 0)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.client.calls.inputs import Input, blamed, other_client
+from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.wire.messages.client import GraphInput, Known, TaskResult
+from scaler.wire.messages.common import TaskStatus
+
+FIRST, SECOND = TaskId(b"1" * 16), TaskId(b"2" * 16)
+GRAPH, SOURCE = GraphId(b"g" * 16), GraphId(b"s" * 16)
+
+
+@pytest.mark.parametrize(
+    ("result", "known"),
+    [
+        (None, (Known.AWAITED, b"", 0)),
+        (TaskResult(FIRST, 0, b"value", 0), (Known.HERE, b"value", 0)),
+        (TaskResult(FIRST, 0, b"", 100_000), (Known.STORED, b"", 0)),
+        (TaskResult(FIRST, TaskStatus.FAILED, b"why", 0), (Known.HERE, b"why", TaskStatus.FAILED)),
+    ],
+)
+def test_an_input_is_said_with_what_is_known_of_it(result: TaskResult | None, known: tuple[Known, bytes, int]) -> None:
+    needed = Input(FIRST, "first", ())
+    assert needed.item(GRAPH, 3, result, None) == GraphInput(GRAPH, 3, FIRST, GraphId(NO_ID), 0, *known)
+    assert needed.item(GRAPH, 3, result, (SOURCE, 7)) == GraphInput(GRAPH, 3, FIRST, SOURCE, 7, *known)
+
+
+def test_an_input_is_open_until_its_task_ends() -> None:
+    needed = Input(FIRST, "first", (("argument 1", Input(SECOND, "second", ())),))
+    assert needed.is_open
+    assert not needed.has_failed
+    needed.fail(KeyError)
+    assert not needed.is_open
+    assert needed.has_failed
+    needed.end(TaskResult(FIRST, 0, b"", 0))  # it has run again
+    assert not needed.is_open
+    assert not needed.has_failed
+    assert needed.arguments == ()
+
+
+def test_the_first_task_that_failed_is_to_blame() -> None:
+    first = Input(FIRST, "load", ())
+    second = Input(SECOND, "clean", (("argument 1", first),))
+    assert blamed("plot", (("argument 'table'", second),)) == "plot"
+    first.end(TaskResult(FIRST, TaskStatus.FAILED, b"", 0))
+    assert blamed("clean", (("argument 1", first),)) == "load (31313131), whose result is argument 1 of task clean"
+    second.end(TaskResult(SECOND, TaskStatus.FAILED, b"", 0))
+    expected = "load (31313131), which task plot needs for the argument 'table', the result of task clean"
+    assert blamed("plot", (("the argument 'table'", second),)) == expected
+
+
+def test_the_future_of_another_client_is_refused_with_what_to_do() -> None:
+    assert "submit both tasks with one client, or pass future.result()" in str(other_client("load"))

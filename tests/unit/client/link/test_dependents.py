@@ -1,0 +1,258 @@
+"""What is said of tasks that need the results of others, and when; no scheduler, and so no waiting."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+
+from scaler.client.calls.entry import Entry, GraphEntry
+from scaler.client.calls.inputs import Input
+from scaler.client.link.open_work import OpenWork
+from scaler.errors import DisconnectedError
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, Task, TaskResult
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
+from scaler.wire.structs import RunOptions
+from tests.unit.client.link.test_open_work import Sink, entry, function, result, task_id
+
+LARGE = 100_000
+
+
+class Future(Sink):
+    """A sink whose result is an argument of others, as a future is."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.input = Input(task_id(number), f"task {number}", ())
+
+    def deliver(self, result: TaskResult) -> None:
+        super().deliver(result)
+        self.input.end(result)
+
+    refuse = store = deliver
+
+    def fail(self, make_error: Any) -> None:
+        super().fail(make_error)
+        self.input.fail(make_error)
+
+
+def needs(number: int, *futures: Future, options: bytes = b"") -> tuple[GraphEntry, Future]:
+    """Return a call of a function whose arguments are the results of others, and its future."""
+    graph_id, ours = GraphId(task_id(number)), Future(number)
+    node = GraphNode(graph_id, task_id(number), function().object_id, b"arguments", b"", b"positions", 1)
+    spec = GraphTask(graph_id, len(futures) + 1, 0, "", options)
+    graph = GraphEntry(spec, [node], [function()], (), (), [future.input for future in futures])
+    graph.keepers = futures
+    graph.sinks[task_id(number)] = ours
+    return graph, ours
+
+
+def awaited(number: int, of: int, source: bytes = NO_ID) -> GraphInput:
+    return GraphInput(GraphId(task_id(of)), 0, task_id(number), GraphId(source), 0)
+
+
+def said(work: OpenWork) -> list[Any]:
+    """Take what is said of tasks and graphs."""
+    out, work.out = work.out, []
+    return [item for item in out if isinstance(item, (Task, GraphTask, GraphInput, GraphNode, GraphTaskCancel))]
+
+
+def add(work: OpenWork, number: int, options: bytes = b"") -> Future:
+    future = Future(number)
+    made: Entry = entry(number, future)
+    work.add((Task(task_id(number), made[0].function_id, b"", b"", 0, "", options), *made[1:]))
+    return future
+
+
+def test_a_task_is_said_at_once_since_the_scheduler_waits_for_what_it_needs() -> None:
+    work = OpenWork()
+    first = add(work, 1)
+    graph, second = needs(2, first)
+    further, _ = needs(3, second)
+    work.add_graph(graph)
+    work.add_graph(further)
+    kinds = [type(item) for item in said(work)]
+    assert kinds == [Task, GraphTask, GraphInput, GraphNode, GraphTask, GraphInput, GraphNode]
+    work.say_again()
+    items = [item for item in said(work) if type(item) is GraphInput]
+    assert items[0] == awaited(1, of=2)
+    assert items[1] == GraphInput(GraphId(task_id(3)), 0, task_id(2), GraphId(task_id(2)), 1)
+
+
+@pytest.mark.parametrize(
+    ("ended", "known", "payload"),
+    [
+        (result(1, payload=b"value"), Known.HERE, b"value"),
+        (result(1, size=LARGE), Known.STORED, b""),
+        (result(1, status=TaskStatus.FAILED, payload=b"why"), Known.HERE, b"why"),
+    ],
+)
+def test_a_result_that_is_known_is_said_with_the_task(ended: TaskResult, known: Known, payload: bytes) -> None:
+    work = OpenWork()
+    first = add(work, 1)
+    work.on_results([ended])
+    work.add_graph(needs(2, first)[0])
+    (item,) = (item for item in said(work) if type(item) is GraphInput)
+    assert (item.known, item.payload, item.status) == (known, payload, ended.status)
+
+
+def test_the_scheduler_gets_a_result_when_it_asks() -> None:
+    work = OpenWork()
+    first = add(work, 1)
+    work.add_graph(needs(2, first)[0])
+    work.add_graph(needs(3, first)[0])
+    said(work)
+    work.on_results([result(1, payload=b"value"), result(3)])
+    work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+    where = (GraphId(task_id(2)), 0, task_id(1), GraphId(NO_ID), 0)
+    assert said(work) == [GraphInput(*where, Known.HERE, b"value")]  # 3 has ended
+
+
+def test_an_open_task_is_said_as_such_when_the_scheduler_asks() -> None:
+    work = OpenWork()
+    first = add(work, 1)
+    work.add_graph(needs(2, first)[0])
+    said(work)
+    work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+    assert said(work) == [awaited(1, of=2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (CancelledError, TaskStatus.CANCELED, b""),
+        (lambda: DisconnectedError("gone"), TaskStatus.MISSING_OBJECTS, b"gone"),
+    ],
+)
+def test_a_task_that_failed_here_fails_what_needs_it(error: Any, status: TaskStatus, text: bytes) -> None:
+    work = OpenWork()
+    first = Future(1)
+    first.input.fail(error)
+    work.add_graph(needs(2, first)[0])
+    (item,) = (item for item in said(work) if type(item) is GraphInput)
+    assert (item.known, item.status) == (Known.HERE, status)
+    assert text in item.payload
+
+
+class TestWhileTasksWaitForRoom:
+    @staticmethod
+    def full() -> tuple[OpenWork, Future]:
+        """Return work with one task that was said, and one that waits for room."""
+        work = OpenWork()
+        work.window.resize(1, 0)
+        add(work, 1)
+        second = add(work, 2)
+        said(work)
+        return work, second
+
+    def test_what_needs_them_waits_too_and_follows_in_order(self) -> None:
+        work, second = self.full()
+        graph, third = needs(3, second)
+        work.add_graph(graph)
+        work.add_graph(needs(4, third)[0])
+        assert said(work) == []
+        work.on_results([result(1)])
+        assert [item.task_id for item in said(work) if type(item) in (Task, GraphNode)] == list(map(task_id, (2, 3, 4)))
+
+    def test_what_needs_them_is_cancelled_with_them(self) -> None:
+        work, second = self.full()
+        graph, third = needs(3, second)
+        work.add_graph(graph)
+        further, fourth = needs(4, third)
+        work.add_graph(further)
+        work.cancel(task_id(2))
+        assert [third.ends, fourth.ends] == [[("failed", CancelledError)]] * 2
+        assert said(work) == []
+        assert list(work.graphs) == []
+
+    def test_what_is_cancelled_takes_what_needs_it_along(self) -> None:
+        work, second = self.full()
+        graph, third = needs(3, second)
+        work.add_graph(graph)
+        further, fourth = needs(4, third)
+        work.add_graph(further)
+        work.cancel(task_id(3))
+        assert [third.ends, fourth.ends] == [[("failed", CancelledError)]] * 2
+        work.on_results([result(1)])
+        assert [item.task_id for item in said(work) if type(item) in (Task, GraphNode)] == [task_id(2)]
+
+    def test_another_connection_begins_anew(self) -> None:
+        work, second = self.full()
+        work.add_graph(needs(3, second)[0])
+        work.say_again()
+        assert [type(item) for item in said(work)] == [Task]
+        work.on_results([result(1)])
+        assert [type(item) for item in said(work)] == [Task, GraphTask, GraphInput, GraphNode]
+
+
+class TestLargeResults:
+    @staticmethod
+    def work(options: bytes = b"") -> tuple[OpenWork, Future]:
+        work = OpenWork()
+        first = add(work, 1, options)
+        work.on_results([result(1, size=LARGE)])
+        said(work)
+        return work, first
+
+    def test_one_that_was_lost_is_made_again(self) -> None:
+        work, first = self.work()
+        work.add_graph(needs(2, first)[0])
+        said(work)
+        work.large.on_other_scheduler()
+        work.say_again()
+        items = said(work)
+        assert [type(item) for item in items] == [GraphTask, GraphInput, GraphNode, Task] or [
+            type(item) for item in items
+        ] == [Task, GraphTask, GraphInput, GraphNode]
+        assert awaited(1, of=2) in items
+        work.on_results([result(1, size=LARGE)])
+        work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+        assert [item.known for item in said(work)] == [Known.STORED]
+
+    def test_one_that_is_small_the_second_time_is_said(self) -> None:
+        work, first = self.work()
+        work.large.on_other_scheduler()
+        work.add_graph(needs(2, first)[0])
+        said(work)
+        work.on_results([result(1, payload=b"small")])
+        work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
+        assert [(item.known, item.payload) for item in said(work)] == [(Known.HERE, b"small")]
+
+    def test_one_that_must_not_be_made_again_fails_what_needs_it(self) -> None:
+        work, first = self.work(RunOptions(at_most_once=True).encode())
+        work.large.on_other_scheduler()
+        work.add_graph(needs(2, first)[0])
+        (item,) = (item for item in said(work) if type(item) is GraphInput)
+        assert item.status == TaskStatus.MISSING_OBJECTS
+        assert b"cannot run again" in item.payload
+
+    def test_one_that_is_kept_stays_until_its_future_is_gone(self) -> None:
+        work, _ = self.work()
+        reader = Sink()
+        work.large.request(ObjectId(task_id(1)), reader, keep=True)
+        work.large.on_object(response(1))
+        assert reader.ends == [("received", (b"value",))]
+        assert deletes(work) == []
+        work.forget_result(ObjectId(task_id(1)))
+        assert deletes(work) == [task_id(1)]
+
+    def test_futures_are_let_go_with_the_end(self) -> None:
+        work, first = self.work()
+        graph, _ = needs(2, first)
+        work.add_graph(graph)
+        assert graph.keepers == (first,)
+        work.on_results([result(2)])
+        assert graph.keepers == ()
+
+
+def response(number: int) -> Any:
+    return ObjectResponse(ObjectId(task_id(number)), 1, (b"value",))
+
+
+def deletes(work: OpenWork) -> list[TaskId]:
+    out, work.out = work.out, []
+    return [
+        item.object_id for item in out if isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
+    ]

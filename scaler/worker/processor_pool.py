@@ -52,7 +52,7 @@ class Pool(Supervisor):
         agent_token: bytes,
     ) -> None:
         self._is_known_to_work = False
-        named = dataclasses.replace(config, worker_names=names)
+        named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
 
         def new_processor(fork_server: ActorRef, slot: int, is_extra: bool) -> ProcessorProxy:
             return ProcessorProxy(shell, fork_server, self.actor_ref, slots[slot], names[slot], config, is_extra)

@@ -148,10 +148,11 @@ def test_an_executor_says_how_many_workers_it_has_and_what_they_have(
     assert from_text(scheduler.hellos[1].capabilities) == settings_go_before
 
 
+@pytest.mark.parametrize("engine", ["inline", "processes"])
 def test_an_executor_that_says_nothing_has_a_worker_for_each_core(
-    scheduler: FakeScheduler, start: Callable[..., Agent]
+    scheduler: FakeScheduler, start: Callable[..., Agent], engine: str
 ) -> None:
-    start(scheduler.address, None, engine="inline")
+    start(scheduler.address, None, engine=engine)
     scheduler.until(lambda: scheduler.hellos)
     assert len(scheduler.hellos[0].worker_names.split(",")) == usable_cores()
     assert scheduler.hellos[0].capabilities == ""

@@ -40,6 +40,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import TaskActor
+from scaler.graph.positions import positions
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, Frames, put_results
@@ -214,6 +215,7 @@ class GraphActor(Actor):
         self._slices.add(lambda task: task.send(_CANCEL), [task for _, task in self._running.values()])
         waiting = (node for node in self._nodes if node.status is None and node.task_id not in self._running)
         self._slices.add(lambda node: self._end(node, status, payload), waiting)
+        self._slices.add(self._drop, self._nodes)
 
     # Its tasks
 
@@ -326,8 +328,6 @@ class GraphActor(Actor):
     ) -> None:
         node.status, node.payload, node.block = status, payload, b""
         self._open_count -= 1
-        if node.object_ids:
-            self._object_store.send(ReleaseObjects(node.object_ids))
         if node.wanted:
             self._session.send(GraphNodeDone(self._spec.graph_id, node.result(), frames, worker))
         for dependency in node.dependencies:
@@ -338,8 +338,15 @@ class GraphActor(Actor):
         self._drop(node)
 
     def _drop(self, node: Node) -> None:
-        """Drop a result that no node needs any more; a small wanted one stays, because it may have to be sent again."""
-        if node.needed_by or node.status is None or not (self._is_complete() or self._given_up):
+        """Drop what no node needs any more: its objects, which nodes that have not come may name, and its result. A small
+        wanted one stays, because it may have to be sent again.
+        """
+        if node.status is None or not (self._is_complete() or self._given_up):
+            return
+        if node.object_ids:
+            self._object_store.send(ReleaseObjects(node.object_ids))
+            node.object_ids = b""
+        if node.needed_by:
             return
         if node.is_stored:
             node.is_stored, node.made_by = False, None
@@ -372,12 +379,11 @@ class GraphActor(Actor):
         for node in self._nodes:
             if node.is_stored:
                 self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
-            if node.status is None:
-                if node.object_ids:
-                    self._object_store.send(ReleaseObjects(node.object_ids))
-                if node.wanted:
-                    failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
-                    self._session.send(GraphNodeDone(self._spec.graph_id, failed, ()))
+            if node.object_ids:
+                self._object_store.send(ReleaseObjects(node.object_ids))
+            if node.status is None and node.wanted:
+                failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
+                self._session.send(GraphNodeDone(self._spec.graph_id, failed, ()))
 
     @handles(ExplainNode)
     def _explain(self, asked: ExplainNode) -> None:

@@ -521,8 +521,7 @@ class Simulation:
         of_tasks = [cast("Any", task._home.session._actor) for task in tasks.values()]
         graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
         for node in (node for graph in graphs for node in graph._nodes):
-            if node.status is None:
-                yield from split_ids(node.object_ids)
+            yield from split_ids(node.object_ids)
             if node.is_stored:
                 yield node.task_id
 

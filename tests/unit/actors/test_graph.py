@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 
@@ -15,12 +16,13 @@ from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, argument_block
-from scaler.wire.messages.client import GraphNode, GraphTask, TaskCancel
-from scaler.wire.messages.common import PROFILE, TaskStatus
+from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, TaskCancel
+from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.structs import RunOptions
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
+OBJECT_ID = ObjectId(b"o" * 16)
 DIAMOND = [(), (0,), (0,), (1, 2)]
 
 
@@ -52,6 +54,31 @@ def test_nodes_run_when_their_arguments_are_there_and_only_wanted_results_travel
     assert agent.started[-1].payload == argument_block(VALUE, b"done") * 2
     assert list(client.results) == [nodes[3]]
     assert client.surplus == []
+    assert simulation.living_graphs() == []
+    leave_and_check(simulation, client)
+
+
+@pytest.mark.parametrize("ends", ["complete", "cancelled", "client left"])
+def test_objects_of_a_graph_stay_until_all_nodes_that_may_name_them_have_come(
+    simulation: Simulation, ends: str
+) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    graph_id, store = GraphId(b"g" * 16), simulation.tree.objects
+    first, second = (replace(node(client, graph_id, TaskId(bytes([n]) * 16)), object_ids=OBJECT_ID) for n in (1, 2))
+    client.say(ObjectInstruction(InstructionKind.CREATE_FOR_TASK, OBJECT_ID, "", [b"content"]), GraphTask(graph_id, 2))
+    client.say(first)
+    simulation.advance(1.0)
+    assert [result.task_id for result in client.surplus] == [first.task_id]
+    assert OBJECT_ID in store.objects
+    if ends == "complete":
+        client.say(second)
+    elif ends == "cancelled":
+        client.say(GraphTaskCancel(graph_id))
+    else:
+        client.leave()
+    simulation.advance(1.0)
+    assert len(agent.started) == (2 if ends == "complete" else 1)
+    assert OBJECT_ID not in store.objects
     assert simulation.living_graphs() == []
     leave_and_check(simulation, client)
 

@@ -40,7 +40,6 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import TaskActor
-from scaler.graph.positions import positions
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, Frames, put_results
@@ -338,9 +337,7 @@ class GraphActor(Actor):
         self._drop(node)
 
     def _drop(self, node: Node) -> None:
-        """Drop what no node needs any more: its objects, which nodes that have not come may name, and its result. A small
-        wanted one stays, because it may have to be sent again.
-        """
+        """Drop what no node needs, nor may one that comes. A small wanted result stays: it may have to be sent again."""
         if node.status is None or not (self._is_complete() or self._given_up):
             return
         if node.object_ids:

@@ -337,7 +337,7 @@ class GraphActor(Actor):
         self._drop(node)
 
     def _drop(self, node: Node) -> None:
-        """Drop what no node needs, nor may one that comes. A small wanted result stays: it may have to be sent again."""
+        """Drop what no node needs, nor may one that comes. A small wanted result stays: it may be said again."""
         if node.status is None or not (self._is_complete() or self._given_up):
             return
         if node.object_ids:

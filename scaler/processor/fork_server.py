@@ -34,14 +34,10 @@ from scaler.processor import processor
 from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
+from scaler.processor.usual import USUAL
 from scaler.settings import ClusterConfig
 from scaler.wire.codec import prepare
-from scaler.wire.messages.directions import (
-    AGENT_TO_PROCESSOR,
-    CLIENT_TO_SCHEDULER,
-    PROCESSOR_TO_AGENT,
-    SCHEDULER_TO_CLIENT,
-)
+from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
@@ -80,7 +76,7 @@ class ForkServer:
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
         """of the signals that are ignored here and not in processors"""
-        self._unprepared = [CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT]
+        self._unprepared = list(USUAL)
         self._pid = os.getpid()
 
     def run(self) -> None:
@@ -93,7 +89,8 @@ class ForkServer:
         # For the agent to follow, or to ignore; its end is the signal.
         self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
         strays.adopt()
-        prepare(AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT)
+        prepare(AGENT_TO_PROCESSOR)
+        prepare(PROCESSOR_TO_AGENT)
         gc.freeze()
         with selectors.DefaultSelector() as selector:
             selector.register(self._agent, selectors.EVENT_READ)
@@ -115,11 +112,11 @@ class ForkServer:
                 self._end_all()
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what has come. While nothing comes, prepare what only processors with a client of their own need."""
+        """Return what has come. While nothing comes, prepare what the first processors can do without."""
         while self._unprepared:
             if came := selector.select(0):
                 return came
-            prepare(self._unprepared.pop())
+            prepare(*self._unprepared.pop())
             gc.freeze()
         return selector.select()
 

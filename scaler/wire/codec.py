@@ -160,10 +160,15 @@ class _Codecs(dict[str, _DirectionCodec]):
 _CODECS = _Codecs()
 
 
-def prepare(*directions: Direction) -> None:
-    """Make the codecs of these directions now, for example before a process forks others that need them."""
-    for direction in directions:
-        _CODECS[direction.name]
+def prepare(direction: Direction, usual: Sequence[Any] = ()) -> None:
+    """Make the codec of a direction now, for example before a process forks others that need it.
+
+    Args:
+        usual: items whose messages are to have stencils.
+    """
+    codec = _CODECS[direction.name]
+    for item in usual:
+        codec.stencils.prepare(item)
 
 
 def encode(

@@ -76,9 +76,13 @@ class Stencils:
             batches = stencil.read(header)
             if batches is not None:
                 return batches
-        for stretch_stencil in self._of_any_size:
+        tried = self._of_any_size
+        for stretch_stencil in tried:
             batches = stretch_stencil.read(header)
             if batches is not None:
+                if stretch_stencil is not tried[0]:  # what follows is most often of the same shape
+                    # Another list, because another thread may be at this one.
+                    self._of_any_size = [stretch_stencil, *(each for each in tried if each is not stretch_stencil)]
                 return batches
         return None
 
@@ -89,6 +93,11 @@ class Stencils:
             shaped = self._shape(items)
             if shaped is not None:
                 self._saw(shaped[1], items)
+
+    def prepare(self, item: Any) -> None:
+        """Cut the stencil for a message of such an item now."""
+        for _ in range(SEEN_BEFORE_CUT):
+            self.write([item])
 
     def _shape(self, items: Sequence[Any]) -> tuple[tuple[Any, ...], Shape] | None:
         kinds = self._kinds

@@ -132,6 +132,17 @@ def test_a_batch_may_stand_among_items_of_other_kinds() -> None:
     assert known.read(header or b"") == [items[:1], items[1:3], items[3:]]
 
 
+def test_what_follows_is_most_often_of_the_same_shape() -> None:
+    """So the stencil that has fitted is tried first."""
+    known = taught([run(1)], SCHEDULER_TO_AGENT)
+    known.prepare(run(1, worker=0))
+    first, second = known._of_any_size
+    written = dataclasses.replace(run(2, worker=0), payload=b"of another length")
+    for _ in range(2):
+        assert known.read(long_way([written], SCHEDULER_TO_AGENT)) == [[written]]
+        assert known._of_any_size == [second, first]
+
+
 def test_it_learns_from_a_batch_that_it_reads() -> None:
     known = table(SCHEDULER_TO_AGENT)
     for number in range(2 * stencils.SEEN_BEFORE_CUT):

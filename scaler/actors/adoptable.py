@@ -12,6 +12,7 @@ from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.tasks import CancelRun
+from scaler.actors.policy.needs import Needs
 from scaler.actors.repeats import given_up
 from scaler.actors.task_states import ADOPTED, FOUND, GIVEN_UP, NOT_HELD, READY, RETURNING, Event, State
 from scaler.wire.messages.client import Task
@@ -53,6 +54,11 @@ class AdoptableTask(Actor):
         options = self._spec.options
         return bool(options) and self._home.read_options(options).was_said
 
+    def _needs(self) -> Needs | None:
+        """Return what it asks for beside a place."""
+        options = self._spec.options
+        return self._home.needs_of(options) if options else None
+
     def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
         return given_up(self._spec.task_id, self._attempt, sentence, status)
 
@@ -91,7 +97,7 @@ class AdoptableTask(Actor):
         """Ask for the run that was offered, or whether there is one."""
         home, spec, offer = self._home, self._spec, self._offer
         if offer is not None:
-            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account))
+            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account, self._needs()))
         elif home.adoption is not None:
             home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
 

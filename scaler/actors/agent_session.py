@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
+from scaler.actors.hellos import offer_of
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
@@ -93,6 +94,7 @@ class AgentSession(Session):
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
         self._worker_names = identity.worker_names
         self._queue_size = queue_size
+        self._offer = offer_of(identity)
         self._held = held
         self._agents = agents
         self._is_back = is_back
@@ -134,6 +136,7 @@ class AgentSession(Session):
                 host=self.actor_ref,
                 adoption=self._services.adoption,
                 held=held,
+                offer=self._offer,
             )
         )
 

@@ -22,8 +22,10 @@ from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.monitor import SayBacklog
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
+    AmountsChanged,
     AssignTasks,
     BalancerRestarted,
+    ChoosyTaskReady,
     ExplainWaiting,
     LookAtBalance,
     PlaceReadyTasks,
@@ -41,7 +43,7 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import Policy
+from scaler.actors.policy import Needs, Policy
 from scaler.actors.task_states import READY
 
 _PLACE = PlaceReadyTasks()
@@ -62,6 +64,8 @@ class Balancer(Actor):
         self._policy = policy
         self._ready: list[TaskReady] = []
         """the tasks of this turn"""
+        self._choosy: list[tuple[TaskReady, Needs]] = []
+        """those of them that ask for more than a place"""
         self._will_place = False
         self._timer: Timer | None = None
         self._look_at = math.inf
@@ -76,6 +80,11 @@ class Balancer(Actor):
         if not self._will_place:
             self._place_soon()
 
+    @handles(ChoosyTaskReady)
+    def _choosy_task_ready(self, choosy: ChoosyTaskReady) -> None:
+        self._choosy.append((choosy.ready, choosy.needs))
+        self._place_soon()
+
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
         self._hand_over()
@@ -85,18 +94,20 @@ class Balancer(Actor):
     @handles(WorkerJoined)
     def _worker_joined(self, joined: WorkerJoined) -> None:
         # It may have joined while it was asked: assignments on their way to it are counted here, not in its own load.
-        self._policy.join(joined.worker, joined.queue_size, joined.tasks, joined.expected_us, joined.host)
+        load = joined.queue_size, joined.tasks, joined.expected_us, joined.host
+        self._policy.join(joined.worker, *load, joined.offer, joined.taken, joined.is_unsure)
         self._place_soon()
 
     @handles(WorkerLeft)
     def _worker_left(self, left: WorkerLeft) -> None:
-        self._policy.leave(left.worker)
+        if self._policy.leave(left.worker):
+            self._place_soon()
         left.worker.send(_FORGOTTEN)
 
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
         """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
-        self._ready = []
+        self._ready, self._choosy = [], []
         self._policy.forget()
         self._acceptor.send(BalancerRestarted())
 
@@ -113,6 +124,11 @@ class Balancer(Actor):
     def _places_taken(self, taken: PlacesTaken) -> None:
         self._policy.resumed(taken.worker, taken.count, taken.expected_us)
 
+    @handles(AmountsChanged)
+    def _amounts_changed(self, changed: AmountsChanged) -> None:
+        if self._policy.amounts_changed(changed.worker, changed.changes, changed.is_unsure):
+            self._place_soon()
+
     def _place_soon(self) -> None:
         if not self._will_place:
             self._will_place = True
@@ -128,8 +144,9 @@ class Balancer(Actor):
         self._will_place = False
         self._hand_over()
         decisions = self._policy.decide(self.now())
+        needs = decisions.needs
         for worker, tasks in decisions.assigned.items():
-            worker.send(AssignTasks(tasks))
+            worker.send(AssignTasks(tasks, needs))
         for ready, sentence in decisions.refused:
             ready.task.send(TaskRefused(ready.attempt, sentence))
         for worker, count in decisions.recalled.items():
@@ -141,6 +158,9 @@ class Balancer(Actor):
         if self._ready:
             ready, self._ready = self._ready, []
             self._policy.ready(ready)
+        if self._choosy:
+            choosy, self._choosy = self._choosy, []
+            self._policy.ready_if(choosy)
 
     def _look_later(self, at: float) -> None:
         if self._timer is not None:
@@ -150,7 +170,7 @@ class Balancer(Actor):
 
     @handles(ExplainWaiting)
     def _explain(self, waiting: ExplainWaiting) -> None:
-        found = in_the_queue(self._policy.room(waiting.spec))
+        found = in_the_queue(self._policy.room(waiting.needs))
         explain(waiting.question, READY, found, waiting.tries)
 
     @handles(SayBacklog)

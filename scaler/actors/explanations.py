@@ -25,6 +25,7 @@ from scaler.wire.reasons import (
     LAST_SCHEDULER,
     NO_ROOM,
     NO_WORKER,
+    NOT_ABLE,
     RETRY,
     TURN,
     UNKNOWN,
@@ -63,6 +64,15 @@ def in_the_queue(room: Room) -> tuple[Reason, str]:
     """Return what a task in the balancer's queue waits for."""
     if not room.workers:
         return NO_WORKER, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
+    if room.missing:
+        return NOT_ABLE, f"no worker can take it: {room.missing}"
+    if room.asked and not (room.has_free and room.with_room):
+        taken = "is taken by other tasks" if not room.has_free else "is at workers that have no room"
+        have = "the worker has" if room.able == 1 else f"{room.able:,} workers have"
+        return NO_ROOM, (
+            f"it asks for {room.asked}; {have} that, and all of it {taken}; it follows when some of these have ended, "
+            "and earlier with more such workers"
+        )
     if room.with_room:
         return TURN, "a worker has room for it, and it is about to be sent there"
     are = "the one worker has" if room.workers == 1 else f"all {room.workers:,} workers have"

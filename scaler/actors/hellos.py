@@ -6,6 +6,8 @@ Must never: keep state.
 from __future__ import annotations
 
 from scaler.actors.events import PeerIdentity
+from scaler.actors.policy import Offer
+from scaler.amounts import AMOUNT_MOST
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import WorkerHello
@@ -18,6 +20,15 @@ def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
     names = tuple(hello.worker_names.split(","))
     versions = hello.package_version, hello.python_version
     return PeerIdentity(hello.agent_id, *versions, names, from_text(hello.capabilities))
+
+
+def offer_of(identity: PeerIdentity) -> Offer:
+    """Return what the node of an agent has for tasks that ask for it: also its Python, for any number of them."""
+    amounts = dict(identity.capabilities)
+    minor = ".".join(identity.python_version.split(".")[:2])
+    if "." in minor:
+        amounts.setdefault(f"python{minor}", AMOUNT_MOST)
+    return Offer(tuple(sorted(amounts.items())), len(identity.worker_names))
 
 
 def wrong_python(kind: str, own: str, of_workers: str) -> str:

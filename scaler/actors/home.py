@@ -11,6 +11,7 @@ from typing import Protocol
 
 from scaler.actors.events import Events
 from scaler.actors.kit import ActorRef
+from scaler.actors.policy.needs import Needs, needs_of
 from scaler.ids import ClientId
 
 
@@ -31,6 +32,12 @@ class Options(Protocol):
 
     @property
     def retry_delay_ms(self) -> int: ...
+
+    @property
+    def capabilities(self) -> tuple[tuple[str, int], ...]: ...
+
+    @property
+    def no_worker_timeout_ms(self) -> int: ...
 
     def retry_reason(self, failure: bytes) -> str: ...
 
@@ -72,6 +79,11 @@ class Home:
         self.read_options = read_options
         self.account = account
         self.adoption = adoption
+
+    def needs_of(self, options: bytes) -> Needs | None:
+        """Return what a task with these options asks for beside a place; None: nothing."""
+        said = self.read_options(options)
+        return needs_of(said.capabilities, said.no_worker_timeout_ms)
 
     def of_graph(self, graph: ActorRef) -> Home:
         """Return the home of a graph's tasks, with the graph instead of the session."""

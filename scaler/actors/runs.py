@@ -13,7 +13,7 @@ from scaler.actors.policy import WORK_AHEAD_US
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import size_of
 from scaler.wire.messages.client import Task
-from scaler.wire.messages.worker import RunResult
+from scaler.wire.messages.worker import RunResult, RunTask
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
 """The most bytes of results of a worker that are kept until their tasks come. The tasks of others run again."""
@@ -92,9 +92,15 @@ class Orphans:
         self._result_bytes = 0
         for task_id, attempt in held:
             self._runs[task_id] = Orphan(attempt, 0 if self._runs else WORK_AHEAD_US)
+        self._without_result = len(self._runs)
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    @property
+    def are_running(self) -> bool:
+        """Whether any of them has no result yet."""
+        return self._without_result > 0
 
     @property
     def load(self) -> tuple[int, int]:
@@ -113,6 +119,7 @@ class Orphans:
         if orphan is None:
             return 0, 0
         load = orphan.load
+        self._without_result -= 1
         size = size_of(result.frames) + len(result.payload)
         if orphan.canceled or self._result_bytes + size > RESULT_BYTES_MOST:
             del self._runs[result.task_id]
@@ -152,7 +159,9 @@ class Orphans:
 
     def _forget(self, task_id: TaskId, orphan: Orphan) -> None:
         del self._runs[task_id]
-        if orphan.result is not None:
+        if orphan.result is None:
+            self._without_result -= 1
+        else:
             self._result_bytes -= size_of(orphan.result.frames) + len(orphan.result.payload)
 
 
@@ -161,3 +170,19 @@ def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: 
     if function_id is not None:
         total_us, number = measured.get(function_id, (0, 0))
         measured[function_id] = (total_us + duration_us, number + count)
+
+
+def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
+    """Return the order to run an attempt of a task at a worker."""
+    return RunTask(
+        spec.task_id,
+        worker,
+        attempt,
+        spec.function_id,
+        spec.payload,
+        spec.object_ids,
+        spec.priority,
+        spec.name,
+        spec.options,
+        account,
+    )

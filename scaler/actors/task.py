@@ -22,6 +22,7 @@ from scaler.actors.messages.tasks import (
     BalancerRestarted,
     CancelRun,
     CancelTask,
+    ChoosyTaskReady,
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
@@ -266,7 +267,7 @@ class TaskActor(AdoptableTask):
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is READY:
-            self._home.balancer.send(ExplainWaiting(question, self._spec, self._tries))
+            self._home.balancer.send(ExplainWaiting(question, self._needs(), self._tries))
         else:
             explain_other(question, self._state, self._tries)
 
@@ -300,7 +301,9 @@ class TaskActor(AdoptableTask):
 
     def _say_ready(self, again: bool, is_new: bool) -> None:
         home, spec, attempt = self._home, self._spec, self._attempt
-        home.balancer.send(TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new))
+        ready = TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new)
+        needs = home.needs_of(spec.options) if spec.options else None
+        home.balancer.send(ready if needs is None else ChoosyTaskReady(ready, needs))
 
     def _leave_queue(self, event: Event) -> None:
         if event is NOT_WAITING or event is BALANCER_RESTARTED:

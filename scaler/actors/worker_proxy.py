@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from enum import Enum
 
+from scaler.actors.accounted_worker import AccountedWorker
 from scaler.actors.explanations import explain_run
-from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted, RunsLost
+from scaler.actors.kit import ActorRef, handles
+from scaler.actors.messages.adoption import RunsLost
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
 from scaler.actors.messages.tasks import (
     AssignTasks,
@@ -35,9 +36,10 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
-from scaler.actors.runs import Measured, Orphans, RunRecord, add_measured
+from scaler.actors.policy import Offer
+from scaler.actors.policy.interface import NO_OFFER
+from scaler.actors.runs import Measured, Orphans, RunRecord, add_measured, order_of
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import (
@@ -47,7 +49,6 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunResult,
-    RunTask,
     RunUnblocked,
 )
 
@@ -73,11 +74,12 @@ class Outlook(Enum):
     END = "end"
 
 
-class WorkerProxy(Actor):
+class WorkerProxy(AccountedWorker):
     """One worker. `runs` is in the order in which the worker takes them, within a priority.
 
     Args:
         held: the runs that it had when its agent came: task and attempt.
+        offer: what its node has.
     """
 
     def __init__(
@@ -92,17 +94,15 @@ class WorkerProxy(Actor):
         host: ActorRef,
         adoption: ActorRef,
         held: Iterable[tuple[TaskId, int]] = (),
+        offer: Offer = NO_OFFER,
     ) -> None:
+        super().__init__(peer, balancer, held, offer)
         self.name = name
         self._host = host
         self._index = index
-        self._peer = peer
         self._outbox = outbox
-        self._balancer = balancer
         self._queue_size = queue_size
         self._adoption = adoption
-        self._runs: dict[TaskId, RunRecord] = {}
-        self._orphans = Orphans(held)
         self._outlook = Outlook.WORK
         self._membership = Membership.OUT
 
@@ -111,14 +111,9 @@ class WorkerProxy(Actor):
 
     def _join(self) -> None:
         self._membership = Membership.IN
-        self._balancer.send(WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._host))
-
-    @property
-    def load(self) -> tuple[int, int]:
-        """How many places are taken, and by how much work."""
-        runs, (places, expected_us) = self._runs.values(), self._orphans.load
-        places += sum(run.places - run.lent_places for run in runs)
-        return places, expected_us + sum(run.expected_us - run.lent_us for run in runs)
+        offer, taken, is_unsure = self._offer, self._takings.counts(), self._is_unsure
+        joined = WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._host, offer, taken, is_unsure)
+        self._balancer.send(joined)
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
@@ -127,7 +122,7 @@ class WorkerProxy(Actor):
 
     @handles(AssignTasks)
     def _assign(self, assign: AssignTasks) -> None:
-        peer, runs, put, order = self._peer, self._runs, self._outbox.put, self._order
+        peer, runs, put, index = self._peer, self._runs, self._outbox.put, self._index
         takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
         for ready, expected_us in assign.tasks:
             task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
@@ -136,22 +131,10 @@ class WorkerProxy(Actor):
                 self._refuse(ready, expected_us)
                 continue
             runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, peer.visit)
-            put(peer, order(spec, attempt, account))
+            put(peer, order_of(spec, index, attempt, account))
             task.send(TaskAssigned(self._actor_ref, attempt))
-
-    def _order(self, spec: Task, attempt: int, account: int) -> RunTask:
-        return RunTask(
-            spec.task_id,
-            self._index,
-            attempt,
-            spec.function_id,
-            spec.payload,
-            spec.object_ids,
-            spec.priority,
-            spec.name,
-            spec.options,
-            account,
-        )
+        if assign.needs:
+            self._add_takings(assign.tasks, assign.needs)
 
     def _refuse(self, ready: TaskReady, expected_us: int) -> None:
         ready.task.send(TaskAssigned(self.actor_ref, ready.attempt))
@@ -172,42 +155,14 @@ class WorkerProxy(Actor):
             return
         self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
 
-    # Runs that the agent had when it came
-
-    @handles(AdoptRun)
-    def _adopt(self, adopt: AdoptRun) -> None:
-        """The task of such a run has come."""
-        task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
-        is_here = self._outlook is not Outlook.END and spec.task_id not in self._runs
-        orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
-        if orphan is None:
-            task.send(NotHeld())
-            return
-        run = RunRecord(task, spec, attempt, orphan.expected_us, adopt.account, self._peer.visit)
-        run.was_adopted = True
-        self._runs[spec.task_id] = run
-        task.send(RunAdopted(self.actor_ref, attempt))
-        if orphan.result is None:
-            if orphan.is_blocked:
-                run.lent_places, run.lent_us = run.places, run.expected_us
-        else:  # its place is free already
-            run.places = run.expected_us = 0
-            self._finished(Batch[RunResult]([orphan.result]))
-
-    def _orphan_changes(self, news: RunBlocked | RunUnblocked, is_blocked: bool) -> None:
-        orphan = self._orphans.find(news.task_id, news.attempt)
-        if orphan is None or orphan.is_blocked is is_blocked:
-            return
-        orphan.is_blocked = is_blocked
-        if is_blocked:
-            self._balancer.send(PlacesFreed(self.actor_ref, 1, orphan.expected_us, {}))
-        else:
-            self._balancer.send(PlacesTaken(self.actor_ref, 1, orphan.expected_us))
-
     # Its runs
 
+    @property
+    def _takes_over(self) -> bool:
+        return self._outlook is not Outlook.END
+
     @handles(Batch[RunResult])
-    def _finished(self, results: Batch[RunResult]) -> None:
+    def _finish(self, results: Batch[RunResult]) -> None:
         runs = self._runs
         freed = expected_us = ended = duration_us = 0
         function_id: ObjectId | None = None
@@ -234,6 +189,8 @@ class WorkerProxy(Actor):
         if freed:
             add_measured(measured, function_id, duration_us, ended)
             self._balancer.send(PlacesFreed(self.actor_ref, freed, expected_us, measured))
+        if self._takings or self._is_unsure:
+            self._tell_takings([result.task_id for result in results])
 
     @handles(RecallTasks)
     def _recall_tasks(self, wish: RecallTasks) -> None:
@@ -258,6 +215,8 @@ class WorkerProxy(Actor):
             run.task.send(RunRecalled(run.attempt))
         if count:
             self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
+        if self._takings:
+            self._tell_takings([response.task_id for response in responses])
 
     @handles(Batch[RunBlocked])
     def _blocked(self, batch: Batch[RunBlocked]) -> None:
@@ -268,6 +227,8 @@ class WorkerProxy(Actor):
             elif not run.lent_places:
                 run.lent_places, run.lent_us = run.places, run.expected_us
                 self._balancer.send(PlacesFreed(self.actor_ref, run.places, run.expected_us, {}))
+        if self._takings:
+            self._tell_takings([blocked.task_id for blocked in batch])
 
     @handles(Batch[RunUnblocked])
     def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
@@ -277,6 +238,8 @@ class WorkerProxy(Actor):
                 self._orphan_changes(unblocked, is_blocked=False)
             else:
                 self._take_back(run)
+        if self._takings:
+            self._tell_takings([unblocked.task_id for unblocked in batch])
 
     def _run_of(self, news: RunBlocked | RunUnblocked) -> RunRecord | None:
         run = self._runs.get(news.task_id)
@@ -310,8 +273,9 @@ class WorkerProxy(Actor):
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
             elif held.get(task_id) != run.attempt and run.visit != resumed.visit:
                 run.visit = resumed.visit
-                self._outbox.put(self._peer, self._order(run.spec, run.attempt, run.account))
+                self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
         self._free(*self._orphans.keep_only(held))
+        self._tell_takings()
         for task_id, attempt in held.items():
             mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
             if mine is None or mine.attempt != attempt:
@@ -335,6 +299,7 @@ class WorkerProxy(Actor):
                 expected_us += run.expected_us
                 run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
         self._free(freed, expected_us)
+        self._tell_takings()
 
     def _leave_balancer(self) -> None:
         if self._membership is Membership.IN:

@@ -46,6 +46,8 @@ class Caller(ABC):
         retry_delay: float | None = None,
         timeout: float | None = None,
         at_most_once: bool | None = None,
+        capabilities: Mapping[str, int | str] | None = None,
+        no_worker_timeout: float | None = None,
     ) -> ClientWithOptions:
         """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
         change. Keywords override `options`, and `options` override what is here.
@@ -60,6 +62,10 @@ class Caller(ABC):
             retry_delay: seconds before the first retry; the wait doubles with each further one. 0.1 by default.
             timeout: how long a task may run, in seconds; then it ends with `TimeoutError`.
             at_most_once: whether no task may be started a second time, also if it was lost.
+            capabilities: what the machine of the worker must have, and how much of it each task takes while it runs,
+                such as `{"gpu": 1}`.
+            no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
+                taken it all the time; by default it waits.
 
         Raises:
             TypeError: if an option is of the wrong type.
@@ -74,6 +80,8 @@ class Caller(ABC):
             retry_delay=retry_delay,
             timeout=timeout,
             at_most_once=at_most_once,
+            capabilities=capabilities,
+            no_worker_timeout=no_worker_timeout,
         )
         if options is not None:
             more = more.over(options)

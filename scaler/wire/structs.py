@@ -78,6 +78,8 @@ class RunOptions(NamedTuple):
     """names of exception classes, as in `TaskFailure`; those that are derived from them count too"""
     retry_delay_ms: int = 0
     """the wait before the first retry; it doubles with each further one"""
+    no_worker_timeout_ms: int = 0
+    """fail it when for so long no worker was connected that could have taken it; 0: it waits"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -122,6 +124,7 @@ def _write(options: RunOptions) -> bytes:
         wasSaid=options.was_said,
         retryOn=[utf8(name) for name in options.retry_on],
         retryDelayMs=options.retry_delay_ms,
+        noWorkerTimeoutMs=options.no_worker_timeout_ms,
     )
     return bytes(message.to_bytes())
 
@@ -140,6 +143,7 @@ def _read(data: bytes) -> RunOptions:
             options.wasSaid,
             tuple(options.retryOn),
             options.retryDelayMs,
+            options.noWorkerTimeoutMs,
         )
     except Exception as error:  # as above
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

@@ -42,7 +42,7 @@ def in_the_scheduler(tasks: int, workers: int, clients: int, policy: str) -> flo
 
 def in_the_policy(tasks: int, workers: int, clients: int, policy: str) -> float:
     """Return microseconds per task."""
-    placement: Placement[int, Task] = Placement(Rules(policy=policy), ORDERS[policy]())
+    placement: Placement[int, Task] = Placement(Rules(policy=policy), ORDERS[policy])
     for worker in range(workers):
         placement.join(worker, queue_size(workers))
     placement.freed(0, 0, 0, {SHORT: (2, 1)})

@@ -121,7 +121,7 @@ def test_whoever_is_next_as_many_are_placed_and_no_worker_is_idle_while_tasks_wa
 
 def placed(policy: str, turns: list[list[tuple[int, int, bool]]], workers: int, queue_size: int) -> list[int]:
     """Return how many tasks each turn places; after each, every worker finishes one."""
-    placement: Placement[int, Task] = Placement(Rules(policy=policy), ORDERS[policy]())
+    placement: Placement[int, Task] = Placement(Rules(policy=policy), ORDERS[policy])
     loads = dict.fromkeys(range(workers), 0)
     for worker in loads:
         placement.join(worker, queue_size)
@@ -162,7 +162,7 @@ def test_with_a_limit_as_many_are_refused_as_are_too_many_of_those_that_come(
     policy: str, turns: list[list[tuple[int, int, bool]]], most: int
 ) -> None:
     """Nobody has a place. What is nested or was tried before is let in, whatever waits."""
-    placement: Placement[int, Task] = Placement(Rules(most, policy=policy), ORDERS[policy]())
+    placement: Placement[int, Task] = Placement(Rules(most, policy=policy), ORDERS[policy])
     waiting: dict[object, Task] = {}
     for number, turn in enumerate(turns):
         new = [

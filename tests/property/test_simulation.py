@@ -24,6 +24,7 @@ from scaler.settings.scheduler import POLICIES
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child
+from scaler.wire.structs import RunOptions
 from tests.support.examples import examples
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
@@ -35,7 +36,15 @@ FINAL_STATUSES = {
     TaskStatus.CANCELED,
     TaskStatus.PROCESSOR_DIED,
     TaskStatus.WORKER_DIED,
+    TaskStatus.NO_WORKER,
 }
+
+ASK_FOR_SOMETHING = (
+    RunOptions(capabilities=(("gpu", 1),)).encode(),
+    RunOptions(capabilities=(("gpu", 2),)).encode(),
+    RunOptions(capabilities=(("gpu", 0), ("python3.11", 1))).encode(),
+    RunOptions(capabilities=(("gpu", 3),), no_worker_timeout_ms=1000).encode(),  # nobody has that
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -124,6 +133,7 @@ class Story:
 
     def submit(self) -> None:
         for client in self.some(self.living()):
+            client.options = self.random.choice((b"", b"", *ASK_FOR_SOMETHING))
             client.submit(self.random.randint(1, 12), priority=self.random.choice((0, 0, -1, of_child(1))))
 
     def submit_with_objects(self) -> None:

@@ -22,7 +22,7 @@ from scaler.actors.kit import ActorRef
 from scaler.actors.messages.peers import ConnectionLost
 from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
 from scaler.actors.policy import FIFO, Rules, make_policy
-from scaler.actors.runs import RunRecord
+from scaler.actors.runs import RunRecord, order_of
 from scaler.actors.task import TaskActor
 from scaler.actors.worker_proxy import Membership, WorkerProxy
 from scaler.client.link.large_results import LargeResults
@@ -148,7 +148,7 @@ def _cut_off_workers_get_tasks() -> AbstractContextManager[Any]:
             self._runs[spec.task_id] = RunRecord(
                 ready.task, spec, attempt, expected_us, ready.account, self._peer.visit
             )
-            self._outbox.put(self._peer, self._order(spec, attempt, ready.account))
+            self._outbox.put(self._peer, order_of(spec, self._index, attempt, ready.account))
             ready.task.send(TaskAssigned(self.actor_ref, attempt))
 
     ignored = {AssignTasks: assign, ConnectionLost: lambda _self, _lost: None}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -478,16 +478,38 @@ class Simulation:
         connected = [proxy for proxy in self.proxies() if proxy._peer.connection != NO_CONNECTION]
         present = [proxy for proxy in connected if proxy._outlook is Outlook.WORK]
         assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in present}
-        queued = _queued(balancer)
+        plain = list(cast("Any", balancer._policy)._queue)
+        self._check_amounts(balancer, present)
         for proxy in present:
             tasks, work_us = proxy.load
             has_room = places.has_room(proxy.actor_ref)
             assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"
-            assert not (has_room and queued), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
+            assert not (has_room and plain), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
             runs = list(proxy._runs.values())
             if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])
                 assert ahead_us < WORK_AHEAD_US, f"{proxy.name} had {ahead_us} us of work and got one more task"
+
+    def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:
+        """What is free at each node is what its runs leave, and no task waits that fits somewhere."""
+        policy = cast("Any", balancer._policy)
+        nodes, places = policy._choosy._nodes, policy._places
+        taken: dict[ActorRef, Counter[str]] = defaultdict(Counter)
+        for proxy in present:
+            at_host = taken[proxy._host]
+            for run in proxy._runs.values():
+                for name, amount in RunOptions.decode(run.spec.options).capabilities:
+                    at_host[name] += amount * (run.places - run.lent_places)
+        assert set(taken) == set(nodes.hosts())
+        for host, node in nodes._nodes.items():
+            for name, total in node.total.items():
+                assert node.free[name] == total - taken[host][name], f"{name} of {host}"
+                assert node.free[name] >= 0 or self.goes_on, f"more than {total} of {name} is taken"
+        for kind in policy._choosy.kinds.values():
+            for host, node in nodes._nodes.items():
+                has_room = any(places.has_room(worker) for worker in places._hosts[host])
+                fits = has_room and node.can_take(kind.needs)
+                assert not (kind.queue and fits), f"a task waits that asks for {kind.needs}, although it fits"
 
     def _check_store(self, tasks: dict[ActorRef, TaskActor]) -> None:
         table = self.tree.objects
@@ -545,7 +567,8 @@ class _Nonsense:
 
 
 def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
-    waiting = list(cast("Any", balancer._policy)._queue)
+    policy = cast("Any", balancer._policy)
+    waiting = [*policy._queue, *policy._choosy]
     queued = {(ready.task, ready.attempt) for ready in waiting}
     assert len(queued) == len(waiting), "a task waits twice"
     return queued

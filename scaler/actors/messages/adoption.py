@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler.actors.kit import ActorRef
+from scaler.actors.policy.needs import Needs
 from scaler.ids import TaskId
 from scaler.message import message
 from scaler.wire.messages.client import Task
@@ -59,6 +60,7 @@ class AdoptRun:
     spec: Task
     attempt: int
     account: int
+    needs: Needs | None = None
 
 
 @message

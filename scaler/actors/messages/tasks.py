@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from scaler.actors.kit import ActorRef
+from scaler.actors.policy.interface import NO_OFFER
+from scaler.actors.policy.needs import Needs, Offer
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.serialization import Frames
@@ -27,6 +30,14 @@ class TaskReady:
     near: ActorRef | None = None
     account: int = 0
     is_new: bool = False
+
+
+@message
+class ChoosyTaskReady:
+    """task -> balancer: the same, and I ask for more than a place."""
+
+    ready: TaskReady
+    needs: Needs
 
 
 @message
@@ -62,6 +73,8 @@ class AssignTasks:
 
     tasks: list[tuple[TaskReady, int]]
     """each with the microseconds of work that it counts for"""
+    needs: Mapping[Hashable, Needs] | None = None
+    """what some of them take beside their places; there may be tasks of others among these"""
 
 
 @message
@@ -170,7 +183,7 @@ class ExplainWaiting:
     """task -> balancer: I wait with you; answer this, and say which try it is."""
 
     question: ExplainTask
-    spec: Task
+    needs: Needs | None
     tries: Tries
 
 
@@ -245,7 +258,8 @@ class PlaceReadyTasks:
 @message
 class WorkerJoined:
     """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `host`: the
-    session of my agent, the same for all workers beside me.
+    session of my agent, the same for all workers beside me. `offer`: what my node has. `taken`: how many of my tasks
+    take what of that. `is_unsure`: I have runs of which it is not known.
     """
 
     worker: ActorRef
@@ -253,6 +267,9 @@ class WorkerJoined:
     tasks: int
     expected_us: int
     host: ActorRef
+    offer: Offer = NO_OFFER
+    taken: tuple[tuple[Needs, int], ...] = ()
+    is_unsure: bool = False
 
 
 @message
@@ -284,6 +301,17 @@ class PlacesFreed:
     count: int
     expected_us: int
     measured: dict[ObjectId, tuple[int, int]]
+
+
+@message
+class AmountsChanged:
+    """worker proxy -> balancer: so many of my tasks that take this have come, or ended if it is less than 0. You have
+    counted assignments already.
+    """
+
+    worker: ActorRef
+    changes: tuple[tuple[Needs, int], ...]
+    is_unsure: bool = False
 
 
 @message

@@ -2,10 +2,12 @@
 
 interface the calls of the balancer, and the decisions that it gets placement the policy: durations, places, refusals
 and rounds, over some order of tasks in_order first come, first served: `fifo`, and the order within one client
-fair_share client by client in turn: `fair`
+fair_share client by client in turn: `fair` choosy the tasks that ask for more than a place, and turns between kinds of
+them
 """
 
 from scaler.actors.policy.interface import Decisions, Policy, Ready, Spec
+from scaler.actors.policy.needs import Needs, Offer, needs_of
 from scaler.actors.policy.placement import Placement, make_policy
 from scaler.actors.policy.places import WORK_AHEAD_US
 from scaler.actors.policy.rounds import LOOK_SECONDS
@@ -17,10 +19,13 @@ __all__ = [
     "LOOK_SECONDS",
     "WORK_AHEAD_US",
     "Decisions",
+    "Needs",
+    "Offer",
     "Placement",
     "Policy",
     "Ready",
     "Rules",
     "Spec",
     "make_policy",
+    "needs_of",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import groupby
+from math import inf
 from operator import attrgetter
 from typing import Generic
 
@@ -81,6 +82,21 @@ class FairShare(Generic[T]):
                 self._drop(account)
             if ready is not None:
                 yield ready
+
+    def first(self) -> T | None:
+        """Return the task that `drain` yields next; None if there is none."""
+        return next((queue.first() for queue in self._ring.values() if queue), None)
+
+    def greatest(self, account: int) -> float:
+        """Return the greatest priority among the tasks of an account; -inf: none waits."""
+        queue = self._ring.get(account)
+        return -inf if queue is None else queue.greatest()
+
+    def pass_turn(self) -> None:
+        """Let the account of the first task come last."""
+        first = self.first()
+        if first is not None:
+            self._ring.move_to_end(first.account)
 
     def by_account(self) -> dict[int, int]:
         """Return how many tasks of each account wait."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
+from math import inf
 from typing import Generic, TypeAlias
 
 from scaler.actors.policy.interface import T
@@ -81,6 +82,18 @@ class InOrder(Generic[T]):
         for row in self._rows() if len(self._priorities) > 1 else (level.again, level.new):
             while row:
                 yield row.popitem(last=False)[1]
+
+    def first(self) -> T | None:
+        """Return the task that `drain` yields next; None if there is none."""
+        return next((next(iter(row.values())) for row in self._rows() if row), None)
+
+    def greatest(self, _account: int = 0) -> float:
+        """Return the greatest priority; -inf: none waits."""
+        first = self.first()
+        return -inf if first is None else first.spec.priority
+
+    def pass_turn(self) -> None:
+        """Do nothing: accounts take no turns here."""
 
     def clear(self) -> None:
         """Forget all tasks."""

@@ -10,11 +10,14 @@ Must never: know a message, an actor or a clock; the time comes with the questio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from scaler.actors.policy.needs import Needs, Offer
 from scaler.ids import ObjectId
+
+NO_OFFER = Offer()
 
 W = TypeVar("W", bound=Hashable)
 """Identifies a worker."""
@@ -63,6 +66,40 @@ class Ready(Protocol):
 T = TypeVar("T", bound=Ready)
 
 
+class Order(Protocol[T]):
+    """Tasks that wait, and which is next."""
+
+    def __len__(self) -> int: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def put(self, tasks: Iterable[T]) -> None:
+        """Add tasks. A task that reports again when asked waits once."""
+
+    def remove(self, task: Hashable, priority: int, account: int) -> bool:
+        """Remove a task. Returns whether it waited."""
+
+    def drain(self) -> Iterator[T]:
+        """Remove and yield one task after the other, until the caller stops."""
+
+    def first(self) -> T | None:
+        """Return the task that `drain` yields next; None if there is none."""
+
+    def greatest(self, account: int) -> float:
+        """Return the greatest priority among the tasks of an account, as far as it matters here; -inf: none waits."""
+
+    def pass_turn(self) -> None:
+        """Let the account of the first task come last, if accounts take turns."""
+
+    def clear(self) -> None:
+        """Forget all tasks."""
+
+    def by_account(self) -> dict[int, int]:
+        """Return how many tasks of each account wait; nothing if accounts take no turns."""
+
+
 class Backlog(Protocol):
     """What a monitor wants to know."""
 
@@ -90,6 +127,8 @@ class Decisions(Generic[W, T]):
     """how many tasks to recall from which workers"""
     look_at: float | None = None
     """when to ask again, at the latest"""
+    needs: dict[Hashable, Needs] | None = None
+    """what assigned tasks take beside their places, for those that ask for something"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +141,14 @@ class Room:
     """how many get tasks now"""
     tasks: int
     """how many tasks all workers have"""
+    asked: str = ""
+    """what the task asks for; empty: nothing but a place"""
+    able: int = 0
+    """how many workers could take it, if it asks for something"""
+    has_free: bool = True
+    """whether what it asks for is free somewhere"""
+    missing: str = ""
+    """what nobody has, as a sentence"""
 
 
 class Policy(Protocol[W, T]):
@@ -110,14 +157,38 @@ class Policy(Protocol[W, T]):
     def ready(self, tasks: Iterable[T]) -> None:
         """Add ready tasks. A task may report again, with a higher attempt."""
 
+    def ready_if(self, tasks: Iterable[tuple[T, Needs]]) -> None:
+        """Add ready tasks that ask for something. The same holds for them."""
+
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
         """Withdraw a task. Return whether it waited."""
 
-    def join(self, worker: W, queue_size: int, tasks: int, work_us: int, host: Hashable) -> None:
-        """Add a worker with its present load. A worker that has joined already is not changed."""
+    def join(
+        self,
+        worker: W,
+        queue_size: int,
+        tasks: int,
+        work_us: int,
+        host: Hashable,
+        offer: Offer = NO_OFFER,
+        taken: Iterable[tuple[Needs, int]] = (),
+        is_unsure: bool = False,
+    ) -> None:
+        """Add a worker with its present load. A worker that has joined already is not changed.
 
-    def leave(self, worker: W) -> None:
-        """Remove a worker."""
+        Args:
+            offer: what its node has.
+            taken: how many of its tasks take what of that.
+            is_unsure: whether there may be more of these.
+        """
+
+    def leave(self, worker: W) -> bool:
+        """Remove a worker. Return whether to ask for decisions."""
+
+    def amounts_changed(self, worker: W, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
+        """So many tasks of a worker that take this have come, or have ended if it is less than 0. Return whether to ask
+        for decisions. What `decide` assigns is counted without this.
+        """
 
     def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
         """Free the places and the work of a worker's ended tasks. Return whether to ask for decisions.
@@ -140,8 +211,8 @@ class Policy(Protocol[W, T]):
         due.
         """
 
-    def room(self, spec: Spec) -> Room:
-        """Return what a task that waits may have to wait for."""
+    def room(self, needs: Needs | None) -> Room:
+        """Return what a task that waits may have to wait for. `needs`: what it asks for beside a place."""
 
     def say_backlog(self, backlog: Backlog, functions: int) -> None:
         """Write down what waits and what runs.

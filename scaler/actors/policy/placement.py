@@ -7,19 +7,23 @@ refusals and recalls.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Generic, Protocol
+from math import inf
+from typing import Any, Generic
 
 from scaler.actors.policy.backlog import Backlog
+from scaler.actors.policy.choosy import Choosy, Kind
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
+from scaler.actors.policy.interface import NO_OFFER, Decisions, Order, Policy, Room, T, W
 from scaler.actors.policy.interface import Backlog as WhatWaits
-from scaler.actors.policy.interface import Decisions, Policy, Room, Spec, T, W
+from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.places import WORK_AHEAD_US, Places
 from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.rules import FAIR, FIFO, Rules
+from scaler.actors.policy.turns import Turns
 from scaler.durations import Durations
 from scaler.ids import ObjectId
 from scaler.wire.priority import depth_of
@@ -28,50 +32,30 @@ FUNCTIONS_REMEMBERED = 1024
 """How many functions have known durations; the latest ones."""
 
 
-class Order(Protocol[T]):
-    """The tasks that wait, and which is next."""
-
-    def __len__(self) -> int: ...
-
-    def __bool__(self) -> bool: ...
-
-    def __iter__(self) -> Iterator[T]: ...
-
-    def put(self, tasks: Iterable[T]) -> None:
-        """Add tasks. A task that reports again when asked waits once."""
-
-    def remove(self, task: Hashable, priority: int, account: int) -> bool:
-        """Remove a task. Returns whether it waited."""
-
-    def drain(self) -> Iterator[T]:
-        """Remove and yield one task after the other, until the caller stops."""
-
-    def clear(self) -> None:
-        """Forget all tasks."""
-
-    def by_account(self) -> dict[int, int]:
-        """Return how many tasks of each account wait; nothing if accounts take no turns."""
-
-
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
 
 
 def make_policy(rules: Rules) -> Policy[Any, Any]:
     """Return the policy that the settings name."""
-    return Placement(rules, ORDERS[rules.policy]())
+    return Placement(rules, ORDERS[rules.policy])
 
 
 class Placement(Generic[W, T]):
     """The policy.
 
     Args:
-        order: which task is next; empty.
+        new_order: makes what says which task is next; empty.
     """
 
-    def __init__(self, rules: Rules, order: Order[T]) -> None:
+    def __init__(self, rules: Rules, new_order: Callable[[], Order[T]]) -> None:
         self._rules = rules
-        self._queue = order
+        self._new_order = new_order
+        self._queue = new_order()
         self._places: Places[W] = Places()
+        self._choosy: Choosy[W, T] = Choosy(self._places, new_order)
+        self._turns = Turns(self._queue)
+        self._unplaceable: list[tuple[T, str]] = []
+        """tasks that can not even wait, and why"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
         self._rounds: Rounds[W] = Rounds(rules)
         self._backlog: Backlog[T] | None = Backlog() if rules.waiting_most >= 0 else None
@@ -83,28 +67,58 @@ class Placement(Generic[W, T]):
                 self._backlog.add(task, task.is_new and not depth_of(task.spec.priority))
         self._queue.put(tasks)
 
+    def ready_if(self, tasks: Iterable[tuple[T, Needs]]) -> None:
+        for task, needs in tasks:
+            refusal = self._choosy.put(task, needs)
+            if refusal:
+                self._unplaceable.append((task, refusal))
+            elif self._backlog is not None:
+                self._backlog.add(task, task.is_new and not depth_of(task.spec.priority))
+
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
         if self._backlog is not None:
             self._backlog.remove(task, account)
-        return self._queue.remove(task, priority, account)
+        return self._remove(task, priority, account)
 
-    def join(self, worker: W, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
+    def _remove(self, task: Hashable, priority: int, account: int) -> bool:
+        return self._queue.remove(task, priority, account) or self._choosy.remove(task, priority, account)
+
+    def join(
+        self,
+        worker: W,
+        queue_size: int,
+        tasks: int = 0,
+        work_us: int = 0,
+        host: Hashable = None,
+        offer: Offer = NO_OFFER,
+        taken: Iterable[tuple[Needs, int]] = (),
+        is_unsure: bool = False,
+    ) -> None:
         if worker not in self._places:
             self._places.join(worker, queue_size, tasks, work_us, host)
+            self._choosy.join(worker, host, offer, taken, is_unsure)
 
-    def leave(self, worker: W) -> None:
+    def leave(self, worker: W) -> bool:
         self._places.leave(worker)
+        return self._choosy.leave(worker)
+
+    def amounts_changed(self, worker: W, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
+        return self._choosy.change(worker, changes, is_unsure)
 
     def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
         for function_id, (total_us, count) in measured.items():
             self._durations.learn(function_id, total_us, count)
         self._places.free(worker, tasks, work_us)
-        return bool(self._queue) or self._rounds.has_to_look(self._places)
+        if self._choosy.kinds:
+            self._choosy.freed(worker)
+        return bool(self._queue) or bool(self._choosy.waiting) or self._rounds.has_to_look(self._places)
 
     def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> None:
         for function_id in function_ids:
             self._durations.doubt(function_id)
         self._places.give_back(worker, tasks, work_us)
+        if self._choosy.kinds:
+            self._choosy.freed(worker)
 
     def resumed(self, worker: W, tasks: int, work_us: int) -> None:
         self._places.take_again(worker, tasks, work_us)
@@ -112,19 +126,70 @@ class Placement(Generic[W, T]):
     def forget(self) -> None:
         self._queue.clear()
         self._places = Places()
+        self._choosy = Choosy(self._places, self._new_order)
+        self._unplaceable = []
         if self._backlog is not None:
             self._backlog = Backlog()
 
     def decide(self, now: float) -> Decisions[W, T]:
-        assigned = self._assign() if self._places.with_room else {}
+        if self._choosy.waiting or self._unplaceable:
+            return self._decide_with_kinds(now)
+        assigned = self._assign({}) if self._places.with_room else {}
         refused = self._refuse(assigned) if self._backlog is not None else []
         recalled = self._rounds.look(self._places, now)
         return Decisions(assigned, refused, recalled, self._rounds.look_at)
 
-    def _assign(self) -> dict[W, list[tuple[T, int]]]:
+    def _decide_with_kinds(self, now: float) -> Decisions[W, T]:
+        places = self._places
+        assigned: dict[W, list[tuple[T, int]]] = {}
+        needs: dict[Hashable, Needs] = {}
+        if places.with_room:
+            self._assign_by_turns(assigned, needs)
+        if places.with_room and self._queue:
+            self._assign(assigned)
+            self._turns.had(self._turns.plain)
+        refused, self._unplaceable = self._unplaceable, []
+        given_up, look_at = self._choosy.give_up(now)
+        refused += given_up
+        if self._backlog is not None:
+            for ready, _ in given_up:
+                self._backlog.remove(ready.task, ready.account)
+            refused += self._refuse(assigned)
+        recalled = self._rounds.look(places, now)
+        if self._rounds.look_at is not None:
+            look_at = min(look_at, self._rounds.look_at)
+        return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs)
+
+    def _assign_by_turns(self, assigned: dict[W, list[tuple[T, int]]], needs: dict[Hashable, Needs]) -> None:
+        """Assign tasks until none of those fits that ask for something, or there is no room."""
+        places, turns = self._places, self._turns
+        kinds = self._choosy.open_kinds()
+        while kinds and places.with_room:
+            kind = turns.next(kinds)
+            ready = kind.queue.first()
+            worker = None if ready is None else self._take(kind, ready)
+            if ready is None or worker is None:
+                kinds.remove(kind)
+                continue
+            next(kind.queue.drain())
+            turns.had(kind)
+            if kind is not turns.plain:
+                needs[ready.task] = kind.needs
+            assigned.setdefault(worker[0], []).append((ready, worker[1]))
+
+    def _take(self, kind: Kind[T], ready: T) -> tuple[W, int] | None:
+        expected_us = round(self._durations.expected_us(ready.spec.function_id))
+        if kind is not self._turns.plain:
+            worker = self._choosy.place(kind, ready, expected_us)
+            return None if worker is None else (worker, expected_us)
+        if ready.near is not None:
+            return self._places.take_near(ready.near, expected_us), expected_us
+        return self._places.take(expected_us), expected_us
+
+    def _assign(self, assigned: dict[W, list[tuple[T, int]]]) -> dict[W, list[tuple[T, int]]]:
+        """Assign tasks that ask for nothing, until none waits or there is no room."""
         places = self._places
         take = places.take
-        assigned: dict[W, list[tuple[T, int]]] = {}
         function_id: ObjectId | None = None
         expected_us = 0
         for ready in self._queue.drain():
@@ -148,21 +213,25 @@ class Placement(Generic[W, T]):
             backlog.remove(ready.task, ready.account)
         surplus = backlog.surplus(self._rules.waiting_most + self._places.free_places())
         for ready, _ in surplus:
-            self._queue.remove(ready.task, ready.spec.priority, ready.account)
+            self._remove(ready.task, ready.spec.priority, ready.account)
         sentence = partial(self._rules.refusal, len(backlog), len(self._places))
         return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
 
-    def room(self, spec: Spec) -> Room:  # noqa: ARG002 - all workers take the same tasks
+    def room(self, needs: Needs | None) -> Room:
         places = self._places
-        return Room(len(places), places.with_room, places.tasks)
+        return Room(len(places), places.with_room, places.tasks) if needs is None else self._choosy.room(needs)
 
     def say_backlog(self, backlog: WhatWaits, functions: int) -> None:
-        backlog.waiting, backlog.running = len(self._queue), self._places.tasks
+        backlog.waiting, backlog.running = self._waiting(), self._places.tasks
         backlog.workers = len(self._places)
-        backlog.accounts = self._queue.by_account()
+        backlog.accounts = dict(self._choosy.by_account() + Counter(self._queue.by_account()))
         if functions:
-            backlog.functions = Counter(ready.spec.function_id for ready in islice(self._queue, functions))
+            tasks = islice(chain(self._queue, self._choosy), functions)
+            backlog.functions = Counter(ready.spec.function_id for ready in tasks)
             backlog.counted = min(functions, backlog.waiting)
 
+    def _waiting(self) -> int:
+        return len(self._queue) + len(self._choosy)
+
     def statistics(self) -> dict[str, int]:
-        return {"ready_tasks": len(self._queue), "workers": len(self._places)}
+        return {"ready_tasks": self._waiting(), "workers": len(self._places)}

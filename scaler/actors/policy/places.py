@@ -59,7 +59,7 @@ class Places(Generic[W]):
 
     def __init__(self) -> None:
         self._workers: dict[W, _Load] = {}
-        self._hosts: dict[Hashable, set[W]] = {}
+        self._hosts: dict[Hashable, dict[W, None]] = {}
         """the workers of each host"""
         self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
@@ -83,7 +83,7 @@ class Places(Generic[W]):
         """Add a worker of a host, or set it anew."""
         self.leave(worker)
         load = self._workers[worker] = _Load(queue_size, tasks, work_us, host)
-        self._hosts.setdefault(host, set()).add(worker)
+        self._hosts.setdefault(host, {})[worker] = None
         self._count(load, 1)
         self._put(worker, load)
 
@@ -94,7 +94,7 @@ class Places(Generic[W]):
             self._count(load, -1)
             self._take_out(worker, load)
             beside = self._hosts[load.host]
-            beside.remove(worker)
+            del beside[worker]
             if not beside:
                 del self._hosts[load.host]
 
@@ -149,11 +149,15 @@ class Places(Generic[W]):
     def take_near(self, near: W, work_us: int) -> W:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
         known = self._workers.get(near)
-        beside = self._hosts[known.host] if known is not None else ()
-        free = [worker for worker in beside if self.has_room(worker)]
+        worker = self.take_at(known.host, work_us, near) if known is not None else None
+        return self.take(work_us) if worker is None else worker
+
+    def take_at(self, host: Hashable, work_us: int, first: W | None = None) -> W | None:
+        """The same at this host; None if no worker has room there. Among equals, `first` comes first."""
+        free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
-            return self.take(work_us)
-        worker = min(free, key=lambda each: (self._workers[each].tasks, each is not near))
+            return None
+        worker = min(free, key=lambda each: (self._workers[each].tasks, each is not first))
         load = self._workers[worker]
         self._take_out(worker, load)
         self.tasks += 1

@@ -6,9 +6,11 @@ Made by the user and by the client; read when a call is made ready. A new option
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from scaler.amounts import CAPABILITIES_MOST, amount_of, check_name
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
 from scaler.wire.priority import LEAST, MOST
@@ -38,6 +40,11 @@ class TaskOptions:
             worker, `task_timeout_seconds`; the shorter of both counts.
         at_most_once: whether no task may be started a second time. A task that may have been started, and was lost with
             its worker process, worker or scheduler, then fails with a `ScalerError` instead of running again.
+        capabilities: what the machine of the worker must have, and how much of it the task takes while it runs, such as
+            `{"gpu": 1, "memory": "8G"}`. An amount of 0 only has to be there. A `str` is a whole number with K, M, G
+            or T.
+        no_worker_timeout: seconds after which a task that waits fails with `NoWorkerError` if no connected worker could
+            have taken it all the time, however busy. By default it waits.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -53,6 +60,8 @@ class TaskOptions:
     retry_delay: float | None = None
     timeout: float | None = None
     at_most_once: bool | None = None
+    capabilities: Mapping[str, int | str] | None = field(default=None, hash=False)
+    no_worker_timeout: float | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options that travel, as `RunOptions`"""
 
@@ -74,10 +83,14 @@ class TaskOptions:
                 "retries run a task a second time, and at_most_once forbids it: leave one of them out, or say "
                 "retries=0 or at_most_once=False"
             )
+        if self.no_worker_timeout is not None:
+            check_number("no_worker_timeout", self.no_worker_timeout, TIMEOUT_LEAST_SECONDS, TIMEOUT_MOST_SECONDS)
         options = RunOptions(
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),
             timeout_ms=round((self.timeout or 0) * 1000),
+            capabilities=_amounts(self.capabilities),
+            no_worker_timeout_ms=round((self.no_worker_timeout or 0) * 1000),
             **({} if not self.retries else self._retry_options(self.retries)),
         )
         object.__setattr__(self, "run_options", options.encode())
@@ -108,3 +121,14 @@ def _check(option: str, value: object, kind: type) -> None:
     is_one = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if value is not None and not is_one:
         raise TypeError(f"{option} must be {'an' if kind is int else 'a'} {kind.__name__}, not {value!r}")
+
+
+def _amounts(capabilities: object) -> tuple[tuple[str, int], ...]:
+    """Return capabilities as they travel."""
+    if capabilities is None:
+        return ()
+    if not isinstance(capabilities, Mapping):
+        raise TypeError(f'capabilities must be a dict such as {{"gpu": 1}}, not {capabilities!r}')
+    if len(capabilities) > CAPABILITIES_MOST:
+        raise ConfigError(f"a task can ask for {CAPABILITIES_MOST} capabilities at the most, not {len(capabilities)}")
+    return tuple(sorted((check_name(name), amount_of(name, amount, 0)) for name, amount in capabilities.items()))

@@ -11,8 +11,10 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.balancer import Balancer
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages.tasks import (
+    AmountsChanged,
     AssignTasks,
     BalancerRestarted,
+    ChoosyTaskReady,
     PlacesFreed,
     PlacesTaken,
     RecallTasks,
@@ -27,7 +29,17 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
-from scaler.actors.policy import FIFO, LOOK_SECONDS, WORK_AHEAD_US, Decisions, Placement, Rules, make_policy
+from scaler.actors.policy import (
+    FIFO,
+    LOOK_SECONDS,
+    WORK_AHEAD_US,
+    Decisions,
+    Needs,
+    Offer,
+    Placement,
+    Rules,
+    make_policy,
+)
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import Task
@@ -271,24 +283,28 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy))
     (task, task_ref), (_, worker), (_, host) = bench.recorder(), bench.recorder(), bench.recorder()
     ready = [TaskReady(task_ref, Task(TaskId(bytes(16)), SHORT, b"", b""), attempt, again=False) for attempt in (1, 2)]
-    measured = {SHORT: (9, 3)}
+    measured, needs = {SHORT: (9, 3)}, Needs((("gpu", 1),))
     bench.tell(
         balancer,
         *ready,
-        WorkerJoined(worker, 5, 1, 2, host),
+        ChoosyTaskReady(ready[0], needs),
+        WorkerJoined(worker, 5, 1, 2, host, Offer((("gpu", 2),), 1), ((needs, 1),), True),
         PlacesFreed(worker, 3, 4, measured),
         TasksRecalled(worker, 5, 6, {SHORT}),
         PlacesTaken(worker, 7, 8),
+        AmountsChanged(worker, ((needs, -1),), True),
         WorkerLeft(worker),
         WithdrawTask(task_ref, 9, 10),
     )
     assert policy.heard == [
-        ("join", worker, 5, 1, 2, host),
+        ("join", worker, 5, 1, 2, host, Offer((("gpu", 2),), 1), ((needs, 1),), True),
         ("freed", worker, 3, 4, measured),
         ("recalled", worker, 5, 6, {SHORT}),
         ("resumed", worker, 7, 8),
+        ("amounts_changed", worker, ((needs, -1),), True),
         ("leave", worker),
         ("ready", ready),  # before the one that wants no more
+        ("ready_if", [(ready[0], needs)]),
         ("withdraw", task_ref, 9, 10),
         ("decide", 100.0),
     ]

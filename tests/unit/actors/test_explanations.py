@@ -16,9 +16,11 @@ from scaler.wire.reasons import (
     LAST_SCHEDULER,
     NO_ROOM,
     NO_WORKER,
+    NOT_ABLE,
     UNKNOWN,
     WORKER,
 )
+from scaler.wire.structs import RunOptions
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 
@@ -169,3 +171,25 @@ def test_a_client_that_had_another_scheduler_waits_for_its_workers(simulation: S
     client.connect()
     simulation.run()
     assert ask(simulation, client, task_id).waits_for == LAST_SCHEDULER
+
+
+def test_a_task_that_nobody_can_take_says_what_is_missing(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.options = RunOptions(capabilities=(("gpu", 3),)).encode()
+    (task_id,) = client.submit(1)
+    assert ask(simulation, client, task_id).waits_for == NO_WORKER
+    simulation.agent(1, slow)
+    answer = ask(simulation, client, task_id)
+    assert answer.waits_for == NOT_ABLE
+    assert answer.sentence.startswith("no worker can take it: it asks for gpu=3")
+    assert "the most there is on one: gpu=2" in answer.sentence
+
+
+def test_a_task_whose_amounts_are_taken_says_so(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.options = RunOptions(capabilities=(("gpu", 2),)).encode()
+    simulation.agent(3, slow)
+    task_ids = client.submit(2)
+    answer = ask(simulation, client, task_ids[1])
+    assert answer.waits_for == NO_ROOM
+    assert "it asks for gpu=2; 3 workers have that, and all of it is taken by other tasks" in answer.sentence

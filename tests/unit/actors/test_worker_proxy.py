@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from scaler.actors.kit import ActorRef
+from scaler.actors.messages.adoption import AdoptRun
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, StopWorker
 from scaler.actors.messages.tasks import (
+    AmountsChanged,
     AssignTasks,
     BalancerRestarted,
     CancelRun,
@@ -27,6 +29,7 @@ from scaler.actors.messages.tasks import (
     WorkerJoined,
     WorkerLeft,
 )
+from scaler.actors.policy import Needs
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
 from scaler.wire.messages.client import Task
@@ -522,3 +525,75 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     assert len(scene.tasks[0].take()) == 1
     scene.come_back(b"")
     assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]
+
+
+# What its runs take of the node
+
+
+GPU = Needs((("gpu", 1),))
+
+
+def assign_with_needs(scene: Scene, number: int, attempt: int = 1) -> None:
+    ready = TaskReady(scene.refs[number], Task(task_id(number), SHORT, b"arguments", b""), attempt, again=False)
+    scene.tell(AssignTasks([(ready, 7)], {scene.refs[number]: GPU}))
+
+
+def test_what_a_run_takes_is_given_back_with_its_result_once(scene: Scene) -> None:
+    assign_with_needs(scene, 0)
+    scene.assign(1)
+    scene.forget()
+    scene.finish(1)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})]
+    scene.finish(0)
+    freed = PlacesFreed(scene.proxy, 1, 7, {SHORT: (0, 1)})
+    assert scene.balancer.take() == [freed, AmountsChanged(scene.proxy, ((GPU, -1),))]
+    scene.finish(0)
+    assert scene.balancer.take() == []
+
+
+def test_what_a_run_takes_is_lent_while_it_waits_and_given_back_when_it_is_recalled(scene: Scene) -> None:
+    assign_with_needs(scene, 0)
+    assign_with_needs(scene, 1)
+    scene.forget()
+    scene.suspend(0)
+    assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
+    scene.resume(0)
+    assert AmountsChanged(scene.proxy, ((GPU, 1),)) in scene.balancer.take()
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
+
+
+def test_what_was_assigned_to_a_worker_that_is_gone_is_given_back_at_once(scene: Scene) -> None:
+    scene.tell(DrainWorker())
+    scene.forget()
+    assign_with_needs(scene, 0)
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), AmountsChanged(scene.proxy, ((GPU, -1),))]
+
+
+def test_orders_that_never_left_take_nothing_and_the_others_are_said_again(scene: Scene) -> None:
+    assign_with_needs(scene, 0)
+    assign_with_needs(scene, 1)
+    scene.forget()
+    scene.peer.connection = NO_CONNECTION
+    scene.tell(ConnectionLost(1, "cut", [order(0, 1)]))
+    assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
+    scene.tell(WorkerForgotten())
+    scene.come_back(HELD_RUN.pack(task_id(1), 1, INDEX))
+    (joined,) = (mail for mail in scene.balancer.take() if type(mail) is WorkerJoined)
+    assert joined.taken == ((GPU, 1),)
+
+
+def test_runs_of_which_nobody_knows_what_they_take_are_unsure_until_their_tasks_have_come(bench: Bench) -> None:
+    scene = Scene(bench, held=[(task_id(0), 4), (task_id(1), 4)])
+    (joined,) = scene.balancer.take()
+    assert joined.is_unsure
+    spec = Task(task_id(0), SHORT, b"arguments", b"")
+    scene.tell(AdoptRun(scene.refs[0], spec, 4, 0, GPU))
+    assert scene.balancer.take() == [AmountsChanged(scene.proxy, ((GPU, 1),), is_unsure=True)]
+    scene.finish(1, attempt=4)
+    assert AmountsChanged(scene.proxy, (), is_unsure=False) in scene.balancer.take()
+    scene.finish(0, attempt=4)
+    assert AmountsChanged(scene.proxy, ((GPU, -1),), is_unsure=False) in scene.balancer.take()
+    scene.tell(BalancerRestarted())
+    (joined,) = scene.balancer.take()
+    assert (joined.taken, joined.is_unsure) == ((), False)

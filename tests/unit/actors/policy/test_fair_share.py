@@ -114,3 +114,28 @@ def test_accounts_without_tasks_leave_nothing_behind() -> None:
     assert len(taken(queue)) == 10_000
     assert len(queue._ring) == 0
     assert len(queue._spare) == MOST_SPARE
+
+
+def test_the_first_one_is_the_one_that_is_taken_next() -> None:
+    queue: FairShare[Task] = FairShare()
+    assert queue.first() is None
+    queue.put([task(1, 1)])
+    assert [each.task for each in queue.drain()] == [1]  # its account is there, and has nothing
+    queue.put([task(2, 2), task(3, 2, 5), task(4, 3)])
+    assert [queue.greatest(account) for account in (1, 2, 3, 4)] == [float("-inf"), 5, 0, float("-inf")]
+    taken = []
+    while True:
+        first = queue.first()
+        if first is None:
+            break
+        assert next(queue.drain()) is first
+        taken.append(first.task)
+    assert taken == [3, 4, 2]
+
+
+def test_an_account_can_pass_its_turn() -> None:
+    queue: FairShare[Task] = FairShare()
+    queue.pass_turn()
+    queue.put([task(1, 1), task(2, 2)])
+    queue.pass_turn()
+    assert [each.task for each in queue.drain()] == [2, 1]

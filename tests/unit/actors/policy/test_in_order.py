@@ -86,3 +86,15 @@ def test_a_task_that_waits_can_be_removed_once(priority: int, again: bool) -> No
 def test_a_task_that_says_ready_anew_waits_once() -> None:
     queue = queue_of(task(1, again=True), task(2), task(1, attempt=2))
     assert [(waiting.task, waiting.attempt) for waiting in queue] == [(2, 1), (1, 2)]
+
+
+def test_the_first_one_is_the_one_that_is_taken_next() -> None:
+    queue = queue_of(task(1), task(2, priority=3), task(3, again=True))
+    assert queue.greatest() == 3
+    for expected in (2, 3, 1):
+        first = queue.first()
+        queue.pass_turn()
+        assert first is not None
+        assert first.task == next(queue.drain()).task == expected
+    assert queue.first() is None
+    assert queue.greatest() == float("-inf")

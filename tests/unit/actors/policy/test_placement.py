@@ -15,7 +15,7 @@ class Scene:
 
     def __init__(self, rules: Rules | None = None) -> None:
         rules = rules or Rules()
-        self.policy: Placement[str, Task] = Placement(rules, ORDERS[rules.policy]())
+        self.policy: Placement[str, Task] = Placement(rules, ORDERS[rules.policy])
         self.policy.join("nobody", 1, 0, 0, None)
         self.policy.freed("nobody", 0, 0, {SHORT: (2, 1)})
         self.policy.leave("nobody")

@@ -95,3 +95,36 @@ def test_what_is_said_goes_before_what_was_said() -> None:
 def test_only_what_is_asked_for_travels() -> None:
     assert TaskOptions(name="load", priority=4, profiling=False).run_options == b""
     assert RunOptions.decode(TaskOptions(profiling=True).run_options) == RunOptions(profiling=True)
+
+
+def test_capabilities_travel_as_whole_numbers_by_name() -> None:
+    options = TaskOptions(capabilities={"memory": "8G", "gpu": 1, "ssd": 0}, no_worker_timeout=2.5)
+    travelling = RunOptions.decode(options.run_options)
+    assert travelling.capabilities == (("gpu", 1), ("memory", 8 * 2**30), ("ssd", 0))
+    assert travelling.no_worker_timeout_ms == 2500
+    assert options == TaskOptions(capabilities={"ssd": 0, "gpu": 1, "memory": "8G"}, no_worker_timeout=2.5)
+    assert len({options, TaskOptions(capabilities={"gpu": 1})}) == 2
+    assert TaskOptions(capabilities={}).over(options).run_options == TaskOptions(no_worker_timeout=2.5).run_options
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "sentence"),
+    [
+        ({"capabilities": "gpu"}, TypeError, "capabilities must be a dict such as"),
+        ({"capabilities": {"gpu": -1}}, ConfigError, "amount of the capability gpu must be a whole number from 0"),
+        ({"capabilities": {"gpu": 0.5}}, ConfigError, "not 0.5"),
+        ({"capabilities": {"": 1}}, ConfigError, "name of a capability"),
+        ({"capabilities": {7: 1}}, ConfigError, "name of a capability"),
+        (
+            {"capabilities": {f"c{number}": 1 for number in range(65)}},
+            ConfigError,
+            "at the most, not 65",
+        ),
+        ({"no_worker_timeout": 0}, ConfigError, "no_worker_timeout must be between 0.001 and"),
+        ({"no_worker_timeout": "soon"}, ConfigError, "no_worker_timeout must be a number"),
+    ],
+)
+def test_what_is_no_capability_is_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        TaskOptions(**wrong)

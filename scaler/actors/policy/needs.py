@@ -1,0 +1,53 @@
+"""Needs: what tasks ask of the node of their worker, beside a place; and offers, what a node has.
+
+Made by tasks from their options and by agent sessions from hellos; read by the policy. Must never: believe that a peer
+names each capability once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+Amounts = tuple[tuple[str, int], ...]
+"""Names and amounts, by name."""
+
+ASKED_MOST = 64
+"""A task that asks for more of them is no client of ours, and only the first ones count."""
+
+_KEPT = 1024
+_SHOWN_MOST = 8
+
+
+class Needs(NamedTuple):
+    """What a task asks for."""
+
+    amounts: Amounts = ()
+    """an amount of 0 only has to be there"""
+    patience_ms: int = 0
+    """it fails when for so long no connected worker could have taken it; 0: it waits"""
+
+    def __str__(self) -> str:
+        return in_words(self.amounts)
+
+
+class Offer(NamedTuple):
+    """What a node has."""
+
+    amounts: Amounts = ()
+    workers: int = 0
+    """how many workers it has: before they all have joined, it is not known how much is free"""
+
+
+@lru_cache(_KEPT)
+def needs_of(amounts: Amounts, patience_ms: int) -> Needs | None:
+    """Return what a task asks for whose options say this; None: nothing."""
+    if not amounts and not patience_ms:
+        return None
+    return Needs(tuple(sorted(dict(amounts[:ASKED_MOST]).items())), patience_ms)
+
+
+def in_words(amounts: Amounts) -> str:
+    """Return names and amounts for a sentence."""
+    shown = [f"{name}={amount:,}" if amount else name for name, amount in amounts[:_SHOWN_MOST]]
+    return ", ".join(shown) + f" and {len(amounts) - _SHOWN_MOST} more" * (len(amounts) > _SHOWN_MOST)

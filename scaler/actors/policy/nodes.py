@@ -1,0 +1,134 @@
+"""Nodes: what each node has, and how much of it is free.
+
+Used by the policy. What a task takes is counted from its assignment to its end, by worker: a worker that leaves takes
+its part with it, and says it again when it comes back. More may be taken than there is, when tasks that waited for
+others go on: they ask nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic
+
+from scaler.actors.policy.interface import W
+from scaler.actors.policy.needs import Needs, Offer
+
+
+class Node(Generic[W]):
+    """One node, with the workers of it that are here."""
+
+    __slots__ = ("_awaited", "_taken", "_unsure", "free", "total")
+
+    def __init__(self, offer: Offer) -> None:
+        self.total = dict(offer.amounts)
+        self.free = dict(offer.amounts)
+        self._awaited = offer.workers
+        self._taken: dict[W, Counter[Needs]] = {}
+        self._unsure: set[W] = set()
+        """workers with runs of which it is not known what they take"""
+
+    def __bool__(self) -> bool:
+        return bool(self._taken)
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def join(self, worker: W, taken: Iterable[tuple[Needs, int]], is_unsure: bool) -> None:
+        """Add a worker with what its runs take."""
+        self._taken[worker] = Counter()
+        for needs, runs in taken:
+            self.change(worker, needs, runs)
+        self.set_sure(worker, not is_unsure)
+
+    def leave(self, worker: W) -> None:
+        """Remove a worker, with what its runs take."""
+        self._unsure.discard(worker)
+        for needs, runs in list(self._taken[worker].items()):
+            self.change(worker, needs, -runs)
+        del self._taken[worker]
+
+    def set_sure(self, worker: W, is_sure: bool) -> None:
+        """Say whether it is known what the runs of a worker take."""
+        if is_sure:
+            self._unsure.discard(worker)
+        else:
+            self._unsure.add(worker)
+
+    def change(self, worker: W, needs: Needs, runs: int) -> None:
+        """Add so many runs of this kind to those of a worker, or take them off."""
+        taken = self._taken[worker]
+        runs = max(runs, -taken[needs])
+        taken[needs] += runs
+        if not taken[needs]:
+            del taken[needs]
+        for name, amount in needs.amounts:
+            if name in self.free:
+                self.free[name] -= amount * runs
+
+    def could_take(self, needs: Needs) -> bool:
+        """Return whether the node has that much, free or not."""
+        total = self.total
+        return all(total.get(name, -1) >= amount for name, amount in needs.amounts)
+
+    def can_take(self, needs: Needs) -> bool:
+        """Return whether so much is free, as far as that is known."""
+        if self._unsure or len(self._taken) < self._awaited:
+            return False
+        free = self.free
+        return all(name in free and (free[name] >= amount or not amount) for name, amount in needs.amounts)
+
+
+class Nodes(Generic[W]):
+    """All nodes with workers that are here."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Hashable, Node[W]] = {}
+        self._host_of: dict[W, Hashable] = {}
+
+    def join(
+        self, worker: W, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
+    ) -> Node[W] | None:
+        """Add a worker to its node. Returns the node if it is new."""
+        known = self._nodes.get(host)
+        node = self._nodes[host] = Node(offer) if known is None else known
+        self._host_of[worker] = host
+        node.join(worker, taken, is_unsure)
+        return node if known is None else None
+
+    def leave(self, worker: W) -> Node[W] | None:
+        """Remove a worker. Returns its node if that has no workers any more."""
+        if worker not in self._host_of:
+            return None
+        host = self._host_of.pop(worker)
+        node = self._nodes[host]
+        node.leave(worker)
+        return None if node else self._nodes.pop(host)
+
+    def host_of(self, worker: W) -> Hashable:
+        """Return the host of a worker; None: it is not here."""
+        return self._host_of.get(worker)
+
+    def get(self, host: Hashable) -> Node[W] | None:
+        """Return the node of a host, if it is here."""
+        return self._nodes.get(host)
+
+    def of_worker(self, worker: W) -> Node[W] | None:
+        """Return the node of a worker, if it is here."""
+        return self._nodes.get(self._host_of[worker]) if worker in self._host_of else None
+
+    def hosts(self) -> Iterable[Hashable]:
+        """Return all hosts."""
+        return self._nodes.keys()
+
+    def able(self, needs: Needs) -> list[Node[W]]:
+        """Return the nodes that could take such a task if nothing of them were taken."""
+        return [node for node in self._nodes.values() if node.could_take(needs)]
+
+    def most(self) -> Mapping[str, int]:
+        """Return the most of each capability that one node has."""
+        most: dict[str, int] = {}
+        for node in self._nodes.values():
+            for name, amount in node.total.items():
+                most[name] = max(amount, most.get(name, 0))
+        return most

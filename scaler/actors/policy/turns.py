@@ -1,0 +1,50 @@
+"""Turns: whose task is placed next while some that ask for something can be placed: those that ask for nothing, or one
+of the kinds.
+
+They take turns, so that neither holds up the other where both want the same workers. Within one account the greater
+priority goes first all the same: a parent must not go before the children of the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Generic
+
+from scaler.actors.policy.choosy import Kind
+from scaler.actors.policy.interface import Order, T
+from scaler.actors.policy.needs import Needs
+
+_by_turn = attrgetter("turn")
+
+
+class Turns(Generic[T]):
+    """The order of kinds.
+
+    Args:
+        plain: the tasks that ask for nothing.
+    """
+
+    def __init__(self, plain: Order[T]) -> None:
+        self.plain = Kind(Needs(), plain)
+        self._number = 2
+
+    def next(self, kinds: Iterable[Kind[T]]) -> Kind[T]:
+        """Return the kind whose first task is placed next, the tasks that ask for nothing among them."""
+        plain = self.plain
+        for kind in kinds:
+            kind.turn = kind.turn or self._number - 1  # a new one goes only before the one that has just had its turn
+        rows = sorted((plain, *kinds) if plain.queue else kinds, key=_by_turn)
+        for row in rows:
+            first = row.queue.first()
+            if first is None or not any(
+                other.queue.greatest(first.account) > first.spec.priority for other in rows if other is not row
+            ):
+                return row
+            row.queue.pass_turn()
+        return rows[0]
+
+    def had(self, kind: Kind[T]) -> None:
+        """A task of this kind was placed."""
+        self._number += 2
+        kind.turn = self._number

@@ -1,0 +1,132 @@
+"""Tasks that ask for what machines have, with real processes: what they take is given back however they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, Cluster, NoWorkerError, ProcessorDiedError, SchedulerClusterCombo
+from scaler.wire.reasons import NOT_ABLE
+from tests.support.processes import wait_until
+
+POLL_SECONDS = 0.05
+WAIT_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    has = {"gpu": 2, "memory": "8G"}
+    with SchedulerClusterCombo(n_workers=3, capabilities=has, crash_limit=1, logging_level="WARNING") as combo:
+        yield combo.get_address()
+
+
+def span(seconds: float) -> tuple[float, float]:
+    began = time.monotonic()
+    time.sleep(seconds)
+    return began, time.monotonic()
+
+
+def hold(mark: Path, gate: Path) -> None:
+    mark.touch()
+    while not gate.exists():
+        time.sleep(POLL_SECONDS)
+
+
+def most_at_once(spans: list[tuple[float, float]]) -> int:
+    return max(sum(began <= moment < ended for began, ended in spans) for moment, _ in spans)
+
+
+def test_as_many_run_at_once_as_there_is_for_them(client: Client) -> None:
+    client.wait_for_workers(3, WAIT_SECONDS)
+    assert [worker.capabilities for worker in client.workers()] == [{"gpu": 2, "memory": 8 * 2**30}] * 3
+    asking = client.options(capabilities={"gpu": 1, "memory": "1G"})
+    spans = asking.map(span, [(0.05,) for _ in range(8)])
+    assert most_at_once(spans) <= 2
+    both = client.options(capabilities={"gpu": 2}).map(span, [(0.02,) for _ in range(3)])
+    assert most_at_once(both) == 1
+    nodes = {"a": (span, 0.02), "b": (span, 0.02), "c": (span, 0.02)}
+    assert most_at_once(list(client.options(capabilities={"gpu": 2}).get(nodes, ["a", "b", "c"]).values())) == 1
+
+
+@pytest.mark.parametrize("end", ["success", "failure", "cancel", "time limit", "crash"])
+def test_what_a_task_took_is_there_for_the_next_one_however_it_ended(client: Client, tmp_path: Path, end: str) -> None:
+    mark, gate = tmp_path / "mark", tmp_path / "gate"
+    asking = client.options(capabilities={"gpu": 2}, timeout=1.0 if end == "time limit" else None)
+    task = {"failure": fail, "crash": crash}.get(end, hold)
+    first = asking.submit(task, mark, gate)
+    wait_until(mark.exists, "it runs")
+    following = client.options(capabilities={"gpu": 1}).submit(span, 0)
+    if end == "cancel":
+        first.cancel()
+    elif end != "time limit":
+        gate.touch()
+    error = {
+        "failure": ValueError, "cancel": CancelledError, "time limit": TimeoutError, "crash": ProcessorDiedError,
+    }.get(end)  # fmt: skip
+    if error is None:
+        first.result(WAIT_SECONDS)
+    else:
+        with pytest.raises(error):
+            first.result(WAIT_SECONDS)
+    following.result(WAIT_SECONDS)
+
+
+def fail(mark: Path, gate: Path) -> None:
+    hold(mark, gate)
+    raise ValueError("it fails")
+
+
+def crash(mark: Path, gate: Path) -> None:
+    hold(mark, gate)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_task_that_waits_for_its_own_lends_what_it_took(client: Client) -> None:
+    def parent(client: Client, depth: int) -> int:
+        if not depth:
+            return 0
+        child = client.options(capabilities={"gpu": 2}).submit(parent, client, depth - 1)
+        return int(child.result()) + 1
+
+    assert client.options(capabilities={"gpu": 2}).submit(parent, client, 3).result(WAIT_SECONDS) == 3
+
+
+def test_what_nobody_can_take_holds_up_nobody_and_runs_when_somebody_comes(client: Client, address: str) -> None:
+    stuck = [client.options(capabilities={"tpu": 1}).submit(span, 0) for _ in range(20)]
+    assert len(client.map(span, [(0,) for _ in range(20)])) == 20
+    assert len(client.options(capabilities={"gpu": 1}).map(span, [(0,) for _ in range(5)])) == 5
+    story = stuck[0].story()
+    assert story.waits_for == NOT_ABLE
+    assert "it asks for tpu=1" in story.sentence
+    assert "--capabilities tpu=1" in stuck[0].explain()
+    cluster = Cluster(address, n_workers=1, capabilities=["tpu"], logging_level="WARNING")
+    cluster.start()
+    try:
+        for future in stuck:
+            future.result(WAIT_SECONDS)
+    finally:
+        cluster.terminate()
+        cluster.join()
+
+
+def test_one_that_will_not_wait_fails_and_says_what_is_missing(client: Client) -> None:
+    asking = client.options(capabilities={"gpu": 3}, no_worker_timeout=0.2)
+    with pytest.raises(NoWorkerError, match=r"asks for gpu=3.*the most there is on one: gpu=2"):
+        asking.submit(span, 0).result(WAIT_SECONDS)
+    with pytest.raises(NoWorkerError, match="gpu=3"):
+        asking.get({"a": (span, 0)}, ["a"])
+
+
+def test_the_python_of_a_worker_is_there_without_being_named(client: Client) -> None:
+    client.wait_for_workers(3, WAIT_SECONDS)
+    minor = ".".join(client.workers()[0].python_version.split(".")[:2])
+    spans = client.options(capabilities={f"python{minor}": 1}).map(span, [(0,) for _ in range(5)])
+    assert len(spans) == 5
+    with pytest.raises(NoWorkerError, match=r"python2\.7"):
+        client.options(capabilities={"python2.7": 0}, no_worker_timeout=0.1).submit(span, 0).result(WAIT_SECONDS)

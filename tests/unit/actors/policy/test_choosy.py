@@ -1,0 +1,320 @@
+"""Tasks that ask for something: where they go, whom they hold up, and when they give up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler.actors.policy import FAIR, FIFO, WORK_AHEAD_US, Placement, Rules
+from scaler.actors.policy import choosy as choosy_module
+from scaler.actors.policy.interface import Decisions
+from scaler.actors.policy.needs import Needs, Offer
+from scaler.actors.policy.placement import ORDERS
+from tests.support.ready import SHORT, Task, task
+
+GPU, TWO, THERE = Needs((("gpu", 1),)), Needs((("gpu", 2),)), Needs((("gpu", 0),))
+NOWHERE = Needs((("tpu", 1),))
+LONG_US = WORK_AHEAD_US
+
+
+class Scene:
+    """A policy with nodes and their workers."""
+
+    def __init__(self, policy: str = FAIR, rules: Rules | None = None) -> None:
+        self.policy: Placement[str, Task] = Placement(rules or Rules(policy=policy), ORDERS[policy])
+
+    def node(self, host: str, workers: int, queue_size: int = 1000, **amounts: int) -> None:
+        offer = Offer(tuple(sorted(amounts.items())), workers)
+        for number in range(workers):
+            self.policy.join(f"{host}{number}", queue_size, 0, 0, host, offer)
+
+    def choosy(self, needs: Needs, *tasks: Task) -> None:
+        self.policy.ready_if([(each, needs) for each in tasks])
+
+    def decide(self, now: float = 0.0) -> Decisions[str, Task]:
+        return self.policy.decide(now)
+
+    def placed(self) -> dict[Any, str]:
+        """Return which tasks went where."""
+        assigned = self.decide().assigned
+        return {ready.task: worker for worker, tasks in assigned.items() for ready, _ in tasks}
+
+    def end(self, worker: str, needs: Needs | None = GPU) -> None:
+        if needs is not None:
+            self.policy.amounts_changed(worker, ((needs, -1),), is_unsure=False)
+        self.policy.freed(worker, 1, LONG_US, {})
+
+    def waiting(self) -> int:
+        return self.policy.statistics()["ready_tasks"]
+
+
+@pytest.fixture(params=[FAIR, FIFO])
+def scene(request: pytest.FixtureRequest) -> Scene:
+    return Scene(request.param)
+
+
+def test_a_task_goes_where_it_is_what_it_asks_for(scene: Scene) -> None:
+    scene.node("plain", 2)
+    scene.node("big", 2, gpu=2)
+    scene.choosy(GPU, task("a"), task("b"), task("c"))
+    decisions = scene.decide()
+    assert set(decisions.assigned) == {"big0", "big1"}
+    assert decisions.needs == {"a": GPU, "b": GPU}
+    assert scene.waiting() == 1
+    scene.end("big1")
+    assert scene.placed() == {"c": "big1"}
+
+
+def test_the_amount_is_free_again_when_the_task_has_ended_and_not_before(scene: Scene) -> None:
+    scene.node("big", 3, gpu=1)
+    scene.choosy(GPU, task("a"), task("b"))
+    (first,) = scene.placed().values()
+    assert scene.placed() == {}
+    assert scene.policy.freed(first, 1, LONG_US, {})
+    assert scene.placed() == {}
+    assert scene.policy.amounts_changed(first, ((GPU, -1),), is_unsure=False)
+    assert list(scene.placed()) == ["b"]
+
+
+def test_what_nobody_can_take_holds_up_nobody(scene: Scene) -> None:
+    scene.node("big", 2, gpu=1)
+    scene.choosy(NOWHERE, *map(task, range(50)))
+    scene.choosy(TWO, task("two"))
+    scene.policy.ready([task("plain")])
+    scene.choosy(GPU, task("gpu"))
+    assert set(scene.placed()) == {"plain", "gpu"}
+    assert scene.waiting() == 51
+    scene.node("later", 1, tpu=1)
+    assert list(scene.placed()) == [0]
+
+
+def test_what_only_has_to_be_there_is_not_used_up() -> None:
+    scene = Scene()
+    scene.node("plain", 5)
+    scene.node("big", 3, gpu=1)
+    scene.choosy(THERE, *map(task, range(4)))
+    assert set(scene.placed().values()) == {"big0", "big1", "big2"}
+
+
+def test_nodes_take_turns() -> None:
+    scene = Scene()
+    for host in ("a", "b", "c"):
+        scene.node(host, 2, gpu=9)
+    scene.policy.freed("a0", 0, 0, {SHORT: (2, 1)})
+    scene.choosy(GPU, *map(task, range(3)))
+    assert sorted(worker[0] for worker in scene.placed().values()) == ["a", "b", "c"]
+
+
+def test_a_task_with_its_data_somewhere_goes_there_if_it_fits() -> None:
+    scene = Scene()
+    for host in ("a", "b", "c"):
+        scene.node(host, 2, gpu=1)
+    near = [task(number) for number in range(2)]
+    for each in near:
+        each.near = "c1"
+    scene.choosy(GPU, *near)
+    placed = scene.placed()
+    assert placed[0][0] == "c"
+    assert placed[1][0] != "c"
+
+
+def test_those_that_ask_and_those_that_do_not_take_turns_at_one_worker(scene: Scene) -> None:
+    scene.node("big", 1, gpu=1)
+    scene.choosy(GPU, *(task(f"gpu{number}") for number in range(3)))
+    scene.policy.ready([task(f"plain{number}") for number in range(3)])
+    order = []
+    for _ in range(6):
+        ((name, worker),) = scene.placed().items()
+        order.append(str(name))
+        scene.end(worker, GPU if "gpu" in str(name) else None)
+    assert [name[:3] for name in order] in (["gpu", "pla"] * 3, ["pla", "gpu"] * 3)
+    assert sorted(order) == [f"gpu{n}" for n in range(3)] + [f"plain{n}" for n in range(3)]
+
+
+def test_of_one_client_the_greater_priority_goes_first_whatever_it_asks_for(scene: Scene) -> None:
+    scene.node("big", 1, gpu=1)
+    scene.choosy(GPU, task("parent"), task("parent 2"))
+    scene.policy.ready([task("child", priority=5), task("child 2", priority=5)])
+    order = []
+    for _ in range(4):
+        ((name, worker),) = scene.placed().items()
+        order.append(name)
+        scene.end(worker, GPU if "parent" in str(name) else None)
+    assert order == ["child", "child 2", "parent", "parent 2"]
+
+
+def test_clients_take_turns_among_those_that_ask_for_the_same() -> None:
+    scene = Scene(FAIR)
+    scene.node("big", 1, gpu=1)
+    scene.choosy(GPU, *(task(f"many{number}", account=1) for number in range(9)), task("one", account=2))
+    order = []
+    for _ in range(3):
+        ((name, worker),) = scene.placed().items()
+        order.append(name)
+        scene.end(worker)
+    assert "one" in order[:2]
+
+
+def test_a_withdrawn_task_is_gone_and_one_that_reports_again_waits_once(scene: Scene) -> None:
+    scene.choosy(GPU, task("a"), task("b"))
+    scene.choosy(GPU, task("a", attempt=2))
+    assert scene.waiting() == 2
+    assert scene.policy.withdraw("a", 0, 0)
+    assert not scene.policy.withdraw("a", 0, 0)
+    scene.node("big", 2, gpu=2)
+    assert list(scene.placed()) == ["b"]
+
+
+def test_a_node_with_runs_that_nobody_knows_gets_none_of_them(scene: Scene) -> None:
+    offer = Offer((("gpu", 1),), 2)
+    scene.policy.join("one", 9, 1, LONG_US, "big", offer, (), is_unsure=True)
+    scene.policy.join("two", 9, 0, 0, "big", offer)
+    scene.choosy(GPU, task("a"))
+    scene.policy.ready([task("plain")])
+    assert scene.placed() == {"plain": "two"}
+    scene.policy.freed("two", 1, LONG_US, {})
+    assert scene.policy.amounts_changed("one", ((GPU, 1),), is_unsure=False)
+    assert scene.placed() == {}
+    assert scene.policy.amounts_changed("one", ((GPU, -1),), is_unsure=False)
+    assert scene.placed() == {"a": "two"}
+
+
+def test_a_worker_that_comes_back_says_what_its_runs_take(scene: Scene) -> None:
+    scene.node("big", 1, gpu=1)
+    scene.choosy(GPU, task("a"), task("b"))
+    assert list(scene.placed()) == ["a"]
+    scene.policy.leave("big0")
+    scene.policy.join("big0", 9, 0, 0, "big", Offer((("gpu", 1),), 1), ((GPU, 1),))
+    assert scene.placed() == {}
+    scene.end("big0")
+    assert list(scene.placed()) == ["b"]
+
+
+def test_when_everybody_says_everything_anew_nothing_is_taken(scene: Scene) -> None:
+    scene.node("big", 1, gpu=1)
+    scene.choosy(GPU, task("a"), task("b"))
+    scene.placed()
+    scene.policy.forget()
+    assert scene.waiting() == 0
+    assert not scene.policy.amounts_changed("big0", ((GPU, -1),), is_unsure=False)
+    scene.node("big", 1, gpu=1)
+    scene.choosy(GPU, task("c"))
+    assert list(scene.placed()) == ["c"]
+
+
+# Those that will not wait
+
+
+def test_a_task_without_patience_fails_when_nobody_could_take_it_for_so_long(scene: Scene) -> None:
+    needs = Needs((("gpu", 2),), 2_000)
+    scene.node("small", 1, gpu=1)
+    scene.choosy(needs, task("a"))
+    assert scene.decide(10.0).look_at == 12.0
+    assert scene.decide(11.9).refused == []
+    ((refused, sentence),) = scene.decide(12.0).refused
+    assert refused.task == "a"
+    assert sentence == (
+        "the task was refused: for 2 s no worker was connected that could take it; it asks for gpu=2, and no worker is "
+        "on a machine with gpu=2 (the most there is on one: gpu=1); start one with scaler_cluster ADDRESS "
+        "--capabilities gpu=2"
+    )
+    assert scene.waiting() == 0
+    assert scene.decide(13.0) == Decisions()
+
+
+def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
+    needs = Needs((("gpu", 1),), 2_000)
+    scene.node("big", 1, gpu=1)
+    scene.choosy(needs, task("a"), task("b"))
+    assert list(scene.placed()) == ["a"]
+    for now in (5.0, 50.0):
+        decisions = scene.decide(now)
+        assert (decisions.refused, decisions.look_at) == ([], None)
+    assert scene.policy.leave("big0")
+    assert scene.decide(60.0).look_at == 62.0
+    scene.node("big", 1, gpu=1)
+    assert list(scene.decide(61.9).assigned) == ["big0"]
+    scene.choosy(needs, task("c"))
+    assert scene.policy.leave("big0")
+    assert scene.decide(70.0).look_at == 72.0  # from now on, and not since the last time
+    ((_, sentence),) = scene.decide(72.0).refused
+    assert "no worker is connected to the scheduler" in sentence
+
+
+def test_when_too_many_wait_the_newest_is_refused_whatever_it_asks_for() -> None:
+    scene = Scene(FIFO, Rules(waiting_most=1, policy=FIFO))
+    scene.node("big", 1, 1, gpu=1)
+    scene.choosy(GPU, task("a"))
+    assert list(scene.placed()) == ["a"]
+    scene.choosy(GPU, task("b"), task("c"))
+    decisions = scene.decide()
+    assert [(ready.task, sentence[:20]) for ready, sentence in decisions.refused] == [("c", "the task was refused")]
+    scene.choosy(Needs(GPU.amounts, 1000), task("d"))
+    assert [ready.task for ready, _ in scene.decide().refused] == ["d"]
+    assert scene.waiting() == 1
+
+
+def test_there_are_so_many_kinds_and_those_of_which_none_waits_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosy_module, "KINDS_MOST", 2)
+    scene = Scene()
+    for number in range(3):
+        scene.choosy(Needs((("gpu", number),), 60_000), task(number))
+    ((refused, sentence),) = scene.decide().refused
+    assert refused.task == 2
+    assert "2 kinds" in sentence
+    assert scene.policy.withdraw(0, 0, 0)
+    scene.choosy(Needs((("gpu", 2),)), task("again"))
+    assert scene.decide().refused == []
+    assert scene.waiting() == 2
+
+
+# What is said
+
+
+def test_it_says_what_is_missing_or_what_is_taken() -> None:
+    scene = Scene()
+    room = scene.policy.room(GPU)
+    assert (room.workers, room.able) == (0, 0)
+    scene.node("plain", 2)
+    room = scene.policy.room(NOWHERE)
+    assert "no worker is on a machine with tpu=1 (none has any)" in room.missing
+    assert (scene.policy.room(None).asked, scene.policy.room(None).missing) == ("", "")
+    scene.node("big", 3, gpu=1)
+    scene.node("other", 1, ssd=1)
+    room = scene.policy.room(Needs((("gpu", 1), ("ssd", 1))))
+    assert "with all of that" in room.missing
+    room = scene.policy.room(GPU)
+    assert (room.asked, room.able, room.has_free, room.missing) == ("gpu=1", 3, True, "")
+    scene.choosy(GPU, task("a"))
+    scene.placed()
+    assert not scene.policy.room(GPU).has_free
+
+
+def test_those_that_wait_are_counted() -> None:
+    class Backlog:
+        waiting = running = workers = counted = 0
+        functions: Any = None
+        accounts: Any = None
+
+    scene = Scene(FAIR)
+    scene.policy.ready([task("plain", account=1)])
+    scene.choosy(GPU, task("a", account=1), task("b", account=2))
+    scene.choosy(NOWHERE, task("c", account=2))
+    backlog = Backlog()
+    scene.policy.say_backlog(backlog, 3)
+    assert (backlog.waiting, backlog.accounts, backlog.counted) == (4, {1: 2, 2: 2}, 3)
+    assert backlog.functions == {SHORT: 3}
+
+
+def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
+    scene = Scene()
+    for number in range(5):
+        scene.node(f"host{number}-", 1, gpu=1)
+        scene.choosy(GPU, task(number))
+        scene.placed()
+        scene.end(f"host{number}-0")
+        scene.policy.leave(f"host{number}-0")
+    choosy = scene.policy._choosy
+    assert (choosy.waiting, choosy._changed, list(choosy._nodes.hosts())) == ({}, {}, [])
+    assert [dict(kind.may_fit) for kind in choosy.kinds.values()] == [{}]

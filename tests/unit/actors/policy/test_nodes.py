@@ -1,0 +1,96 @@
+"""What nodes have, and how much of it is free, by what their workers say."""
+
+from __future__ import annotations
+
+from scaler.actors.policy.needs import Needs, Offer
+from scaler.actors.policy.nodes import Node, Nodes
+
+GPU, TWO = Needs((("gpu", 1),)), Needs((("gpu", 2),))
+THERE = Needs((("gpu", 0),))
+OFFER = Offer((("gpu", 2), ("memory", 100)), 2)
+
+
+def full_node() -> Node[str]:
+    node: Node[str] = Node(OFFER)
+    node.join("one", (), is_unsure=False)
+    node.join("two", (), is_unsure=False)
+    return node
+
+
+def test_a_node_can_take_what_is_free_there() -> None:
+    node = full_node()
+    assert node.can_take(TWO)
+    node.change("one", GPU, 1)
+    assert not node.can_take(TWO)
+    assert node.could_take(TWO)
+    assert node.can_take(GPU)
+    node.change("two", Needs((("gpu", 1), ("memory", 60))), 1)
+    assert node.free == {"gpu": 0, "memory": 40}
+    assert not node.can_take(GPU)
+    assert node.can_take(THERE)
+    assert not node.can_take(Needs((("memory", 41),)))
+    node.change("one", GPU, -1)
+    assert node.can_take(GPU)
+    assert not node.could_take(Needs((("ssd", 0),)))
+    assert not node.could_take(Needs((("gpu", 3),)))
+
+
+def test_more_may_be_taken_than_there_is_and_then_nothing_is_free() -> None:
+    node = full_node()
+    node.change("one", TWO, 2)
+    assert node.free["gpu"] == -2
+    assert not node.can_take(GPU)
+    assert node.can_take(THERE)
+
+
+def test_no_more_is_given_back_than_was_taken() -> None:
+    node = full_node()
+    node.change("one", GPU, 1)
+    node.change("two", GPU, -1)
+    node.change("one", GPU, -5)
+    assert node.free == dict(OFFER.amounts)
+
+
+def test_a_worker_that_leaves_takes_its_part_with_it_and_says_it_again() -> None:
+    node = full_node()
+    node.change("one", GPU, 1)
+    node.change("two", GPU, 1)
+    node.leave("one")
+    assert node.free["gpu"] == 1
+    assert not node.can_take(GPU)  # before all have joined, it is not known what is free
+    node.join("one", ((GPU, 1),), is_unsure=False)
+    assert node.free["gpu"] == 0
+
+
+def test_while_a_worker_does_not_know_what_its_runs_take_the_node_takes_nothing() -> None:
+    node: Node[str] = Node(Offer((("gpu", 1),), 1))
+    node.join("one", (), is_unsure=True)
+    assert not node.can_take(GPU)
+    assert node.could_take(GPU)
+    node.set_sure("one", is_sure=True)
+    assert node.can_take(GPU)
+    node.set_sure("one", is_sure=False)
+    node.leave("one")
+    node.join("one", (), is_unsure=False)
+    assert node.can_take(GPU)
+
+
+def test_what_a_run_takes_that_the_node_has_not_is_not_counted() -> None:
+    node = full_node()
+    node.change("one", Needs((("ssd", 1), ("gpu", 1))), 1)
+    assert node.free == {"gpu": 1, "memory": 100}
+
+
+def test_a_node_comes_with_its_first_worker_and_goes_with_its_last() -> None:
+    nodes: Nodes[str] = Nodes()
+    node = nodes.join("one", "host", OFFER, (), is_unsure=False)
+    assert node is not None
+    assert nodes.join("two", "host", OFFER, (), is_unsure=False) is None
+    assert list(nodes.hosts()) == [nodes.host_of("one")] == ["host"]
+    assert nodes.get("host") is nodes.of_worker("two") is node
+    assert nodes.able(TWO) == [node]
+    assert nodes.most() == dict(OFFER.amounts)
+    assert nodes.leave("one") is None
+    assert nodes.leave("one") is None
+    assert nodes.leave("two") is node
+    assert (nodes.host_of("one"), nodes.get("host"), nodes.of_worker("one"), nodes.able(GPU)) == (None, None, None, [])

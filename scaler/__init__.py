@@ -40,6 +40,7 @@ from scaler.errors import (
     WorkerDiedError,
 )
 from scaler.serialization import DefaultSerializer, Serializer
+from scaler.task_context import CurrentTask, current_task
 from scaler.version import __version__
 
 _lifetime.start_local_cluster = start_local_cluster
@@ -56,6 +57,7 @@ __all__ = [
     "ClientShutdownException",
     "Cluster",
     "ConfigError",
+    "CurrentTask",
     "DefaultSerializer",
     "DeserializeObjectError",
     "DisconnectedError",
@@ -77,5 +79,6 @@ __all__ = [
     "WorkerDiedError",
     "WorkerInfo",
     "__version__",
+    "current_task",
     "progress",
 ]

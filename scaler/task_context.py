@@ -8,8 +8,10 @@ runs no tasks itself. Must never: import anything that is not below it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 from scaler.ids import NO_ID, TaskId
@@ -28,6 +30,30 @@ class Voice(Protocol):
         """Tell the scheduler, after all else is sent and while `is_over` is false, that this process only waits. A
         `wait` of 0 ends that. May be called by any thread, and by signal handlers.
         """
+
+
+@dataclass(frozen=True)
+class CurrentTask:
+    """A task, as it sees itself: `current_task` returns it.
+
+    Args:
+        task_id: its id, 16 bytes; that of its future.
+        name: what it is called: its option `name`, or the name of its function.
+        attempt: the number of this run. No other run of any task has the same, as long as the scheduler lives.
+        worker: the name of the worker that runs it; empty in another engine, which runs it where it likes.
+        ends_at: when its limit is reached, in seconds of `time.monotonic`; None: it has no limit.
+    """
+
+    task_id: bytes
+    name: str
+    attempt: int
+    worker: str
+    ends_at: float | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it may still run before it is interrupted, in seconds; None: for ever."""
+        return None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
 
 
 def _nothing() -> None:
@@ -50,6 +76,10 @@ class TaskContext:
     def task(self) -> int:
         """The number of the running task, from 1; 0: none."""
         return 0
+
+    def describe_task(self) -> CurrentTask | None:
+        """Return what the running task is; None: this thread or process runs none."""
+        return None
 
     @property
     def child_priority(self) -> int:
@@ -95,6 +125,11 @@ current = TaskContext()
 
 connect: Callable[[], None] = _nothing
 """Makes the connection that clients in tasks will probably need. Set by the client module."""
+
+
+def current_task() -> CurrentTask | None:
+    """Return the task that calls this, also from a function that it calls; None outside of tasks."""
+    return current.describe_task()
 
 
 def enter(task_context: TaskContext) -> None:

@@ -8,6 +8,7 @@ Must never: keep anything of a task after its end.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -17,10 +18,11 @@ from scaler.ids import ObjectId
 from scaler.inline.task_context import by_thread
 from scaler.processor.one_call import run_call
 from scaler.processor.values import Values
-from scaler.task_context import TaskContext, Voice
+from scaler.task_context import CurrentTask, TaskContext, Voice
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.priority import of_child
+from scaler.wire.structs import RunOptions
 
 _NO_WAIT = nullcontext()
 
@@ -48,7 +50,12 @@ class CallContext(TaskContext):
     def __init__(self, call: EngineCall) -> None:
         self.address, self.agent_token, self.processor = call.address, call.agent_token, call.place
         self.account = call.task.account
-        self._priority = call.task.priority
+        self._task = call.task
+        self.values = Values()
+        for object_id, frames in call.objects.items():
+            self.values.store(object_id, frames)
+        limit_ms = RunOptions.decode(call.task.options).timeout_ms
+        self._ends_at = time.monotonic() + limit_ms / 1000 if limit_ms else None
         self._closers: list[Callable[[], None]] = []
         self._waits = 0
         self._is_waiting = False
@@ -59,7 +66,11 @@ class CallContext(TaskContext):
 
     @property
     def child_priority(self) -> int:
-        return of_child(self._priority)
+        return of_child(self._task.priority)
+
+    def describe_task(self) -> CurrentTask:
+        task = self._task
+        return CurrentTask(task.task_id, self.values.name_of(task), task.attempt, "", self._ends_at)
 
     def wait(
         self,
@@ -113,22 +124,21 @@ def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure
 
 def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunResult:
     """Run the task. Called in a process of the engine."""
-    with in_context(call, new_context):
-        values = Values()
-        for object_id, frames in call.objects.items():
-            values.store(object_id, frames)
+    with in_context(call, new_context) as values:
         result = run_call(call.task, values)
         return replace(result, frames=[bytes(frame) for frame in result.frames])
 
 
-class in_context(AbstractContextManager[None]):  # noqa: N801 - used as a function
-    """Context manager: this thread runs the task of a call."""
+class in_context(AbstractContextManager[Values]):  # noqa: N801 - used as a function
+    """Context manager: this thread runs the task of a call, with these values."""
 
     def __init__(self, call: EngineCall, new_context: type[CallContext] = CallContext) -> None:
         self._context: Any = new_context(call)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Values:
         by_thread().enter(self._context)
+        values: Values = self._context.values
+        return values
 
     def __exit__(self, *_error: object) -> None:
         by_thread().leave(self._context)

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from scaler import task_context
 from scaler.ids import TaskId
 from scaler.processor.task_context import ProcessorTaskContext
-from scaler.task_context import TaskContext, Voice
+from scaler.task_context import CurrentTask, TaskContext, Voice
 
 InlineTaskContext = ProcessorTaskContext
 """Of one thread: it is to a worker here what a processor is to another."""
@@ -81,6 +81,9 @@ class ByThread(TaskContext):
         one of those.
         """
         return self._here().task or int(any(context.task for context in list(self._inline)))
+
+    def describe_task(self) -> CurrentTask | None:
+        return self._here().describe_task()
 
     @property
     def child_priority(self) -> int:

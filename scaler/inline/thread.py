@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
@@ -112,7 +113,7 @@ class TaskThread:
     def __init__(self, name: str, worker: ActorRef, birth: Birth, address: str, contexts: ByThread) -> None:
         self._worker = worker
         self._contexts = contexts
-        self._words = [0]
+        self._words = [0] * 5
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._permissions: SimpleQueue[int] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"scaler-task-{name}", daemon=True)
@@ -150,8 +151,9 @@ class TaskThread:
         self._contexts.enter(self.context)
         try:
             while (job := self._jobs.get()) is not None:
+                self._words[4] = time.monotonic_ns()
                 self._words[0] = job.number
-                self.context.priority, self.context.account = job.task.priority, job.task.account
+                self.context.run, self.context.name_of = job.task, job.values.name_of
                 result = run_call(job.task, job.values)
                 self._words[0] = 0
                 self.context.forget_children()

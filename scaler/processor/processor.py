@@ -79,7 +79,13 @@ class Processor:
         is_hard = config.hard_processor_suspend
         uplink = self._uplink
         self.waiting = ProcessorTaskContext(
-            birth, config.address, progress.words, uplink.say, uplink.await_permission, is_hard
+            birth,
+            config.address,
+            progress.words,
+            uplink.say,
+            uplink.await_permission,
+            is_hard,
+            limit_seconds=config.task_timeout_seconds,
         )
         self._is_extra = birth.is_extra
         self._is_over = False
@@ -96,6 +102,7 @@ class Processor:
         """how many of the tasks so far were not started"""
         self._values = Values()
         self._functions = self._values.functions
+        self.waiting.name_of = self._values.name_of
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._may_interrupt = False
@@ -158,8 +165,7 @@ class Processor:
                 result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.CANCELED, b"", 0, ())
                 self._withheld += 1
             else:
-                waiting.priority = task.priority
-                waiting.account = task.account
+                waiting.run = task
                 result = self._run(task)
                 waiting.forget_children()
                 after_task()

@@ -24,13 +24,20 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, NamedTuple
 
-from scaler.ids import TaskId
-from scaler.task_context import TaskContext, Voice
+from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.task_context import CurrentTask, TaskContext, Voice
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child
+from scaler.wire.structs import RunOptions
 
 _IN_A_WAIT_ALREADY = nullcontext()
 LONGEST_MS = 2**32 - 1
+_NO_RUN = RunTask(TaskId(NO_ID), 0, 0, ObjectId(NO_ID), b"", b"")
+
+
+def _said_name(run: RunTask) -> str:
+    return run.name
 
 
 class Birth(NamedTuple):
@@ -50,11 +57,12 @@ class ProcessorTaskContext(TaskContext):
     """The task_context of all tasks of one processor.
 
     Args:
-        words: the progress page; the first one is the number of the task that is executed.
+        words: the progress page; the first one is the number of the task that is executed, the fifth one when it began.
         say: sends items to the agent, after all results.
         await_permission: returns when the agent lets the task with this number go on; for the main thread.
         is_hard: whether the process is stopped while the main thread waits.
         thread: that runs the tasks; the process's main thread if None. Here it is called the main thread in any case.
+        limit_seconds: how long a task may run here; 0: for ever.
     """
 
     def __init__(
@@ -66,6 +74,7 @@ class ProcessorTaskContext(TaskContext):
         await_permission: Callable[[int], None],
         is_hard: bool = False,
         thread: threading.Thread | None = None,
+        limit_seconds: float = 0,
     ) -> None:
         self.processor, self.agent_token = birth.number, birth.agent_token
         self.address = address
@@ -74,8 +83,11 @@ class ProcessorTaskContext(TaskContext):
         self._await_permission = await_permission
         self._is_hard = is_hard
         self._main = thread or threading.main_thread()
-        self.priority = self.account = 0
+        self._limit_seconds = limit_seconds
+        self._worker = birth.worker
+        self.run = _NO_RUN
         """of the task that is executed"""
+        self.name_of: Callable[[RunTask], str] = _said_name
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
         self._needs: list[Callable[[], bool]] = []
         self._waits = 0
@@ -99,8 +111,20 @@ class ProcessorTaskContext(TaskContext):
         return self._words[0]
 
     @property
+    def account(self) -> int:  # type: ignore[override]
+        return self.run.account
+
+    @property
     def child_priority(self) -> int:
-        return of_child(self.priority)
+        return of_child(self.run.priority)
+
+    def describe_task(self) -> CurrentTask | None:
+        if not self._words[0]:
+            return None
+        run = self.run
+        limits = [limit for limit in (self._limit_seconds, RunOptions.decode(run.options).timeout_ms / 1000) if limit]
+        ends_at = self._words[4] / 1e9 + min(limits) if limits else None
+        return CurrentTask(run.task_id, self.name_of(run), run.attempt, self._worker, ends_at)
 
     def wait(
         self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None

@@ -20,9 +20,11 @@ from scaler.serialization import (
     Serializer,
     from_frames,
     function_from_frames,
+    name_of,
     size_of,
 )
 from scaler.shared_memory import private_frames
+from scaler.wire.messages.worker import RunTask
 
 
 class KnownFunction(NamedTuple):
@@ -83,6 +85,10 @@ class Values:
         read = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
         known = self.functions[object_id] = KnownFunction(serializer, function, read)
         return known
+
+    def name_of(self, task: RunTask) -> str:
+        """Return what a task is called whose function was read."""
+        return task.name or name_of(self.functions[task.function_id].call)
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
         """Return the value of an object: a large one is read once, a small one for each task, so that tasks that

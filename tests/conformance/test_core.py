@@ -159,6 +159,23 @@ def test_a_task_whose_function_is_not_here_yet_is_not_overtaken(bench: ExecutorB
     assert gate.noted() == ["first", "new", "behind"]
 
 
+def test_a_task_knows_itself(bench: ExecutorBench) -> None:
+    def who(_item: int) -> tuple[bytes, str, int, float | None]:
+        task = task_context.current_task()
+        assert task is not None
+        return task.task_id, task.name, task.attempt, task.seconds_left
+
+    limited = RunOptions(timeout_ms=60_000).encode()
+    plain, named, short = bench.task(who, 1), bench.task(who, 2), bench.task(who, 3)
+    tasks = [plain, replace(named, name="night run"), replace(short, options=limited)]
+    bench.run(*tasks)
+    (*unlimited, (*own, left)) = map(value_of, bench.results(*tasks))
+    assert unlimited == [(task.task_id, task.name or who.__qualname__, task.attempt, None) for task in tasks[:2]]
+    assert own == [tasks[2].task_id, who.__qualname__, tasks[2].attempt]
+    assert 0 < left <= 60
+    assert task_context.current_task() is None
+
+
 def test_a_large_result_comes_back(bench: ExecutorBench) -> None:
     task = bench.task(bytes, 3_000_000)
     bench.run(task)

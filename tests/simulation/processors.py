@@ -260,7 +260,7 @@ class ProcessorModel(Party):
         words[4] = int(self.world.monotonic() * 1e9)
         words[0] = number
         task, objects = self._tasks[number - 1]
-        self._context.priority, self._context.account = task.priority, task.account
+        self._context.run = task
         arguments, _ = read_arguments(
             task.payload, pickle.loads, lambda object_id, _is_own: from_frames(DEFAULT, objects[object_id])
         )

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from scaler import task_context
-from scaler.ids import NO_ID, TaskId
+from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.inline.task_context import ByThread, InlineTaskContext, by_thread
 from scaler.processor.task_context import Birth
 from scaler.task_context import TaskContext
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child
 
 ADDRESS, TOKEN = "inproc://a", b"n" * 16
@@ -50,7 +51,7 @@ class Bench:
         self.context = InlineTaskContext(
             Birth(1, TOKEN), ADDRESS, self.words, self.said.extend, lambda _number: None, thread=self.thread
         )
-        self.context.priority, self.context.account = 4, 8
+        self.context.run = RunTask(TaskId(b"t" * 16), 0, 1, ObjectId(b"f" * 32), b"", b"", priority=4, account=8)
         self._action: Callable[[], Any] = lambda: None
         self._may, self._has = threading.Event(), threading.Event()
         self.is_over = False

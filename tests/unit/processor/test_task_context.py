@@ -7,22 +7,27 @@ from typing import Any
 
 import pytest
 
-from scaler.ids import TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.processor.task_context import Birth, ProcessorTaskContext
+from scaler.task_context import CurrentTask
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
+from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child, with_wish
+from scaler.wire.structs import RunOptions
+
+BIRTH = Birth(7, b"n" * 16, worker="ws/3")
 
 
 class Bench:
     """The task_context of task 1, and an agent that permits at once and does `meanwhile` before."""
 
     def __init__(self) -> None:
-        self.words = [1, 0, 0, 0]
+        self.words = [1, 0, 0, 0, 0]
         self.said: list[Any] = []
         self.asked: list[int] = []
         self.meanwhile: list[Any] = []
         self.waiting = ProcessorTaskContext(
-            Birth(7, b"n" * 16), "tcp://127.0.0.1:1", self.words, self.said.extend, self._await_permission
+            BIRTH, "tcp://127.0.0.1:1", self.words, self.said.extend, self._await_permission
         )
 
     def _await_permission(self, number: int) -> None:
@@ -34,6 +39,10 @@ class Bench:
         said = list(self.said)
         self.said.clear()
         return said
+
+
+def run_task(**fields: Any) -> RunTask:
+    return RunTask(TaskId(b"t" * 16), 0, 9, ObjectId(b"f" * 32), b"", b"", **fields)
 
 
 @pytest.fixture
@@ -148,8 +157,28 @@ def test_between_tasks_nobody_waits(bench: Bench) -> None:
 
 
 def test_children_are_one_deeper(bench: Bench) -> None:
-    bench.waiting.priority = with_wish(0, -4)
+    bench.waiting.run = run_task(priority=with_wish(0, -4))
     assert bench.waiting.child_priority == of_child(with_wish(0, -4))
+
+
+def test_a_task_is_described_while_it_runs(bench: Bench) -> None:
+    bench.waiting.run = run_task(name="night run")
+    assert bench.waiting.describe_task() == CurrentTask(b"t" * 16, "night run", 9, "ws/3")
+    bench.words[0] = 0
+    assert bench.waiting.describe_task() is None
+
+
+@pytest.mark.parametrize(
+    ("of_worker", "of_task", "ends_at"), [(0, 0, None), (7, 0, 107), (0, 5, 105), (7, 5, 105), (4, 5, 104)]
+)
+def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float | None) -> None:
+    words = [1, 0, 0, 0, 100 * 10**9]
+    waiting = ProcessorTaskContext(BIRTH, "tcp://127.0.0.1:1", words, list, print, limit_seconds=of_worker)
+    waiting.run = run_task(options=RunOptions(timeout_ms=1000 * of_task).encode())
+    described = waiting.describe_task()
+    assert described is not None
+    assert described.ends_at == ends_at
+    assert described.seconds_left == (None if ends_at is None else 0), "the process is older than that"
 
 
 def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:
@@ -189,7 +218,7 @@ class Voice:
 
 def hard(bench: Bench) -> ProcessorTaskContext:
     return ProcessorTaskContext(
-        Birth(7, b"n" * 16), "tcp://127.0.0.1:1", bench.words, bench.said.extend, bench._await_permission, is_hard=True
+        BIRTH, "tcp://127.0.0.1:1", bench.words, bench.said.extend, bench._await_permission, is_hard=True
     )
 
 

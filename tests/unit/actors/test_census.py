@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scaler.actors.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
 from scaler.actors.tree import CENSUS
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
@@ -63,6 +65,17 @@ def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation)
     simulation.advance(10.0)
     assert sorted(response.number for response in client.said(InfoResponse)) == [*range(1, 10), 99]
     assert len(client.said(WorkerInfo)) == 2 * 9
+
+
+def test_of_very_many_questions_of_one_client_the_last_ones_are_put_off(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.census.PUT_OFF_MOST", 3)
+    client = simulation.client()
+    simulation.agent(2)
+    ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)))
+    simulation.advance(10.0)
+    assert sorted(response.number for response in client.said(InfoResponse)) == [1, 7, 8, 9]
 
 
 def test_only_so_many_descriptions_are_made_at_a_time(simulation: Simulation) -> None:

@@ -56,6 +56,7 @@ def test_what_waits_is_pending_and_can_be_cancelled_and_what_was_handed_over_is_
     late = [executor.submit(abs, -9) for _ in range(2)]
     executor.shutdown(wait=False, cancel_futures=True)
     assert all(future.cancelled() for future in late)
+    assert wait(late, 10).done == set(late), "who waits for them hears of it"
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(abs, -1)
     client.clear()

@@ -1,0 +1,37 @@
+"""Moves of tasks, as the door of events tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.actors.events import TaskMoved
+from scaler.actors.kit import Actor, Dispatcher
+from scaler.actors.task_states import FINISHED
+from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.wire.messages.client import Task
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RunResult
+from scaler.wire.outcomes import OUTCOMES
+
+FUNCTION_ID = ObjectId(b"f" * 16)
+Move = Callable[..., TaskMoved]
+
+
+def task_id(number: int) -> TaskId:
+    return TaskId(number.to_bytes(16, "big"))
+
+
+@pytest.fixture
+def ended() -> Move:
+    """`ended(3, TaskStatus.FAILED, "ValueError: no 7")`: the task with number 3 has ended."""
+    task = Dispatcher(lambda: 0.0).spawn(Actor())
+
+    def move(number: int, status: TaskStatus = TaskStatus.SUCCESS, failure: str = "", payload: bytes = b"") -> Any:
+        spec = Task(task_id(number), FUNCTION_ID, b"", b"", 0, "", b"", 0)
+        result = RunResult(spec.task_id, 0, 1, status, payload, 0, (), b"", failure)
+        return TaskMoved(task, spec, ClientId(b"c" * 16), FINISHED, OUTCOMES[status], 1, None, "", result)
+
+    return move

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler.actors.monitor.failures import Failures
+from scaler.actors.monitor.names import Names
+from scaler.actors.object_store import ObjectTable
+from scaler.wire.messages.common import TaskStatus
+from tests.unit.actors.monitor.conftest import Move
+
+SECOND_US = 1_000_000
+
+
+@pytest.fixture
+def failures() -> Failures:
+    return Failures(Names(ObjectTable()), lambda payload: payload.decode())
+
+
+def test_messages_that_differ_in_numbers_are_of_one_kind(failures: Failures, ended: Move) -> None:
+    for number, message in enumerate(("no 7 at 0x7f12", "no 8 at 0x7ffe", "none")):
+        failures.add(ended(number, TaskStatus.FAILED, f"ValueError: {message}"), number)
+    items, total = failures.items(is_first=False)
+    assert total == 2
+    assert [(each.type, each.message, each.times) for each in items] == [
+        ("ValueError", "none", 1),
+        ("ValueError", "no 8 at 0x7ffe", 2),
+    ]
+    assert failures.items(is_first=False) == ([], 2)
+
+
+def test_of_very_many_kinds_those_that_happened_last_are_kept(
+    failures: Failures, ended: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.actors.monitor.failures.KINDS_MOST", 2)
+    for number, kind in enumerate("abac"):
+        failures.add(ended(number, TaskStatus.FAILED, f"{kind}: failed"), number)
+    items, total = failures.items(is_first=False)
+    assert ([each.type for each in items], total) == (["c", "a"], 2)
+    assert [each.type for each in failures.items(is_first=True)[0]] == ["c", "a"]
+
+
+def test_a_traceback_is_read_once_a_second(failures: Failures, ended: Move) -> None:
+    seen = []
+    for number, at_us in enumerate((0, SECOND_US // 2, SECOND_US), 1):
+        failures.add(ended(number, TaskStatus.FAILED, "ValueError: no", b"%d" % number), SECOND_US + at_us)
+        seen.append(failures.items(is_first=False)[0][0].traceback)
+    assert seen == ["1", "1", "3"]

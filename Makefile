@@ -90,9 +90,10 @@ $(VENV)/.more: $(VENV)/.made pyproject.toml
 
 # Storms cut the network between namespaces. Where these cannot be installed, they make do with proxies, or are skipped.
 $(VENV)/.system: $(VENV)/.made
-	@for tool in ip mpiexec nft prlimit prometheus ss tc unshare; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	@for tool in ip mpiexec munged nft prlimit prometheus slurmctld slurmd ss tc unshare; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		{ apt-get -qq update && apt-get -qq install --yes --no-install-recommends iproute2 nftables openmpi-bin prometheus util-linux; } \
+		{ apt-get -qq update && apt-get -qq install --yes --no-install-recommends iproute2 munge nftables openmpi-bin prometheus slurm-wlm \
+		util-linux; } \
 			>/dev/null 2>&1 || echo "could not install$$missing" >&2; \
 	fi
 	@touch $@

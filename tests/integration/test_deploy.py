@@ -1,0 +1,154 @@
+"""The files of `examples/deploy/`: run by a real Slurm, checked by Kubernetes' schemas and by systemd, and started."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import REPOSITORY, command, free_address, wait_until
+
+pytestmark = pytest.mark.more
+
+FILES = REPOSITORY / "examples" / "deploy"
+BIN = Path(sys.executable).parent
+
+SLURM = """\
+ClusterName=one
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+NodeName=localhost NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
+PartitionName=all Nodes=localhost Default=YES State=UP
+"""
+
+PROGRAM = """\
+from scaler import Client
+with Client() as client:
+    print("sum", sum(client.map(abs, [(-number,) for number in range(100)])), client.info().workers > 0)
+"""
+
+
+def port() -> str:
+    return free_address().rpartition(":")[2]
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A Slurm of one node, which is this machine. Yields the environment that finds it."""
+    if os.getuid() != 0 or not all(map(shutil.which, ("munged", "slurmctld", "slurmd", "sbatch"))):
+        pytest.skip("this needs root, and munge and slurm-wlm to be installed")
+    (tmp_path / "slurm.conf").write_text(SLURM.format(folder=tmp_path, ports=(port(), port())))
+    for name in ("state", "spool"):
+        (tmp_path / name).mkdir()
+    key = tmp_path / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o600)
+    names = {"socket": "socket", "key-file": "key", "log-file": "log", "pid-file": "pid", "seed-file": "seed"}
+    places = [f"--{option}={tmp_path}/munge.{name}" for option, name in names.items()]
+    environment = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm.conf"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    running = []
+
+    def start(*arguments: str) -> None:
+        with (tmp_path / arguments[0]).open("wb") as log:
+            running.append(subprocess.Popen(arguments, stdout=log, stderr=log, env=environment))
+
+    start("munged", "--force", "-F", *places)
+    wait_until((tmp_path / "munge.socket").exists, "munge listens")
+    start("slurmctld", "-D")
+    start("slurmd", "-D", "-N", "localhost")
+    wait_until(
+        lambda: b"idle" in subprocess.run(["sinfo"], env=environment, capture_output=True, check=False).stdout,
+        "the node is there",
+        60,
+        0.2,
+    )
+    yield environment
+    for process in reversed(running):
+        process.terminate()
+    for process in running:
+        process.wait(30)
+
+
+def test_slurm_runs_a_program_with_workers_and_all_ends_with_it(slurm: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    output = tmp_path / "output"
+    job = subprocess.run(
+        ["sbatch", "--wait", "--nodes=1", f"--output={output}", FILES / "scaler.sbatch", tmp_path / "program.py"],
+        env={**slurm, "SCALER_PORT": port()},
+        timeout=100,
+        check=False,
+    )
+    assert "sum 4950 True" in output.read_text()
+    assert "scheduler: ended" in output.read_text()
+    assert "Killed" not in output.read_text()
+    assert job.returncode == 0
+
+
+def documents() -> list[Any]:
+    yaml = pytest.importorskip("yaml")
+    return list(yaml.safe_load_all((FILES / "kubernetes.yaml").read_text()))
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.34"])
+def test_kubernetes_takes_the_manifest(version: str) -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    kinds = [kubernetes_validate.validate(document, version, strict=True) for document in documents()]
+    assert len(kinds) == 3
+
+
+def test_the_probes_of_kubernetes_say_whether_the_scheduler_is_there() -> None:
+    scheduler, service, worker = documents()
+    container = scheduler["spec"]["template"]["spec"]["containers"][0]
+    number = port()
+    probes = [
+        [part.replace("2345", number) for part in container[name]["exec"]["command"]]
+        for name in ("readinessProbe", "livenessProbe")
+    ]
+    assert not is_there([*probes[0][:-1], "0.5"])
+    name, address = (part.replace("2345", number) for part in container["command"])
+    with command(name.removeprefix("scaler_"), address) as running:
+        running.wait_for("event loop")
+        assert all(map(is_there, probes))
+    clusters = worker["spec"]["template"]["spec"]
+    assert clusters["containers"][0]["command"][1] == f"tcp://{service['metadata']['name']}:2345"
+    assert clusters["terminationGracePeriodSeconds"] > int(clusters["containers"][0]["command"][-1])
+
+
+def is_there(probe: list[str]) -> bool:
+    return subprocess.run([BIN / probe[0], *probe[1:]], capture_output=True, timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["scaler-scheduler.service", "scaler-cluster.service"])
+def test_systemd_takes_the_units(name: str, tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / name
+    unit.write_text((FILES / name).read_text().replace("/opt/venv/bin", str(BIN)).replace("=scaler\n", "=root\n"))
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert not [line for line in checked.stderr.splitlines() if name in line]
+    [line] = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
+    module = "scheduler" if "scheduler" in name else "cluster"
+    importlib.import_module(f"scaler.cli.{module}").make_parser().parse_args(line.split()[1:])

@@ -63,7 +63,7 @@ def test_counters_are_exact(combo: SchedulerClusterCombo) -> None:
             assert open_tasks.of(StateScheduler)[0].running == 2
             for future in reversed(others):  # those that wait first: none of them starts in a place that gets free
                 future.cancel()
-            wait([client.submit(odd_only, number) for number in range(600)])
+            wait([client.submit(odd_only, number) for number in range(1000)])
             bins: list[tuple[int, ...]] = []
             seen_last: dict[str, Message] = {}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scaler import Client, Cluster, SchedulerClusterCombo
 from tests.support.processes import wait_until
+from tests.support.timing import at_best
 
 NAPS = [0.5, 0.05, 0.05, 0.5] * 3
 """if they were all given at once to two workers, one after the other, one worker would get all the long ones"""
@@ -24,12 +25,16 @@ def nap(seconds: float) -> float:
     return seconds
 
 
-def test_naps_after_a_map_of_no_ops_take_little_longer_than_they_must() -> None:
+def seconds_of_naps_after_no_ops() -> float:
     with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
         assert list(client.map(no_op, [(value,) for value in range(2000)])) == list(range(2000))
         start = time.monotonic()
         assert list(client.map(nap, [(seconds,) for seconds in NAPS])) == NAPS
-        assert IDEAL_SECONDS <= time.monotonic() - start < 2.4
+        return time.monotonic() - start
+
+
+def test_naps_after_a_map_of_no_ops_take_little_longer_than_they_must() -> None:
+    assert IDEAL_SECONDS <= at_best(seconds_of_naps_after_no_ops, 2.4) < 2.4
 
 
 def pid_after(seconds: float) -> int:

@@ -63,7 +63,7 @@ def list_pointer(offset: int, size_code: int, length: int) -> bytes:
 
 @contextmanager
 def little_time_and_memory() -> Iterator[None]:
-    started = time.perf_counter()
+    started = time.process_time()
     tracemalloc.start()
     try:
         yield
@@ -71,7 +71,7 @@ def little_time_and_memory() -> Iterator[None]:
     finally:
         tracemalloc.stop()
     assert peak_bytes < 4_000_000
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def refused(header: bytes, frames: Any = (), direction: Any = AGENT_TO_SCHEDULER) -> str:

@@ -27,6 +27,7 @@ struct ClientToScheduler {
       infoRequest @12 :InfoRequest;
       explainRequest @13 :ExplainRequest;
       graphInput @14 :GraphInput;
+      outputRequest @15 :OutputRequest;
     }
   }
 }
@@ -50,6 +51,8 @@ struct SchedulerToClient {
       infoResponse @8 :InfoResponse;
       workerInfo @9 :WorkerInfo;
       explainResponse @10 :ExplainResponse;
+      outputLine @11 :OutputLine;
+      outputResponse @12 :OutputResponse;
     }
   }
 }
@@ -226,4 +229,32 @@ struct WorkerInfo {
   pythonVersion @6 :List(Text);   # of its agent's hello
   packageVersion @7 :List(Text);  # of its agent's hello
   capabilities @8 :List(Text);    # of its agent's hello
+}
+
+struct OutputRequest {
+  # What has this task written? Answered by its lines and one OutputResponse. The zero id: say what all tasks of this client
+  # write, from now on; that has no response.
+  count @0 :UInt32;   # number of items
+  number @1 :Data;    # UInt32 column: made up by the client
+  taskId @2 :Data;    # id column: the task; zero: all
+}
+
+struct OutputLine {
+  # A line that a task of this client has written.
+  count @0 :UInt32;        # number of items
+  number @1 :Data;         # UInt32 column: of the request
+  taskId @2 :Data;         # id column: the task
+  stream @3 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging
+  timeUs @4 :Data;         # UInt64 column: when: microseconds since 1970, by the clock of the worker's host
+  dropped @5 :Data;        # UInt32 column: so many lines before this one were left out
+  name @6 :List(Text);     # of the task
+  worker @7 :List(Text);   # where it ran
+  text @8 :List(Text);     # the line, without its end, 8192 characters at most; empty if only dropped is said
+}
+
+struct OutputResponse {
+  # All lines of the task that are kept have been said.
+  count @0 :UInt32;   # number of items
+  number @1 :Data;    # UInt32 column: of the request
+  dropped @2 :Data;   # UInt32 column: so many of its lines were left out in all
 }

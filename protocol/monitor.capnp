@@ -27,6 +27,7 @@ struct SchedulerToMonitor {
       stateNode @12 :StateNode;
       stateObject @13 :StateObject;
       stateEvent @14 :StateEvent;
+      stateLine @15 :StateLine;
     }
   }
 }
@@ -226,4 +227,16 @@ struct StateEvent {
   kind @2 :List(Text);      # came, cut, back, went, refused, restarted
   subject @3 :List(Text);   # whom it happened to
   reason @4 :List(Text);    # a sentence
+}
+
+struct StateLine {
+  # A line that a task has written. Topic task/ID: after a subscription the last lines that are kept, then those that follow.
+  count @0 :UInt32;        # number of items
+  task @1 :List(Data);     # its short id
+  number @2 :Data;         # UInt64 column: the greater came later; one that a viewer knows was said for another viewer
+  timeUs @3 :Data;         # UInt64 column: when: microseconds since 1970, by the clock of the worker's host
+  stream @4 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging
+  dropped @5 :Data;        # UInt32 column: so many lines before this one were left out
+  worker @6 :List(Text);   # where it was written
+  text @7 :List(Text);     # the line
 }

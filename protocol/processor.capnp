@@ -35,6 +35,7 @@ struct ProcessorToAgent {
       resumeRequest @3 :ResumeRequest;
       taskUnblocked @4 :TaskUnblocked;
       engineDown @5 :EngineDown;
+      taskOutput @6 :TaskOutput;
     }
   }
 }
@@ -89,4 +90,14 @@ struct EngineDown {
   count @0 :UInt32;          # number of items
   isFinal @1 :Data;          # byte column: 1 = it will not try again, and the node ends
   reason @2 :List(Text);     # a sentence: what happened, why, and what to do
+}
+
+struct TaskOutput {
+  # A line that a task has written, as in RunOutput.
+  count @0 :UInt32;          # number of items
+  number @1 :Data;           # UInt32 column: of the task, as in TaskBlocked
+  stream @2 :Data;           # byte column: as in RunOutput
+  timeUs @3 :Data;           # UInt64 column: as in RunOutput
+  dropped @4 :Data;          # UInt32 column: as in RunOutput
+  text @5 :List(Text);       # as in RunOutput
 }

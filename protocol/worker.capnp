@@ -26,6 +26,7 @@ struct AgentToScheduler {
       drainRequest @10 :DrainRequest;
       chunk @11 :Common.Chunk;
       agentState @12 :AgentState;
+      runOutput @13 :RunOutput;
     }
   }
 }
@@ -219,4 +220,16 @@ struct AgentState {
   bins @10 :List(Data);         # rows of 32 bytes, for workers that ended a run since the report before
   functions @11 :List(Data);    # rows of 164 bytes, for functions of which a run ended since the report before, or is here
   runs @12 :List(Data);         # rows of 32 bytes: the runs that execute, those that began first
+}
+
+struct RunOutput {
+  # A line that a task has written. Said before the result of the run; a line that is lost is not said again.
+  count @0 :UInt32;      # number of items
+  taskId @1 :Data;       # id column: the tasks
+  worker @2 :Data;       # UInt16 column: the worker
+  attempt @3 :Data;      # UInt32 column: as in RunTask
+  stream @4 :Data;       # byte column: 0 = standard output, 1 = standard error, 2 = logging
+  timeUs @5 :Data;       # UInt64 column: when: microseconds since 1970, by the clock of the worker's host
+  dropped @6 :Data;      # UInt32 column: so many lines before this one were left out
+  text @7 :List(Text);   # the line, without its end, 8192 characters at most; empty if only dropped is said
 }

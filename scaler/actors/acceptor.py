@@ -77,6 +77,7 @@ class Limits:
     per_worker_queue_size: int = 1000
     crash_limit: int = 3
     object_retention_seconds: float = 60.0
+    task_output_retention_seconds: float = 600.0
     protected: bool = True
     rules: Rules = field(default_factory=Rules)
     window_bytes: int = WINDOW_BYTES
@@ -103,6 +104,7 @@ class Acceptor(Actor):
         object_store: ActorRef,
         adoption: ActorRef,
         census: ActorRef,
+        outputs: ActorRef,
         events: Events,
         shut_down: Callable[[], None],
         read_options: Callable[[bytes], Options],
@@ -118,6 +120,7 @@ class Acceptor(Actor):
         self._object_store = object_store
         self._adoption = adoption
         self._census = census
+        self._outputs = outputs
         self._events = events
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
@@ -258,6 +261,7 @@ class Acceptor(Actor):
             self._object_store,
             self._adoption,
             self._census,
+            self._outputs,
             self._outbox,
             self._events,
             lambda: len(self._directory.agents_by_token),
@@ -344,6 +348,7 @@ class Acceptor(Actor):
     def _session_ended(self, ended: SessionEnded) -> None:
         self._directory.remove(ended.peer)
         self._census.send(ended)
+        self._outputs.send(ended)
         waiting, self._waiting = self._waiting, []
         for arrived in waiting:
             self._agent_arrived(arrived)

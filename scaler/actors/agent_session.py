@@ -47,6 +47,7 @@ from scaler.wire.messages.worker import (
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -135,6 +136,7 @@ class AgentSession(Session):
                 queue_size=self._queue_size,
                 host=self.actor_ref,
                 adoption=self._services.adoption,
+                outputs=self._services.outputs,
                 held=held,
                 offer=self._offer,
             )
@@ -142,7 +144,7 @@ class AgentSession(Session):
 
     # From the agent
 
-    @handles(Batch[RunResult], Batch[RecallResponse], Batch[RunBlocked], Batch[RunUnblocked])
+    @handles(Batch[RunResult], Batch[RecallResponse], Batch[RunBlocked], Batch[RunUnblocked], Batch[RunOutput])
     def _news_of_runs(self, news: Batch[Any]) -> None:
         if len(news) == 1:
             self._tell(news[0].worker, news)

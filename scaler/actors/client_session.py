@@ -23,6 +23,7 @@ from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
 from scaler.actors.messages.monitor import SayOpen, SayTask
 from scaler.actors.messages.objects import OwnerLeft
+from scaler.actors.messages.outputs import OutputAsked
 from scaler.actors.messages.peers import InfoAsked, Resumed, SayStatistics, SendAway, ShutdownAsked
 from scaler.actors.messages.tasks import (
     AwaitResult,
@@ -56,6 +57,7 @@ from scaler.wire.messages.client import (
     GraphTask,
     GraphTaskCancel,
     InfoRequest,
+    OutputRequest,
     Task,
     TaskCancel,
     TaskResult,
@@ -285,6 +287,10 @@ class ClientSession(ObjectOwner):
     @handles(ExplainResponse)
     def _explained(self, response: ExplainResponse) -> None:
         self._outbox.put(self._peer, response)
+
+    @handles(Batch[OutputRequest])
+    def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
+        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset({self._account}), self._account))
 
     # From its graphs, about the results of others
 

@@ -20,9 +20,10 @@ from scaler.actors.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages.adoption import AgentsAreBack
+from scaler.actors.messages.outputs import OutputAsked
 from scaler.actors.messages.peers import EndNested, NestedIn, NewsSaid
 from scaler.actors.task import TaskActor
-from scaler.wire.messages.client import ClientResting, Task
+from scaler.wire.messages.client import ClientResting, OutputRequest, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 
@@ -62,6 +63,11 @@ class NestedSession(ClientSession):
                 self._homes.clear()
             home = self._homes[account] = self._home.of_account(account)
         return home
+
+    @handles(Batch[OutputRequest])
+    def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
+        """Its process runs tasks of several clients, one after the other: it may ask about those that it works for."""
+        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset(self._homes), None))
 
     @handles(AgentsAreBack)
     def _agents_are_back(self, news: AgentsAreBack) -> None:

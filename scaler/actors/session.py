@@ -46,7 +46,7 @@ class Services:
 
     __slots__ = (
         "acceptor", "adoption", "balancer", "census", "count_agents", "events", "object_store", "outbox",
-        "paused_since", "read_options",
+        "outputs", "paused_since", "read_options",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,7 @@ class Services:
         object_store: ActorRef,
         adoption: ActorRef,
         census: ActorRef,
+        outputs: ActorRef,
         outbox: Outbox,
         events: Events,
         count_agents: Callable[[], int],
@@ -67,6 +68,7 @@ class Services:
         self.object_store = object_store
         self.adoption = adoption
         self.census = census
+        self.outputs = outputs
         self.outbox = outbox
         self.events = events
         self.count_agents = count_agents

@@ -5,6 +5,7 @@
     |-- balancer         restarted empty; asks everybody again
     |-- adoption         restarted with its table
     |-- census           restarted empty
+    |-- outputs          restarted with its table
     `-- acceptor         restarted with the directory of peers
         |-- client session   not restarted: its client says hello again
         |   `-- task             not restarted: reported as failed
@@ -36,13 +37,15 @@ from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Lines, NewLine
 from scaler.actors.policy import make_policy
+from scaler.actors.task_outputs import Desk, TaskOutputs
 from scaler.ids import SchedulerId, attempt_numbers
 from scaler.process.report import Report
 from scaler.wire.traffic import Traffic
 
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=60.0)
 MONITOR = "monitor"
-OBJECT_STORE, BALANCER, ADOPTION, CENSUS, ACCEPTOR = "object store", "balancer", "adoption", "census", "acceptor"
+OBJECT_STORE, BALANCER, ADOPTION, CENSUS, OUTPUTS = "object store", "balancer", "adoption", "census", "outputs"
+ACCEPTOR = "acceptor"
 
 
 def _was_never_paused(_since: float) -> float:
@@ -80,6 +83,7 @@ class SchedulerTree:
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
+        self.outputs = Desk(limits.task_output_retention_seconds)
         self.events = Events()
 
         def acceptor(peers: Mapping[str, ActorRef]) -> Acceptor:
@@ -94,6 +98,7 @@ class SchedulerTree:
                 object_store=peers[OBJECT_STORE],
                 adoption=peers[ADOPTION],
                 census=peers[CENSUS],
+                outputs=peers[OUTPUTS],
                 events=self.events,
                 shut_down=shut_down,
                 read_options=read_options,
@@ -110,7 +115,16 @@ class SchedulerTree:
     def _add_monitor(self, dispatcher: Dispatcher, board: Board, scheduler_id: SchedulerId) -> None:
         """Start the monitor, below a supervisor of its own: however often it fails, nobody else does."""
         balancer = self.supervisor.children[BALANCER]
-        known = Sources(scheduler_id, self.directory, self.objects, self.events, self.sent, self.received, balancer)
+        known = Sources(
+            scheduler_id,
+            self.directory,
+            self.objects,
+            self.events,
+            self.sent,
+            self.received,
+            balancer,
+            self.outputs.table,
+        )
         supervisor = Supervisor(
             (ChildSpec(MONITOR, Monitor, lambda _peers: Monitor(board, known)),),
             budget=ENDLESS,
@@ -131,6 +145,7 @@ class SchedulerTree:
                 ),
                 ChildSpec(ADOPTION, Adoption, lambda _peers: Adoption(self.adoptions, limits.client_timeout_seconds)),
                 ChildSpec(CENSUS, Census, lambda peers: Census(self.directory, self.outbox, peers[BALANCER])),
+                ChildSpec(OUTPUTS, TaskOutputs, lambda _peers: TaskOutputs(self.outputs, self.outbox, self.objects)),
                 ChildSpec(ACCEPTOR, Acceptor, acceptor),
             ),
             strategy=Strategy.ONE_FOR_ONE,

@@ -14,6 +14,7 @@ from scaler.actors.accounted_worker import AccountedWorker
 from scaler.actors.explanations import explain_run
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages.adoption import RunsLost
+from scaler.actors.messages.outputs import RunsSaid
 from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
 from scaler.actors.messages.tasks import (
     AssignTasks,
@@ -48,6 +49,7 @@ from scaler.wire.messages.worker import (
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunUnblocked,
 )
@@ -93,6 +95,7 @@ class WorkerProxy(AccountedWorker):
         queue_size: int,
         host: ActorRef,
         adoption: ActorRef,
+        outputs: ActorRef,
         held: Iterable[tuple[TaskId, int]] = (),
         offer: Offer = NO_OFFER,
     ) -> None:
@@ -103,6 +106,7 @@ class WorkerProxy(AccountedWorker):
         self._outbox = outbox
         self._queue_size = queue_size
         self._adoption = adoption
+        self._outputs = outputs
         self._outlook = Outlook.WORK
         self._membership = Membership.OUT
 
@@ -241,7 +245,13 @@ class WorkerProxy(AccountedWorker):
         if self._takings:
             self._tell_takings([unblocked.task_id for unblocked in batch])
 
-    def _run_of(self, news: RunBlocked | RunUnblocked) -> RunRecord | None:
+    @handles(Batch[RunOutput])
+    def _said(self, lines: Batch[RunOutput]) -> None:
+        known = [(line, run.spec, run.account) for line in lines if (run := self._run_of(line)) is not None]
+        if known:
+            self._outputs.send(RunsSaid(self.name, known))
+
+    def _run_of(self, news: RunBlocked | RunUnblocked | RunOutput) -> RunRecord | None:
         run = self._runs.get(news.task_id)
         return run if run is not None and run.attempt == news.attempt else None
 

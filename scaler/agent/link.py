@@ -27,6 +27,7 @@ from scaler.agent.messages import (
     RunsNotHere,
     SayStatistics,
 )
+from scaler.agent.outputs import Outputs
 from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
 from scaler.peer.states import UP
@@ -47,6 +48,7 @@ from scaler.wire.messages.worker import (
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -85,6 +87,7 @@ class Link(SchedulerConnection):
         self._ledger = holdings.ledger
         self._requested = holdings.requested
         self._gone = holdings.gone
+        self._outputs = Outputs(config.task_output_lines_per_second, self.now)
         asked = workers if can_say_runs else ()
         self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
 
@@ -164,7 +167,13 @@ class Link(SchedulerConnection):
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
         self._ledger.finish(results)
+        if self._outputs.owed:
+            self._say(self._outputs.last_words(results))
         self._say(results)
+
+    @handles(Batch[RunOutput])
+    def _runs_said(self, lines: Batch[RunOutput]) -> None:
+        self._say(self._outputs.passing(lines, self._course.state is UP))
 
     @handles(Batch[RunBlocked])
     def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:

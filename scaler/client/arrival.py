@@ -11,6 +11,7 @@ from typing import Protocol
 
 from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.link.callbacks import Callbacks
+from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result
 from scaler.ids import ObjectId, TaskId
@@ -37,6 +38,8 @@ class FutureLink(Protocol):
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None: ...
 
     def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+
+    def read_output(self, task_id: TaskId, taker: Taker) -> None: ...
 
     def forget_result(self, object_id: ObjectId) -> None: ...
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from scaler import task_context
 from scaler.client import dashboard as page
-from scaler.client import lifetime
+from scaler.client import lifetime, task_log
 from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
     ClientSettings,
@@ -29,7 +29,9 @@ from scaler.client.core import Core
 from scaler.client.explanation import ANSWER_SECONDS, Story, tell
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.output_printer import print_output
 from scaler.client.shared_cores import shared_core
+from scaler.client.task_log import LOG_SECONDS, TaskLog
 from scaler.client.tracing import tracing
 from scaler.config import ConfigError
 from scaler.ids import ID_BYTES, TaskId
@@ -69,6 +71,8 @@ class Client(Caller):
         dashboard: whether to start the page in the browser that shows the scheduler, until this client disconnects. Its
             address is printed on standard error, and `dashboard_url` has it (docs/howto/dashboard.md). Does nothing
             inside tasks.
+        stream_output: whether to print here what its tasks write, each line with worker and task name.
+            The tasks nested in them count, too (docs/howto/output.md). Does nothing inside tasks.
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.
@@ -87,8 +91,10 @@ class Client(Caller):
         n_workers: int | None = None,
         processes: bool = True,
         dashboard: bool = False,
+        stream_output: bool = False,
     ) -> None:
-        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
+        # It refuses bad values.
+        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         _check_processes(processes, address)
@@ -100,6 +106,7 @@ class Client(Caller):
                 ClientSettings(here, profiling, timeout_seconds, heartbeat_interval_seconds, pickled(serializer))
             )
             self._dashboard = None
+            self._printer = None
             return
         cluster = None
         if address is None and processes and n_workers is None:
@@ -111,6 +118,7 @@ class Client(Caller):
         link = lifetime.new_link(address, seconds)
         self._core = Core(link, seconds, serializer, profiling, is_shared=False)
         self._finalizer = lifetime.ends_with(self, link, cluster)
+        self._printer = print_output(link) if stream_output else None
         self._dashboard = page.Dashboard(self, address) if dashboard else None
 
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
@@ -219,10 +227,23 @@ class Client(Caller):
         """
         if isinstance(task, ScalerFuture):
             return task.story()
-        if len(task) != ID_BYTES:
-            raise ValueError(f"the id of a task has {ID_BYTES} bytes, and this is not one: {task!r}")
+        task_id = _task_id(task)
         self._core.link.check_open()
-        return tell(self._core.link, TaskId(task), "task", None, ANSWER_SECONDS)
+        return tell(self._core.link, task_id, "task", None, ANSWER_SECONDS)
+
+    def logs(self, task: ScalerFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
+        """Return what a task of this client has written, as `ScalerFuture.logs` does.
+
+        Args:
+            task: its future or its id.
+            timeout: how many seconds to wait for the scheduler; None: for ever.
+
+        Raises:
+            ValueError: if it is neither.
+            TimeoutError: if the scheduler did not answer in time.
+            DisconnectedError: if the client is disconnected.
+        """
+        return task_log.ask(self._core.link, _task_id(task), timeout)
 
     def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `with client.trace("run.json"): ...`.
@@ -264,6 +285,8 @@ class Client(Caller):
             return
         core.stored_ids.clear()
         core.link.close()
+        if self._printer is not None:
+            self._printer.finish()
         if self._dashboard is not None:
             self._dashboard.close()
         self._finalizer()
@@ -278,6 +301,14 @@ class Client(Caller):
         """
         self._core.link.shut_down().result()
         self.disconnect()
+
+
+def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
+    if isinstance(task, ScalerFuture):
+        return task.task_id
+    if len(task) != ID_BYTES:
+        raise ValueError(f"the id of a task has {ID_BYTES} bytes, and this is not one: {task!r}")
+    return TaskId(task)
 
 
 def _check_processes(processes: bool, address: str | None) -> None:
@@ -299,5 +330,5 @@ def _arrive(*settings: Any) -> Client:
     """Return the client of this process in the place of one that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
-    client._dashboard = None  # noqa: SLF001 - the same
+    client._dashboard = client._printer = None  # noqa: SLF001 - the same
     return client

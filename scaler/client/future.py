@@ -19,9 +19,10 @@ from typing import Any, NoReturn, TypeVar
 
 from scaler import task_context
 from scaler.client.arrival import Arrival, FutureLink
+from scaler.client.asked_future import AskedFuture
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
-from scaler.client.explanation import ANSWER_SECONDS, Story, late, tell
+from scaler.client.explanation import late
 from scaler.client.outcome import read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
@@ -61,7 +62,7 @@ _UNREAD = _UnreadError()
 _INTERNAL = frozenset({"as_argument", "deliver", "fail", "needs", "notify", "refuse", "settle", "store"})
 
 
-class ScalerFuture(Future[T], ResultArgument):
+class ScalerFuture(AskedFuture[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
     A large result (more than 16 KiB) stays with the scheduler until it is asked for. If the scheduler dies before, the
@@ -165,15 +166,6 @@ class ScalerFuture(Future[T], ResultArgument):
                 "submit(..., profiling=True); a task that was cancelled or lost its process has no measures"
             )
         return read_profile(self._profile)
-
-    def explain(self) -> str:
-        """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
-        return self.story().sentence
-
-    def story(self) -> Story:
-        """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
-        self._link.check_process()
-        return tell(self._link, self.task_id, self.name, self, ANSWER_SECONDS)
 
     def running(self) -> bool:
         """Return whether the task is open: True from `submit` on, also while it waits in a queue."""

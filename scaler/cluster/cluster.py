@@ -58,6 +58,7 @@ class Cluster(ChildProcess):
         engine: str = "processes",
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,
+        task_output_lines_per_second: int = 500,
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")

@@ -77,6 +77,9 @@ class SchedulerClusterCombo:
         frame_bytes: a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB.
         kept_bytes: the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its
             session begins anew, and tasks whose results are among them run again.
+        task_output_lines_per_second: so many lines that tasks write travel from a worker in a second, for future.logs()
+            and those who watch, twice as many from a whole cluster; 0: none, they are in the log only.
+        task_output_retention_seconds: how long the lines that a task has written are kept after its last one.
 
     Raises:
         ConfigError: if an argument has a bad value.
@@ -127,6 +130,8 @@ class SchedulerClusterCombo:
         open_bytes: int = 4294967296,
         frame_bytes: int = 67108864,
         kept_bytes: int = 268435456,
+        task_output_lines_per_second: int = 500,
+        task_output_retention_seconds: float = 600,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
         # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.

@@ -27,6 +27,7 @@ from scaler.wire.messages.monitor import (
     StateFunction,
     StateGraph,
     StateHead,
+    StateLine,
     StateMove,
     StateNode,
     StateObject,
@@ -41,6 +42,9 @@ SILENT_SECONDS = 3.0
 TASKS_MOST = 10_000
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
+LINES_MOST, OUTPUTS_MOST = 500, 20
+"""So many lines of a task are kept, of so many tasks."""
+
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
 """Whether a worker executes a task at one moment says little where tasks are short."""
@@ -94,6 +98,8 @@ class Model:
         self.failures: dict[bytes, StateFailure] = {}
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
+        self.output: dict[bytes, deque[StateLine]] = {}
+        """By short id of a task that somebody looks at: the last lines that it has written."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
         """The last head of each topic: `shown` and `total` are in it."""
@@ -116,6 +122,7 @@ class Model:
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
             StateMove: self._on_moves,
+            StateLine: self._on_lines,
             StateNode: self._on_nodes,
             StateEvent: self._on_events,
         }
@@ -244,6 +251,14 @@ class Model:
             self.moves.setdefault(move.task, deque(maxlen=MOVES_MOST)).append(move)
         _cut(self.moves, MOVES_MOST)
 
+    def _on_lines(self, _: News, batch: Batch[StateLine], __: float) -> None:
+        """Another viewer that looks at the task has lines said again."""
+        for line in batch:
+            lines = self.output.setdefault(line.task, deque(maxlen=LINES_MOST))
+            if not lines or line.number > lines[-1].number:
+                lines.append(line)
+        _cut(self.output, OUTPUTS_MOST)
+
     def _on_nodes(self, _: News, batch: Batch[StateNode], __: float) -> None:
         for node in batch:
             self.nodes.setdefault(node.graph, {})[node.position] = node
@@ -258,6 +273,7 @@ class Model:
         picture.stuck, picture.left, picture.events = copy(self.stuck), copy(self.left), self.events.copy()
         picture.failures, picture.tasks, picture.heads = dict(self.failures), dict(self.tasks), dict(self.heads)
         picture.moves = {task: moves.copy() for task, moves in self.moves.items()}
+        picture.output = {task: lines.copy() for task, lines in self.output.items()}
         picture.nodes = {graph: dict(nodes) for graph, nodes in self.nodes.items()}
         return picture
 

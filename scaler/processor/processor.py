@@ -42,6 +42,7 @@ from scaler.processor.forked import end_forked
 from scaler.processor.leaving import LEAVE_SECONDS, leave
 from scaler.processor.limits import ProcessLimits
 from scaler.processor.meter import Meter
+from scaler.processor.outputs import OutputHandler, TaskOutputs
 from scaler.processor.preparation import FAILED_EXIT_CODE, initialize
 from scaler.processor.progress_page import Progress
 from scaler.processor.streams import TaskStreams
@@ -78,6 +79,7 @@ class Processor:
         self._uplink = Uplink(channel)
         is_hard = config.hard_processor_suspend
         uplink = self._uplink
+        self.outputs = TaskOutputs(progress.words, uplink.put_line, config.task_output_lines_per_second)
         self.waiting = ProcessorTaskContext(
             birth,
             config.address,
@@ -234,6 +236,7 @@ class Processor:
         self._write = _end_forked
         self._describe = end_forked
         self._uplink.leave()
+        self.outputs.forked()
         signals.forked()
 
     # Interrupting
@@ -336,6 +339,22 @@ def _follow_agent(channel: int) -> None:
     os._exit(1)
 
 
+def _after_task(processor: Processor, streams: TaskStreams) -> Callable[[], None]:
+    """Have what tasks write go to the agent as well. Return what is to be called after each task."""
+    outputs = processor.outputs
+    streams.forward = outputs.say
+    logging.getLogger().addHandler(OutputHandler(outputs))
+    held = outputs.held
+
+    def after_task() -> None:
+        streams.after_task()
+        if held:
+            outputs.after_task()
+        signals.stop_timer()
+
+    return after_task
+
+
 def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
     """Run in a process that was just forked for this. Returns when it has left."""
     os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
@@ -345,16 +364,13 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     streams = TaskStreams()
     streams.enter()
 
-    def after_task() -> None:
-        streams.after_task()
-        signals.stop_timer()
-
     if sys.platform != "linux":  # there the kernel sees to it
         threading.Thread(target=_follow_agent, args=(connection.fileno(),), name="scaler-lifeline", daemon=True).start()
     connection.setblocking(True)
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
     processor = Processor(Channel(connection, remembers_blocks=True), progress, birth, config)
+    after_task = _after_task(processor, streams)
     os.register_at_fork(after_in_child=streams.forked)
     os.register_at_fork(after_in_child=processor.forked)
     continued = processor.waiting.continued if config.hard_processor_suspend else None

@@ -5,6 +5,7 @@ task ends. Of a line that is written again and again, as progress bars do with c
 logged.
 
     print --> TextIOWrapper --> _Lines --> TaskLog --> the handlers of the process's own log
+                                       `-> TaskOutputs --> the agent, and whoever asks for the output of the task
 
 The handlers are taken when the process starts. So what tasks do to `logging` does not reach them.
 
@@ -24,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from scaler.process.logs import TASK_OUTPUT
+from scaler.wire.messages.common import OutputStream
 
 LINE_BYTES = 8192
 """A longer line does not wait for its end."""
@@ -31,6 +33,8 @@ LINE_BYTES = 8192
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 LEVELS = {STANDARD_OUTPUT: logging.INFO, STANDARD_ERROR: logging.WARNING}
 """Not every text on standard error is an error: warnings and progress bars go there as well."""
+
+_STREAMS = {STANDARD_OUTPUT: OutputStream.STANDARD_OUTPUT, STANDARD_ERROR: OutputStream.STANDARD_ERROR}
 
 
 class TaskLog:
@@ -162,10 +166,16 @@ class TaskStreams:
     """Stands in the places of `sys.stdout` and `sys.stderr`."""
 
     def __init__(self) -> None:
-        log = TaskLog()
-        self._lines = [_Lines(descriptor, partial(log.say, level)) for descriptor, level in LEVELS.items()]
+        self._log = TaskLog()
+        self.forward: Callable[[OutputStream, str], None] = _nowhere
+        """takes each line too"""
+        self._lines = [_Lines(descriptor, partial(self._say, descriptor)) for descriptor in LEVELS]
         self._output_lines, self._error_lines = self._lines
         self._output, self._error = map(_Stream, self._lines)
+
+    def _say(self, descriptor: int, line: str) -> None:
+        self._log.say(LEVELS[descriptor], line)
+        self.forward(_STREAMS[descriptor], line)
 
     def enter(self) -> None:
         """Take the places."""
@@ -190,5 +200,10 @@ class TaskStreams:
 
     def forked(self) -> None:
         """This is the copy in a forked process."""
+        self.forward = _nowhere
         for lines in self._lines:
             lines.forked()
+
+
+def _nowhere(_stream: OutputStream, _line: str) -> None:
+    pass

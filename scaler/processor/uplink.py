@@ -23,7 +23,7 @@ from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import ResumeTask
+from scaler.wire.messages.processor import ResumeTask, TaskOutput
 from scaler.wire.messages.worker import RunResult
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Uplink:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._unsent: deque[RunResult] = deque()
+        self._unsent: deque[RunResult | TaskOutput] = deque()
         self._first_unsent_ns = 0
         self._lock = threading.Lock()
         self._has_results = threading.Event()
@@ -71,6 +71,14 @@ class Uplink:
                 self._has_results.set()
         elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
             self.send_results()
+
+    def put_line(self, line: TaskOutput) -> None:
+        """Send a line of a task soon, before the result of that task; for any thread."""
+        if not self._unsent:
+            self._first_unsent_ns = perf_counter_ns()
+        self._unsent.append(line)
+        if self._is_flusher_asleep:
+            self._has_results.set()
 
     def send_results(self) -> None:
         """Send all results that there are."""

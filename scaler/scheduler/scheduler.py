@@ -189,6 +189,7 @@ class SchedulerProcess:
             per_worker_queue_size=config.per_worker_queue_size,
             crash_limit=config.crash_limit,
             object_retention_seconds=config.object_retention_seconds,
+            task_output_retention_seconds=config.task_output_retention_seconds,
             protected=config.protected,
             window_bytes=window_at(self.address, config.transfer_window_bytes),
             kept_bytes=config.kept_bytes,

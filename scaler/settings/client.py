@@ -37,3 +37,7 @@ class ClientConfig(Settings):
     heartbeat_interval_seconds: float = field(
         default=2, metadata=entry("the time between two heartbeats", unit="s", least=0.001)
     )
+    stream_output: bool = field(
+        default=False,
+        metadata=entry("whether to print here what its tasks write, each line with worker and task name"),
+    )

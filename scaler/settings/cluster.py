@@ -149,6 +149,15 @@ class ClusterConfig(Settings):
             default="none",
         ),
     )
+    task_output_lines_per_second: int = field(
+        default=500,
+        metadata=entry(
+            "so many lines that tasks write travel from a worker in a second, for future.logs() and those who watch, "
+            "twice as many from a whole cluster; 0: none, they are in the log only",
+            "--task-output-lines-per-second",
+            most=100_000,
+        ),
+    )
     engine: str = field(
         default="processes",
         metadata=entry(

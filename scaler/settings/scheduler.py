@@ -78,6 +78,14 @@ class SchedulerConfig(Settings):
             unit="s",
         ),
     )
+    task_output_retention_seconds: float = field(
+        default=600,
+        metadata=entry(
+            "how long the lines that a task has written are kept after its last one",
+            "--task-output-retention-seconds",
+            unit="s",
+        ),
+    )
     load_balance_seconds: float = field(
         default=1,
         metadata=entry(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import NAME_CHARACTERS, escaped, printable
-from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, TRACEBACK, Rows
+from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, Rows
 from scaler.wire.schemas import utf8
 from scaler.wire.structs import RunOptions
 
@@ -26,6 +26,8 @@ REASON_CHARACTERS = 1024
 """As `TEXT_CHARACTERS`, for sentences, which may have names and versions in them."""
 TRACEBACK_CHARACTERS = 4096
 """Of longer tracebacks, the end is kept."""
+LINE_CHARACTERS = 8192
+"""Of longer lines of tasks, the beginning is kept."""
 
 Rule: TypeAlias = type[IntEnum] | Rows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
@@ -81,6 +83,10 @@ def _read_tracebacks(reader: Any, count: int) -> Iterable[str]:
     return [escaped(text[-TRACEBACK_CHARACTERS:], "\n") for text in _read_list(reader, count)]
 
 
+def _read_lines(reader: Any, count: int) -> Iterable[str]:
+    return [escaped(text[:LINE_CHARACTERS], "\t") for text in _read_list(reader, count)]
+
+
 def _read_names(reader: Any, count: int) -> Iterable[str]:
     return [
         ",".join(printable(name, TEXT_CHARACTERS) for name in text.split(",")) for text in _read_list(reader, count)
@@ -132,6 +138,7 @@ _SPECIAL = {
     NAMES: Column("", _write_texts, _read_names),
     REASON: Column("", _write_texts, _read_reasons),
     TRACEBACK: Column("", _write_texts, _read_tracebacks),
+    LINE: Column("", _write_texts, _read_lines),
     OPTIONS: Column(b"", _same, _read_options),
 }
 

@@ -14,11 +14,13 @@ from scaler.actors.kit import ActorRef
 from scaler.agent.messages import RunsNotHere
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.processor import TaskOutput
 from scaler.wire.messages.worker import (
     RecallRequest,
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -26,7 +28,7 @@ from scaler.wire.messages.worker import (
 from scaler.worker.task_queue import RunKey, run_of
 
 # Made once: these are on the way of each task that waits, and `Batch[...]` is a call.
-_BLOCKED, _UNBLOCKED = Batch[RunBlocked], Batch[RunUnblocked]
+_BLOCKED, _UNBLOCKED, _OUTPUT = Batch[RunBlocked], Batch[RunUnblocked], Batch[RunOutput]
 
 
 class End(NamedTuple):
@@ -70,3 +72,13 @@ class Answers:
     def unblocked(self, task: RunTask) -> None:
         """This run continues: it occupies a slot again."""
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
+
+    def said(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
+        """These tasks have written lines; None: it has its result already."""
+        batch = _OUTPUT(
+            RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)
+            for line, task in lines
+            if task is not None
+        )
+        if batch:
+            self._link.send(batch)

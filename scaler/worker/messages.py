@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scaler.agent.messages import StoredObject
     from scaler.processor.progress_page import Progress
     from scaler.wire.messages.columns import Batch
+    from scaler.wire.messages.processor import TaskOutput
     from scaler.wire.messages.worker import RunResult, RunTask
 
 # Between slot, pool, processor proxy and proxy of the fork server. A new processor has the address of the one before,
@@ -102,6 +103,14 @@ class TaskBlocks:
     """the number of the wait, if the process may be stopped meanwhile; 0: it may not"""
     timeout_seconds: float = inf
     """after so long the wait ends in any case"""
+
+
+@message
+class TasksSaid:
+    """Tasks have written lines."""
+
+    number: int
+    lines: Batch[TaskOutput]
 
 
 @message

@@ -43,6 +43,7 @@ from scaler.wire.messages.processor import (
     ResumeRequest,
     ResumeTask,
     TaskBlocked,
+    TaskOutput,
     TaskUnblocked,
 )
 from scaler.wire.messages.worker import RunResult
@@ -73,6 +74,7 @@ from scaler.worker.messages import (
     TaskAsks,
     TaskBlocks,
     TasksFinished,
+    TasksSaid,
     TaskUnblocks,
 )
 
@@ -204,6 +206,9 @@ class ProcessorProxy(Actor):
             timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
             self._slot.send(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
 
+    def _said(self, batch: Batch[TaskOutput]) -> None:
+        self._slot.send(TasksSaid(self.number, batch))
+
     def _asks(self, batch: Batch[ResumeRequest]) -> None:
         for item in batch:
             self._slot.send(TaskAsks(self.number, item.number))
@@ -218,6 +223,7 @@ class ProcessorProxy(Actor):
         Batch[TaskBlocked]: _blocked,
         Batch[ResumeRequest]: _asks,
         Batch[TaskUnblocked]: _unblocked,
+        Batch[TaskOutput]: _said,
     }
 
     # From the slot

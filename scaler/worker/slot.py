@@ -56,6 +56,7 @@ from scaler.worker.messages import (
     TaskAsks,
     TaskBlocks,
     TasksFinished,
+    TasksSaid,
     TaskUnblocks,
 )
 from scaler.worker.prefetch import Prefetch
@@ -252,6 +253,12 @@ class Slot(Actor):
         """The result at the place of this entry is not that of its task."""
         processor.held.appendleft(entry)
         self._cancellation.distrust(processor, "it gave the result of another task than the one that was due")
+
+    @handles(TasksSaid)
+    def _tasks_said(self, news: TasksSaid) -> None:
+        processor = self._processors.get(news.number)
+        if processor is not None and processor.state is not DISTRUSTED:
+            self._answers.said((line, processor.task_at(line.number)) for line in news.lines)
 
     @handles(ProcessorDown)
     def _processor_down(self, down: ProcessorDown) -> None:

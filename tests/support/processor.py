@@ -30,7 +30,7 @@ from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import ProcessorReady
+from scaler.wire.messages.processor import ProcessorReady, TaskOutput
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.structs import TaskFailure
 from tests.support.processes import wait_until
@@ -70,6 +70,8 @@ class Driver:
         self.progress = Progress(page)
         os.close(page)
         self.arrived: list[tuple[float, RunResult]] = []
+        self.kinds: list[type] = []
+        self.output: list[TaskOutput] = []
         self._new_id = IdSource()
         [batch] = decode(PROCESSOR_TO_AGENT, *self.channel.receive()[0])
         assert type(batch) is Batch[ProcessorReady]
@@ -135,6 +137,10 @@ class Driver:
         while len(results) < count:
             for message in self.channel.receive():
                 for batch in decode(PROCESSOR_TO_AGENT, *message):
+                    self.kinds += map(type, batch)
+                    if type(batch) is Batch[TaskOutput]:
+                        self.output += batch
+                        continue
                     results += batch
                     self.arrived += [(time.monotonic(), result) for result in batch]
         return results

@@ -60,6 +60,8 @@ from scaler.wire.messages.client import (
     GraphTaskCancel,
     InfoResponse,
     Known,
+    OutputLine,
+    OutputResponse,
     Task,
     TaskCancel,
     TaskResult,
@@ -713,6 +715,8 @@ _NEWS = (
     InfoResponse,
     WorkerInfo,
     ExplainResponse,
+    OutputLine,
+    OutputResponse,
 )
 
 

@@ -49,6 +49,7 @@ from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.happenings import Happenings, PeerEvent
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.objects import Objects
+from scaler.actors.monitor.outputs import Outputs
 from scaler.actors.monitor.overview import client_items, scheduler_items
 from scaler.actors.monitor.sources import Sources
 from scaler.actors.monitor.tasks import Tasks
@@ -92,6 +93,7 @@ class Monitor(Actor):
         self._follower = Follower(sources.events, self._tasks)
         self._graphs = Graphs(self._names)
         self._objects = Objects(sources.objects)
+        self._outputs = Outputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
         """agent sessions that were asked to have their agents report, and the visit in which they were asked"""
         self._interval_ms = 0
@@ -130,6 +132,7 @@ class Monitor(Actor):
         self._subscriptions = Subscriptions(self._board.prefixes())
         self._tasks.ask(self._subscriptions.tasks)
         self._graphs.ask(self._subscriptions.graphs)
+        self._outputs.keep_only(self._subscriptions.tasks)
         self._follow()
         self._watch_agents()
         if self._subscriptions and not self._ticking:
@@ -211,8 +214,9 @@ class Monitor(Actor):
         """Show the tasks and graphs that viewers have asked for."""
         for short_id in self._subscriptions.tasks:
             moves = self._tasks.of_task(short_id, due.is_first)
-            if moves:
-                self._board.publish(f"{topics.TASK}{short_id.hex()}", moves, 1, 1)
+            lines = self._outputs.items(short_id, self._tasks.id_of(short_id), due.is_first)
+            if moves or lines:
+                self._board.publish(f"{topics.TASK}{short_id.hex()}", [*moves, *lines], 1, 1)
         for short_id in self._subscriptions.graphs:
             nodes, total = self._graphs.nodes(short_id, due.backlog, due.is_first)
             if nodes:

@@ -8,6 +8,7 @@ from scaler.actors.directory import Directory
 from scaler.actors.events import Events
 from scaler.actors.kit import ActorRef
 from scaler.actors.object_store import ObjectTable
+from scaler.actors.output_table import OutputTable
 from scaler.ids import SchedulerId, public_id
 from scaler.wire.traffic import Traffic
 
@@ -23,6 +24,7 @@ class Sources:
     sent: Traffic
     received: Traffic
     balancer: ActorRef
+    outputs: OutputTable
 
     @property
     def short_id(self) -> bytes:

@@ -28,6 +28,7 @@ from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgumen
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
 from scaler.client.object_reference import ObjectReference
+from scaler.client.output_printer import print_output
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
@@ -59,6 +60,8 @@ class AsyncClient(AsyncCaller):
         heartbeat_interval_seconds: the time between two heartbeats.
         serializer: turns values into bytes; travels to the workers with each function.
         n_workers: of a local cluster, as for `Client`.
+        stream_output: whether to print here what its tasks write, each line with worker and task name.
+            A thread does that.
 
     Raises:
         ConfigError: if an argument cannot work; it is a `ValueError`.
@@ -74,8 +77,10 @@ class AsyncClient(AsyncCaller):
         serializer: Serializer = DEFAULT_SERIALIZER,
         *,
         n_workers: int | None = None,
+        stream_output: bool = False,
     ) -> None:
-        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds)  # refuses bad values
+        # It refuses bad values.
+        ClientConfig(address, profiling, timeout_seconds, heartbeat_interval_seconds, stream_output)
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         lifetime.check_workers(n_workers, address)
@@ -86,6 +91,7 @@ class AsyncClient(AsyncCaller):
         self._profiling = profiling
         self._seconds = timeout_seconds, heartbeat_interval_seconds
         self._serializer = serializer
+        self._stream_output = stream_output
         self._identity = ClientId(random_id())
         self._link: AsyncLink | None = None
         self._maker: CallMaker | None = None
@@ -129,6 +135,8 @@ class AsyncClient(AsyncCaller):
             address = check_address(self._address)
             loop = asyncio.get_running_loop()
             link = self._link = AsyncLink(address, self._identity, *self._seconds, loop)
+            if self._stream_output and not link.is_nested:
+                print_output(link)
             self._maker = CallMaker(address, self._serializer, self._profiling, link.is_nested)
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
         link.check_open()

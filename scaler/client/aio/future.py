@@ -20,12 +20,14 @@ from scaler import task_context
 from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
 from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
+from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
+from scaler.client.task_log import LOG_SECONDS, TaskLog, late, read_log
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, size_of
-from scaler.wire.messages.client import ExplainResponse, TaskResult
+from scaler.wire.messages.client import ExplainResponse, OutputLine, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
@@ -48,6 +50,8 @@ class AsyncFutureLink(Protocol):
     def forget_result(self, object_id: ObjectId) -> None: ...
 
     def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+
+    def read_output(self, task_id: TaskId, taker: Taker) -> None: ...
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 
@@ -151,6 +155,31 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             is_cancelled = self.cancelled()
             return from_end(self.task_id, self.name, is_cancelled, None if is_cancelled else self.exception())
         return from_answer(self.task_id, self.name, answers[0] if answers else None, ANSWER_SECONDS)
+
+    async def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
+        """Return what the task has written so far: on standard output, on standard error, and by `logging`.
+
+        It is a sequence of lines with time, worker and task name, those of earlier tries too, and says how many lines
+        were left out. The scheduler keeps the last lines of each task for a while (docs/howto/output.md).
+
+        Args:
+            timeout: how many seconds to wait for the scheduler; None: for ever.
+
+        Raises:
+            TimeoutError: if it did not answer in time.
+            DisconnectedError: if the client is disconnected.
+        """
+        answer: asyncio.Future[TaskLog] = self._link.loop.create_future()
+
+        def take(lines: Sequence[OutputLine], dropped: int) -> None:
+            if not answer.done():
+                answer.set_result(read_log(lines, dropped))
+
+        self._link.read_output(self.task_id, take)
+        try:
+            return await asyncio.wait_for(answer, timeout)
+        except asyncio.TimeoutError:
+            raise late(self._link.address, timeout) from None
 
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.

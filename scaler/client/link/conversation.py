@@ -22,6 +22,7 @@ from typing import Any
 
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
+from scaler.client.link.outputs import Outputs
 from scaler.client.link.questions import Asker, Questions
 from scaler.client.link.watch import Watch
 from scaler.errors import ProtocolError
@@ -40,6 +41,8 @@ from scaler.wire.messages.client import (
     ExplainResponse,
     GoodbyeKind,
     InfoResponse,
+    OutputLine,
+    OutputResponse,
     TaskResult,
     WorkerInfo,
 )
@@ -83,6 +86,7 @@ class Conversation:
         self._course = Course(patience, work.is_waiting)
         self._work = work
         self._questions = Questions(work, connection.address, self._no_scheduler)
+        self.outputs = Outputs(self._say_later)
         self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
@@ -106,6 +110,8 @@ class Conversation:
             Batch[ClientShutdownResponse]: self._on_shutdown_responses,
             Batch[ClientHeartbeatEcho]: _ignore,
             Batch[ExplainResponse]: self._questions.on_answers,
+            Batch[OutputLine]: self.outputs.on_lines,
+            Batch[OutputResponse]: self.outputs.on_responses,
             Batch[WorkerInfo]: self._on_worker_infos,
             Batch[InfoResponse]: self._on_info_responses,
         }
@@ -143,6 +149,7 @@ class Conversation:
         """Close the connection for good."""
         self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
         self.is_welcome = False
+        self.outputs.end()
 
     def _happened(self, event: Event, reason: str = "") -> None:
         action = self._course.happened(event, time.monotonic())
@@ -179,6 +186,7 @@ class Conversation:
         self._is_rest_said = False
         self._work.say_again(self._connection.session.begin())
         self._questions.say_again()
+        self.outputs.say_again()
 
     def _start_over(self) -> None:
         LOGGER.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
@@ -235,6 +243,9 @@ class Conversation:
         self.send()  # so that it is known what is on its way
         lane = self._connection.session.pipe if self.is_welcome else None
         self._questions.ask(task_id, asker, lane, time.monotonic() - self._alone_since < COME_SECONDS)
+
+    def _say_later(self, item: Any) -> None:
+        self._work.out.append(item)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler from now on that the process only waits, see `task_context.Voice`."""

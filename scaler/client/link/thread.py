@@ -30,6 +30,7 @@ from scaler.client.link.hello import make_hello
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.open_work import OpenWork
+from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -186,6 +187,15 @@ class LinkThread:
     def ask(self, task_id: TaskId, asker: Asker) -> None:
         """Ask what an open task waits for. The answer comes in the link's thread, if one comes."""
         self._inbox.put(partial(self._conversation.ask, task_id, asker))
+
+    def read_output(self, task_id: TaskId, taker: Taker) -> None:
+        """Ask what a task has written. The answer comes in the link's thread, with nothing if the client ends."""
+        self.check_open()
+        self._inbox.put(partial(self._conversation.outputs.ask, task_id, taker))
+
+    def follow_output(self, stream: Stream) -> None:
+        """Have each line that any task writes from now on go to `stream`."""
+        self._inbox.put(partial(self._conversation.outputs.follow, stream))
 
     @property
     def concern(self) -> str:

@@ -11,6 +11,7 @@ from scaler.monitor.model_workers import Worker, percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.tables import WAITS_FOR
 from scaler.monitor.top.view import Target
+from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
 
 _NOTHING_OF_IT = "The scheduler says nothing of this task. It may have ended; those that failed or take long are kept."
@@ -187,7 +188,19 @@ def _task(model: Model, key: object) -> Details:
         )
         for move in moves
     ]
-    return Details(title, [*lines, *_traceback_of(model, key, task)])
+    return Details(title, [*lines, *_output_of(model, key), *_traceback_of(model, key, task)])
+
+
+def _output_of(model: Model, key: object) -> list[DetailLine]:
+    """What the task has written."""
+    written = model.output.get(key, ()) if isinstance(key, bytes) else ()
+    lines = [DetailLine(""), DetailLine("output", grid.BOLD)] if written else []
+    for line in written:
+        if line.dropped:
+            lines.append(DetailLine(f" ({line.dropped:,} lines were left out)"))
+        if line.text or not line.dropped:
+            lines.append(DetailLine(f" {shown.clock(line.time_us)} {OUTPUT_STREAMS[line.stream]:<7} {line.text}"))
+    return lines
 
 
 def _traceback_of(model: Model, key: object, task: StateTask | None) -> list[DetailLine]:

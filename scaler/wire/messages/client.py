@@ -17,6 +17,7 @@ from scaler.wire.messages.columns import (
     GraphIdColumn,
     Id,
     IdRow,
+    Line,
     ObjectIdColumn,
     Options,
     PositionRow,
@@ -24,7 +25,7 @@ from scaler.wire.messages.columns import (
     TaskIdColumn,
     Text,
 )
-from scaler.wire.messages.common import ProfileColumn, StatusColumn
+from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColumn
 
 
 class GoodbyeKind(IntEnum):
@@ -288,3 +289,41 @@ class WorkerInfo:
     python_version: Text
     package_version: Text
     capabilities: Text
+
+
+@message
+class OutputRequest:
+    """What has a task written? Or: say what all tasks of this client write, from now on."""
+
+    number: U32
+    """made up by the client; its answer has the same"""
+    task_id: TaskIdColumn
+    """`NO_ID`: all tasks"""
+
+
+@message
+class OutputLine:
+    """A line that a task of this client has written."""
+
+    number: U32
+    """of the request"""
+    task_id: TaskIdColumn
+    stream: StreamColumn
+    time_us: U64
+    """when: microseconds since 1970, by the clock of the worker's host"""
+    dropped: U32
+    """so many lines before this one were left out"""
+    name: Text
+    """of the task"""
+    worker: Text
+    text: Line
+
+
+@message
+class OutputResponse:
+    """All lines of a task that are kept have been said."""
+
+    number: U32
+    """of the request"""
+    dropped: U32
+    """so many of its lines were left out, also among those before the first one that is kept"""

@@ -30,6 +30,8 @@ REASON = "reason"
 """A text that is a sentence."""
 TRACEBACK = "traceback"
 """A text of several lines."""
+LINE = "line"
+"""A text that a task has written, without its end of line."""
 
 U8 = Annotated[int, "u8"]
 U16 = Annotated[int, "u16"]
@@ -49,6 +51,7 @@ Text = Annotated[str, "text"]
 Names = Annotated[str, "text", NAMES]
 Reason = Annotated[str, "text", REASON]
 Traceback = Annotated[str, "text", TRACEBACK]
+Line = Annotated[str, "text", LINE]
 FrameColumn = Annotated[Frames, "frames"]
 
 T = TypeVar("T")

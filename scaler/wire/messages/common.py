@@ -54,6 +54,18 @@ class TaskStatus(IntEnum):
     """it took longer than its worker allows; the first line of the payload says so, the others are its traceback"""
 
 
+class OutputStream(IntEnum):
+    """Where a task has written a line."""
+
+    STANDARD_OUTPUT = 0
+    STANDARD_ERROR = 1
+    LOGGING = 2
+
+
+OUTPUT_STREAMS = ("stdout", "stderr", "logging")
+"""What people call them."""
+
+
 class InstructionKind(IntEnum):
     """What to do with an object."""
 
@@ -72,6 +84,7 @@ class InstructionKind(IntEnum):
 # One byte; the codec refuses a number that the enumeration does not have.
 ProfileColumn = Annotated[bytes, "bytes", Rows(PROFILE.size, 1)]
 StatusColumn = Annotated[int, "u8", TaskStatus]
+StreamColumn = Annotated[int, "u8", OutputStream]
 InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 

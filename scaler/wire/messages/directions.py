@@ -29,6 +29,9 @@ from scaler.wire.messages.client import (
     GraphTaskCancel,
     InfoRequest,
     InfoResponse,
+    OutputLine,
+    OutputRequest,
+    OutputResponse,
     Task,
     TaskCancel,
     TaskResult,
@@ -54,6 +57,7 @@ from scaler.wire.messages.monitor import (
     StateFunction,
     StateGraph,
     StateHead,
+    StateLine,
     StateMove,
     StateNode,
     StateObject,
@@ -69,6 +73,7 @@ from scaler.wire.messages.processor import (
     ResumeRequest,
     ResumeTask,
     TaskBlocked,
+    TaskOutput,
     TaskUnblocked,
 )
 from scaler.wire.messages.worker import (
@@ -82,6 +87,7 @@ from scaler.wire.messages.worker import (
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -129,6 +135,7 @@ CLIENT_TO_SCHEDULER = Direction(
         InfoRequest,
         ExplainRequest,
         GraphInput,
+        OutputRequest,
     ),
 )
 SCHEDULER_TO_CLIENT = Direction(
@@ -147,6 +154,8 @@ SCHEDULER_TO_CLIENT = Direction(
         InfoResponse,
         WorkerInfo,
         ExplainResponse,
+        OutputLine,
+        OutputResponse,
     ),
 )
 AGENT_TO_SCHEDULER = Direction(
@@ -167,6 +176,7 @@ AGENT_TO_SCHEDULER = Direction(
         DrainRequest,
         Chunk,
         AgentState,
+        RunOutput,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -198,7 +208,7 @@ PROCESSOR_TO_AGENT = Direction(
     "ProcessorToAgent",
     "processor",
     6,
-    (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked, EngineDown),
+    (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked, EngineDown, TaskOutput),
 )
 SCHEDULER_TO_MONITOR = Direction(
     "SchedulerToMonitor",
@@ -220,6 +230,7 @@ SCHEDULER_TO_MONITOR = Direction(
         StateNode,
         StateObject,
         StateEvent,
+        StateLine,
     ),
 )
 DIRECTIONS = (

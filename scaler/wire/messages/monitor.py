@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U32, U64, Bytes, Names, Reason, Text, Traceback
+from scaler.wire.messages.columns import U8, U32, U64, Bytes, Line, Names, Reason, Text, Traceback
+from scaler.wire.messages.common import StreamColumn
 
 WORKER_ROW = struct.Struct("<IIIHHQ8sII")
 """A worker: processor time in permille of a core, tasks that it has, tasks that wait at it, suspended tasks, flags,
@@ -242,3 +243,16 @@ class StateEvent:
     kind: Text = ""
     subject: Text = ""
     reason: Reason = ""
+
+
+@message
+class StateLine:
+    """A line that a task has written. Topic task/ID."""
+
+    task: Bytes = b""
+    number: U64 = 0
+    time_us: U64 = 0
+    stream: StreamColumn = 0
+    dropped: U32 = 0
+    worker: Text = ""
+    text: Line = ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scaler.message import message
-from scaler.wire.messages.columns import U8, U32, U64, Reason
+from scaler.wire.messages.columns import U8, U32, U64, Line, Reason
+from scaler.wire.messages.common import StreamColumn
 
 
 @message
@@ -70,3 +71,18 @@ class EngineDown:
     is_final: U8
     """1: it will not try again, and the node ends"""
     reason: Reason
+
+
+@message
+class TaskOutput:
+    """A line that a task has written. Not for tasks that write nothing."""
+
+    number: U32
+    """of the task, counted from 1 in the order in which they were handed to this processor"""
+    stream: StreamColumn
+    time_us: U64
+    """when: microseconds since 1970"""
+    dropped: U32
+    """so many lines before this one were left out"""
+    text: Line = ""
+    """empty if something was dropped and nothing follows"""

@@ -18,6 +18,7 @@ from scaler.wire.messages.columns import (
     FrameColumn,
     Id,
     IdRow,
+    Line,
     Names,
     ObjectIdColumn,
     Options,
@@ -26,7 +27,7 @@ from scaler.wire.messages.columns import (
     TaskIdColumn,
     Text,
 )
-from scaler.wire.messages.common import ProfileColumn, StatusColumn
+from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColumn
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 
 HELD_RUN = struct.Struct("<16sIH")
@@ -151,6 +152,21 @@ class RunUnblocked:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
+
+
+@message
+class RunOutput:
+    """A line that a task has written. Said before the result of the run; one that is lost is not said again."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+    stream: StreamColumn
+    time_us: U64
+    """when: microseconds since 1970, by the clock of the worker's host"""
+    dropped: U32
+    """so many lines before this one were left out"""
+    text: Line = ""
 
 
 @message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.kit import RestartBudgetExceededError
-from scaler.actors.tree import ACCEPTOR, ADOPTION, BALANCER, CENSUS, OBJECT_STORE
+from scaler.actors.tree import ACCEPTOR, ADOPTION, BALANCER, CENSUS, OBJECT_STORE, OUTPUTS
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
@@ -20,7 +20,7 @@ def child(simulation: Simulation, name: str):
 
 
 def test_a_new_scheduler_is_idle_and_has_no_peers(simulation: Simulation) -> None:
-    assert set(simulation.tree.supervisor.children) == {OBJECT_STORE, BALANCER, ADOPTION, CENSUS, ACCEPTOR}
+    assert set(simulation.tree.supervisor.children) == {OBJECT_STORE, BALANCER, ADOPTION, CENSUS, OUTPUTS, ACCEPTOR}
     simulation.check_empty()
 
 
@@ -112,7 +112,7 @@ def test_all_actors_answer_before_any_other_work_is_done() -> None:
     client.submit(1000)
     simulation.edge.receive()
     report = simulation.tree.report()
-    simulation.dispatcher.run(11)  # five parts, three sessions, a graph and two workers
+    simulation.dispatcher.run(12)  # six parts, three sessions, a graph and two workers
     kinds = ("balancer", "object store", "client", "client in a task", "graph", "agent", "worker")
     assert [len(report.of(kind)) for kind in kinds] == [1, 1, 1, 1, 1, 1, 2]
     assert report.total("client", "tasks") == 0

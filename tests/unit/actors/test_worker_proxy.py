@@ -34,13 +34,14 @@ from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import NO_CONNECTION, Connection, ObjectId, TaskId
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
     RecallRequest,
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -80,6 +81,7 @@ class Scene:
             self.refs.append(ref)
         _, self.host = bench.recorder()
         self.adoption, adoption_ref = bench.recorder()
+        self.outputs, outputs_ref = bench.recorder()
         self.actor = WorkerProxy(
             "alpha",
             INDEX,
@@ -89,6 +91,7 @@ class Scene:
             queue_size=100,
             host=self.host,
             adoption=adoption_ref,
+            outputs=outputs_ref,
             held=held,
         )
         self.proxy = bench.dispatcher.spawn(self.actor)
@@ -525,6 +528,19 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     assert len(scene.tasks[0].take()) == 1
     scene.come_back(b"")
     assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]
+
+
+def test_lines_of_its_runs_go_on_with_their_tasks_and_others_are_ignored(scene: Scene) -> None:
+    scene.assign(0, 1)
+    lines = [
+        RunOutput(task_id(number), INDEX, attempt, OutputStream.LOGGING, 7, 0, "text")
+        for number, attempt in ((0, 1), (1, 2), (2, 1))
+    ]
+    scene.tell(Batch[RunOutput](lines))
+    (said,) = scene.outputs.take()
+    assert (said.worker, [(line, spec.task_id) for line, spec, _ in said.lines]) == ("alpha", [(lines[0], task_id(0))])
+    scene.tell(Batch[RunOutput](lines[1:]))
+    assert scene.outputs.take() == []
 
 
 # What its runs take of the node

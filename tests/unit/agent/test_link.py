@@ -26,6 +26,7 @@ from scaler.wire.messages.common import (
     ObjectInstruction,
     ObjectKept,
     ObjectRequest,
+    OutputStream,
     TaskStatus,
 )
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, WORKER_ROW
@@ -38,6 +39,7 @@ from scaler.wire.messages.worker import (
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -424,3 +426,18 @@ def test_whoever_is_there_after_a_cut_asks_again(bench: Bench) -> None:
     bench.tell(LinkCut("cut"))
     bench.wait(1.5)
     assert bench.actor._ledger.tally is None
+
+
+def test_lines_of_tasks_go_to_the_scheduler_and_those_left_out_are_said_before_the_result(bench: Bench) -> None:
+    bench.up()
+    task = bench.task()
+    bench.tell(Batch[RunTask]([task]))
+    line = RunOutput(task.task_id, 0, 1, OutputStream.STANDARD_OUTPUT, 7, 0, "hello")
+    bench.tell(Batch[RunOutput]([line]))
+    assert bench.door.take() == [line]
+    bench.tell(LinkCut("cut"), Batch[RunOutput]([line, line]))
+    bench.wait(PAUSE_MOST_SECONDS)
+    bench.welcome(resumed=1)
+    bench.door.take()
+    [result] = bench.finish(task)
+    assert bench.door.take() == [RunOutput(task.task_id, 0, 1, OutputStream.STANDARD_OUTPUT, 7, 2, ""), result]

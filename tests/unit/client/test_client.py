@@ -63,14 +63,16 @@ class TestSettings:
             ("timeout_seconds", 60),
             ("heartbeat_interval_seconds", 2),
             ("serializer", DEFAULT_SERIALIZER),
+            ("n_workers", None),
             ("processes", True),
             ("dashboard", False),
+            ("stream_output", False),
         ]
         assert parameters[-1].kind is inspect.Parameter.KEYWORD_ONLY
         assert {row.name: row.default for row in ClientConfig.rows()} == {
             parameter.name: parameter.default
             for parameter in parameters
-            if parameter.name not in {"serializer", "processes", "dashboard"}
+            if parameter.name not in {"serializer", "n_workers", "processes", "dashboard"}
         }
 
     def test_arguments_are_described_in_the_words_of_the_table(self) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from scaler.monitor.model import EVENTS_MOST, SILENT_SECONDS, Model
+from scaler.monitor.model import EVENTS_MOST, LINES_MOST, SILENT_SECONDS, Model
 from scaler.wire.messages.monitor import (
     StateClient,
     StateEvent,
     StateFailure,
     StateGraph,
+    StateLine,
     StateMove,
     StateNode,
     StateTask,
@@ -149,6 +150,16 @@ def test_an_event_that_is_said_again_is_one_event() -> None:
     model.take(news("events", first, second), 1)
     model.take(news("events", first, second), 2)
     assert list(model.events) == [first, second]
+
+
+def test_lines_of_a_task_that_are_said_again_are_taken_once_and_the_last_ones_are_kept() -> None:
+    model = Model()
+    lines = [StateLine(b"t" * 8, number, text=str(number)) for number in range(1, LINES_MOST + 4)]
+    model.take(news("task/01", *lines[:-2]), 0)
+    picture = model.still()
+    model.take(news("task/01", *lines[-10:]), 1)
+    assert [line.number for line in model.output[b"t" * 8]] == list(range(4, LINES_MOST + 4))
+    assert picture.output[b"t" * 8][-1].number == LINES_MOST + 1
 
 
 def test_moves_nodes_and_graphs_are_found_by_their_ids() -> None:

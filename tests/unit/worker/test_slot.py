@@ -6,9 +6,10 @@ import pytest
 
 from scaler.agent.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.worker import RunResult, RunTask
-from scaler.worker.messages import KillProcessor, ProcessorDown, TasksFinished
+from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.processor import TaskOutput
+from scaler.wire.messages.worker import RunOutput, RunResult, RunTask
+from scaler.worker.messages import KillProcessor, ProcessorDown, TasksFinished, TasksSaid
 from scaler.worker.slot import Slot
 from tests.support.slot_bench import FUNCTION, SlotBench
 
@@ -168,3 +169,14 @@ def test_a_run_in_two_places_is_found(bench: SlotBench) -> None:
     bench.actor._queue.add([task])
     with pytest.raises(AssertionError, match="two places"):
         bench.actor.check()
+
+
+def test_what_a_task_writes_goes_to_the_link_with_its_run_if_the_task_is_here(bench: SlotBench) -> None:
+    task = bench.task()
+    bench.run(task)
+    lines = [TaskOutput(number, OutputStream.STANDARD_ERROR, 7, 1, f"of {number}") for number in (1, 2)]
+    for processor in (bench.number, bench.number + 1):
+        bench.tell(TasksSaid(processor, Batch[TaskOutput](lines)))
+    assert bench.link.take(Batch[RunOutput]) == [
+        [RunOutput(task.task_id, task.worker, task.attempt, OutputStream.STANDARD_ERROR, 7, 1, "of 1")]
+    ]

@@ -9,6 +9,7 @@ from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import failure_row, function_row, outcome, page_of, task_row
 from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.wanted import matches
+from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
 
 FUNCTION_TASKS_MOST = 50
@@ -56,6 +57,16 @@ def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
                 "reason": move.reason,
             }
             for move in model.moves.get(wish.short_id, ())
+        ],
+        "output": [
+            {
+                "at": line.time_us / 1e6,
+                "stream": OUTPUT_STREAMS[line.stream],
+                "dropped": line.dropped,
+                "worker": line.worker,
+                "text": line.text,
+            }
+            for line in model.output.get(wish.short_id, ())
         ],
         "failure": failure_row(mine[0]) if mine else None,
         "is_example": bool(mine) and mine[0].task == wish.short_id,

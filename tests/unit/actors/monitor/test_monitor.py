@@ -11,8 +11,9 @@ import pytest
 from scaler.actors.events import EVERY_TASK
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
+from scaler.actors.monitor.outputs import SHOWN_MOST
 from scaler.ids import public_id
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.monitor import (
     BIN_ROW,
     ENDED,
@@ -29,13 +30,14 @@ from scaler.wire.messages.monitor import (
     StateFailure,
     StateFunction,
     StateGraph,
+    StateLine,
     StateMove,
     StateNode,
     StateObject,
     StateScheduler,
     StateTask,
 )
-from scaler.wire.messages.worker import AgentState, Part, RunTask
+from scaler.wire.messages.worker import AgentState, Part, RunOutput, RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, Simulation
 
 SHORT = public_id(FUNCTION_ID)
@@ -314,6 +316,30 @@ def test_a_task_is_told_step_by_step_to_who_asks_for_it(simulation: Simulation, 
         item.event for name, items, _, _ in board.shown if name == topic for item in items if type(item) is StateMove
     ]
     assert moves == ["assigned", "finished"]
+
+
+def test_what_a_task_has_written_is_said_to_who_looks_at_it(simulation: Simulation, board: Board) -> None:
+    agent, client = simulation.agent(1, long), simulation.client()
+    board.want("tasks")
+    (task_id,) = client.submit(1)
+    simulation.run()
+    run = agent.started[-1]
+
+    def write(*texts: str) -> None:
+        agent.say(*(RunOutput(task_id, 0, run.attempt, OutputStream.LOGGING, 7, 0, text) for text in texts))
+        simulation.advance(1.2)
+
+    write(*map(str, range(SHOWN_MOST + 5)))
+    assert board.take(StateLine) == []
+    board.want(f"task/{public_id(task_id).hex()}")
+    simulation.advance(0.2)
+    lines = board.take(StateLine)
+    assert (len(lines), lines[0].text, lines[0].dropped) == (SHOWN_MOST, "5", 5)
+    assert (lines[-1].task, lines[-1].worker) == (public_id(task_id), f"{agent.agent_id[-1]}-0")
+    write("new")
+    assert [(line.text, line.dropped) for line in board.take(StateLine)] == [("new", 0)]
+    simulation.advance(2.0)
+    assert board.take(StateLine) == []
 
 
 def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:

@@ -5,7 +5,7 @@ import pytest
 from scaler.monitor.model import Model
 from scaler.monitor.top.details import details_of, topic_of
 from scaler.monitor.top.view import Target
-from scaler.wire.messages.monitor import StateTask
+from scaler.wire.messages.monitor import StateLine, StateTask
 from tests.support.monitored import news
 from tests.support.monitored_cluster import EXAMPLE, FAILURE, PRICE, loaded, model_of, processors, task
 
@@ -47,6 +47,19 @@ def test_a_failure_leads_to_its_example_and_that_has_its_traceback() -> None:
     said = text_of(model, "task", EXAMPLE)
     assert "history, since it is watched" in said
     assert said.endswith("ValueError: bad strike")
+
+
+def test_a_task_has_what_it_has_written() -> None:
+    lines = [StateLine(EXAMPLE, 1, 0, 0, 0, "w", "one"), StateLine(EXAMPLE, 2, 0, 2, 1204, "w", "two")]
+    model = model_of(loaded(), iter([news("task/x", *task(), *lines)]))
+    shown = [line.text for line in details_of(model, Target("task", EXAMPLE)).lines]
+    start = shown.index("output")
+    assert [text.split(maxsplit=1)[1] for text in shown[start + 1 : start + 4]] == [
+        "stdout  one",
+        "lines were left out)",
+        "logging two",
+    ]
+    assert shown[start + 2] == " (1,204 lines were left out)"
 
 
 def test_another_failed_task_has_the_traceback_of_its_kind() -> None:

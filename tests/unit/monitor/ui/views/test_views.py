@@ -17,6 +17,7 @@ from scaler.wire.messages.monitor import (
     StateClient,
     StateFailure,
     StateGraph,
+    StateLine,
     StateMove,
     StateNode,
     StateObject,
@@ -186,6 +187,13 @@ def test_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
     assert shown["moves"][0]["event"] == "assigned"
     assert (shown["failure"]["traceback"], shown["is_example"]) == ("Trace", True)
     assert views.topics(Wish(1, "task", {"id": b"task0007".hex()})) == {topic}
+
+
+def test_a_task_has_what_it_has_written(hear: Hear) -> None:
+    line = StateLine(b"task0007", 3, NOON_US, 2, 5, "rome07", "<b>bold</b>")
+    state = hear(f"task/{b'task0007'.hex()}", task(7, "running"), line)
+    (shown,) = data(state, "task", id=b"task0007".hex())["output"]
+    assert shown == {"at": NOON, "stream": "logging", "dropped": 5, "worker": "rome07", "text": "<b>bold</b>"}
 
 
 def test_the_stream_sends_bins_and_then_only_new_ones(hear: Hear) -> None:

@@ -1,0 +1,35 @@
+"""What worker proxies and client sessions tell the room for the output of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaler.message import message
+
+if TYPE_CHECKING:
+    from scaler.actors.peer import Peer
+    from scaler.wire.messages.client import OutputRequest, Task
+    from scaler.wire.messages.worker import RunOutput
+
+
+@message
+class RunsSaid:
+    """worker proxy -> outputs: my tasks have written lines: each with its task, and the account of its client."""
+
+    worker: str
+    lines: Sequence[tuple[RunOutput, Task, int]]
+
+
+@message
+class OutputAsked:
+    """client session -> outputs: my client asks what tasks have written.
+
+    It may see tasks of `accounts`, and has a stream of the tasks of the account `stream_of`; None: none, because it is
+    inside a task.
+    """
+
+    peer: Peer
+    requests: Sequence[OutputRequest]
+    accounts: frozenset[int]
+    stream_of: int | None

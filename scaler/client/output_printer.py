@@ -1,0 +1,71 @@
+"""OutputPrinter: prints what tasks write, for `Client(stream_output=True)`, in a thread of its own.
+
+Written to by the link's thread, which never waits for a terminal. Must never: keep more lines than its bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from queue import SimpleQueue
+from typing import Protocol
+
+from scaler.client.link.outputs import Stream
+from scaler.client.task_log import LogLine, read_line
+from scaler.wire.messages.client import OutputLine
+
+WAITING_MOST = 10_000
+"""So many lines wait for a slow terminal; further ones are left out."""
+FINISH_SECONDS = 1.0
+"""How long a client that disconnects waits until its lines are printed."""
+
+
+class OutputPrinter:
+    """Prints lines on the standard output and the standard error of this process, each with worker and task."""
+
+    def __init__(self) -> None:
+        self._lines: SimpleQueue[LogLine | None] = SimpleQueue()
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._run, name="scaler-output", daemon=True)
+        self._thread.start()
+
+    def take(self, line: OutputLine) -> None:
+        """Print a line soon."""
+        dropped = line.dropped + self._dropped
+        if self._lines.qsize() >= WAITING_MOST:
+            self._dropped = dropped + 1
+            return
+        self._dropped = 0
+        shown = read_line(line)
+        self._lines.put(LogLine(shown.time, shown.stream, shown.worker, shown.task, shown.text, dropped))
+
+    def end(self) -> None:
+        """Print what there is, and end."""
+        self._lines.put(None)
+
+    def finish(self) -> None:
+        """Wait a moment until everything is printed."""
+        self.end()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(FINISH_SECONDS)
+
+    def _run(self) -> None:
+        while (line := self._lines.get()) is not None:
+            stream = sys.stdout if line.stream == "stdout" else sys.stderr
+            with contextlib.suppress(Exception):  # it is closed, or cannot write the text: other lines may be written
+                stream.write(f"{line}\n")  # in one piece: other threads write too
+                stream.flush()
+
+
+def print_output(link: FollowedLink) -> OutputPrinter:
+    """Print from now on what the tasks of a client write."""
+    printer = OutputPrinter()
+    link.follow_output(printer)
+    return printer
+
+
+class FollowedLink(Protocol):
+    """The part of a link that is used here."""
+
+    def follow_output(self, stream: Stream) -> None: ...

@@ -1,0 +1,134 @@
+"""TaskLog: what a task has written, for users.
+
+Made by futures and clients, in the thread of the user, which waits for the scheduler's answer. Must never: wait for
+longer than the user wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, overload
+
+from scaler.client.link.outputs import Taker
+from scaler.ids import TaskId
+from scaler.wire.messages.client import OutputLine
+from scaler.wire.messages.common import OUTPUT_STREAMS
+
+LOG_SECONDS = 10.0
+"""How long a user waits for the answer, if nothing else is said."""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line that a task has written.
+
+    Attributes:
+        time: when, by the clock of the worker's host.
+        stream: `stdout`, `stderr` or `logging`.
+        worker: where the task ran.
+        task: its name.
+        text: the line, without its end.
+        dropped: so many lines before this one were left out.
+    """
+
+    time: datetime
+    stream: str
+    worker: str
+    task: str
+    text: str
+    dropped: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.worker} {self.task}: {self.text}"
+        return f"{left_out(self.dropped)}\n{text}" if self.dropped else text
+
+
+@dataclass(frozen=True)
+class TaskLog(Sequence[LogLine]):
+    """The lines of a task that are kept, the oldest first: a sequence of `LogLine`. `str()` of it is the text.
+
+    Attributes:
+        lines: the lines.
+        dropped: how many lines were left out in all: beyond the bounds of a second or of a task.
+    """
+
+    lines: tuple[LogLine, ...]
+    dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[LogLine]:
+        return iter(self.lines)
+
+    @overload
+    def __getitem__(self, index: int) -> LogLine: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[LogLine, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> LogLine | tuple[LogLine, ...]:
+        return self.lines[index]
+
+    @property
+    def text(self) -> str:
+        """The text alone: the lines as the task has written them."""
+        return "\n".join(line.text for line in self.lines)
+
+    def __str__(self) -> str:
+        cut = self.dropped - sum(line.dropped for line in self.lines)
+        return "\n".join(([left_out(cut)] if cut > 0 else []) + [str(line) for line in self.lines])
+
+
+def left_out(count: int) -> str:
+    """Return the sentence for lines that were left out."""
+    return f"({count:,} {'line was' if count == 1 else 'lines were'} left out)"
+
+
+def read_line(line: OutputLine) -> LogLine:
+    """Return a line of the scheduler for users."""
+    time = datetime.fromtimestamp(min(line.time_us, _LAST_US) / 1e6).astimezone()
+    return LogLine(time, OUTPUT_STREAMS[line.stream], line.worker, line.name, line.text, line.dropped)
+
+
+_LAST_US = 250_000_000_000 * 10**6
+"""The clock of a host may say anything; a later time is no date."""
+
+
+def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
+    """Return the scheduler's answer for users. What has no text only says that something is missing."""
+    return TaskLog(tuple(read_line(line) for line in lines if line.text or not line.dropped), dropped)
+
+
+class AskedLink(Protocol):
+    """The part of the link that is used here."""
+
+    address: str
+
+    def read_output(self, task_id: TaskId, taker: Taker) -> None: ...
+
+
+def ask(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:
+    """Return what a task has written.
+
+    Raises:
+        TimeoutError: if the scheduler did not answer in time.
+    """
+    answer: Future[TaskLog] = Future()
+    link.read_output(task_id, lambda lines, dropped: answer.set_result(read_log(lines, dropped)))
+    try:
+        return answer.result(timeout)
+    except FutureTimeoutError:
+        raise late(link.address, timeout) from None
+
+
+def late(address: str, timeout: float | None) -> FutureTimeoutError:
+    """Return the error of an answer that did not come."""
+    return FutureTimeoutError(
+        f"the scheduler at {address} did not say within {timeout:g} seconds what the task has written: it is busy, or "
+        "not there"
+    )

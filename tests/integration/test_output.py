@@ -1,0 +1,153 @@
+"""What tasks write, by real clients, schedulers and workers: streamed, asked for by task, on the monitor, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import AsyncClient, Client, Cluster, Scheduler
+from scaler.client.output_printer import OutputPrinter
+from tests.support.processes import wait_until
+
+
+def speak(name: str) -> str:
+    print("hello", name)
+    print("careful,", name, file=sys.stderr)
+    logging.getLogger("mine").warning("watch out, %s", name)
+    print("\x1b[2Jbye", end="")
+    return name
+
+
+def outer() -> str:
+    print("outer")
+    return Client().submit(speak, "inner").result()
+
+
+def boom() -> None:
+    print("before")
+    raise ValueError("boom")
+
+
+def flood(lines: int) -> None:
+    for number in range(lines):
+        print("line", number)
+
+
+SPOKEN = [
+    ("stdout", "hello you"),
+    ("stderr", "careful, you"),
+    ("logging", "WARNING:mine: watch out, you"),
+    ("stdout", "\\x1b[2Jbye"),
+]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    address = f"ipc://{tmp_path_factory.mktemp('output')}/s"
+    logs = tmp_path_factory.mktemp("logs") / "log"
+    scheduler = Scheduler(address=address, logging_level="ERROR")
+    cluster = Cluster(
+        address=address,
+        n_workers=1,
+        worker_names=["rome07"],
+        logging_paths=[str(logs)],
+    )
+    scheduler.start()
+    cluster.start()
+    yield address
+    cluster.terminate()
+    scheduler.terminate()
+    cluster.join()
+    scheduler.join()
+
+
+def test_what_a_task_has_written_is_told_by_its_future_and_by_its_id(address: str) -> None:
+    with Client(address) as client:
+        future = client.submit(speak, "you")
+        assert future.result(60) == "you"
+        log = future.logs()
+        assert [(line.stream, line.text) for line in log] == SPOKEN
+        assert {(line.worker, line.task) for line in log} == {("rome07", "speak")}
+        assert client.logs(future.task_id) == log
+        failed = client.submit(boom)
+        assert isinstance(failed.exception(60), ValueError)
+        assert failed.logs().text == "before"
+        quiet = client.submit(abs, -1)
+        assert quiet.result(60) == 1
+        assert len(quiet.logs()) == 0
+        with Client(address) as other:
+            assert len(other.logs(future.task_id)) == 0
+        nodes = client.get({"name": "you", "a": (speak, "name")}, ["a"], block=False)
+        nodes["a"].result(60)
+        assert [(line.stream, line.text) for line in nodes["a"].logs()] == SPOKEN
+
+
+def test_an_async_client_is_told_too(address: str) -> None:
+    async def use() -> None:
+        async with AsyncClient(address) as client:
+            future = client.submit(speak, "you")
+            await future
+            assert [(line.stream, line.text) for line in await future.logs()] == SPOKEN
+
+    asyncio.run(use())
+
+
+def test_what_tasks_write_is_printed_here_with_worker_and_task(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    printed = ""
+
+    def has_come() -> bool:
+        nonlocal printed
+        out, err = capfd.readouterr()
+        printed += out + err
+        return "bye" in printed
+
+    with Client(address, stream_output=True) as client:
+        assert client.submit(outer).result(60) == "inner"
+        wait_until(has_come, "the lines are printed")
+        assert isinstance(client._printer, OutputPrinter)
+    assert sorted(printed.splitlines()) == sorted(
+        [
+            "rome07 outer: outer",
+            "rome07 speak: WARNING:mine: watch out, inner",
+            "rome07 speak: \\x1b[2Jbye",
+            "rome07 speak: careful, inner",
+            "rome07 speak: hello inner",
+        ]
+    )
+
+
+def test_a_task_that_writes_very_much_ends_and_its_last_lines_are_there(address: str) -> None:
+    with Client(address) as client:
+        future = client.submit(flood, 20_000)
+        future.result(60)
+        log = future.logs()
+        assert log[-1].text == "line 19999"
+        assert [line.text for line in log[-20:]] == [f"line {number}" for number in range(19_980, 20_000)]
+        assert len(log) + log.dropped == 20_000
+        assert len(log) <= 1000
+        assert str(log).startswith("(")
+
+
+def test_a_cluster_can_keep_it_to_itself(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/s"
+    scheduler = Scheduler(address=address, logging_level="ERROR")
+    cluster = Cluster(
+        address=address, n_workers=1, logging_paths=[str(tmp_path / "log")], task_output_lines_per_second=0
+    )
+    scheduler.start()
+    cluster.start()
+    try:
+        with Client(address) as client:
+            future = client.submit(speak, "you")
+            assert future.result(60) == "you"
+            assert len(future.logs()) == 0
+    finally:
+        cluster.terminate()
+        scheduler.terminate()
+        cluster.join()
+        scheduler.join()

@@ -1,0 +1,44 @@
+"""Outputs: how many lines of all workers leave a node, and what is said of the others."""
+
+from __future__ import annotations
+
+from scaler.actors.kit import VirtualClock
+from scaler.agent.outputs import BURST_SECONDS, TIMES_OF_ONE, Outputs
+from scaler.ids import TaskId
+from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.worker import RunOutput, RunResult
+
+ONE, OTHER = TaskId(b"1" * 16), TaskId(b"2" * 16)
+
+
+def lines(task_id: TaskId, count: int, dropped: int = 0) -> list[RunOutput]:
+    return [RunOutput(task_id, 0, 1, OutputStream.STANDARD_OUTPUT, 7, dropped, str(number)) for number in range(count)]
+
+
+def result(task_id: TaskId) -> RunResult:
+    return RunResult(task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, ())
+
+
+def test_lines_pass_as_they_are() -> None:
+    outputs = Outputs(10, VirtualClock(1000.0))
+    said = lines(ONE, 3, dropped=2)
+    assert outputs.passing(said, is_up=True) == said
+    assert not outputs.owed
+
+
+def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> None:
+    clock = VirtualClock(1000.0)
+    outputs = Outputs(10, clock)
+    burst = 10 * TIMES_OF_ONE * BURST_SECONDS
+    assert len(outputs.passing(lines(ONE, burst + 5, dropped=1), is_up=True)) == burst
+    clock.advance(10.0)
+    (line,) = outputs.passing(lines(ONE, 1), is_up=True)
+    assert (line.dropped, line.text) == (10, "0")
+    assert not outputs.owed
+
+
+def test_without_a_scheduler_all_are_left_out_and_the_end_of_the_run_says_so() -> None:
+    outputs = Outputs(10, VirtualClock(1000.0))
+    assert outputs.passing([*lines(ONE, 4), *lines(OTHER, 1)], is_up=False) == []
+    assert [(words.task_id, words.dropped, words.text) for words in outputs.last_words([result(ONE)])] == [(ONE, 4, "")]
+    assert [task_id for task_id, _ in outputs.owed] == [OTHER]

@@ -1,0 +1,75 @@
+"""What tasks write is printed by a thread of its own."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+
+import pytest
+
+from scaler.client import output_printer
+from scaler.client.output_printer import OutputPrinter
+from scaler.ids import TaskId
+from scaler.wire.messages.client import OutputLine
+from scaler.wire.messages.common import OutputStream
+
+
+def line(text: str, stream: OutputStream = OutputStream.STANDARD_OUTPUT, dropped: int = 0) -> OutputLine:
+    return OutputLine(1, TaskId(b"1" * 16), stream, 7, dropped, "price", "rome07-3", text)
+
+
+class Stuck(io.StringIO):
+    """A terminal that takes nothing until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+        self.is_stuck = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.is_stuck.set()
+        self.may_go_on.wait()
+        return super().write(text)
+
+
+def test_lines_go_where_the_task_has_written_them(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = OutputPrinter()
+    printer.take(line("a"))
+    printer.take(line("b", OutputStream.STANDARD_ERROR, dropped=2))
+    printer.take(line("c", OutputStream.LOGGING))
+    printer.finish()
+    printer.finish()
+    assert tuple(capsys.readouterr()) == (
+        "rome07-3 price: a\n",
+        "(2 lines were left out)\nrome07-3 price: b\nrome07-3 price: c\n",
+    )
+
+
+def test_a_slow_terminal_holds_up_nobody_and_loses_lines_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_printer, "WAITING_MOST", 10)
+    terminal = Stuck()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    printer = OutputPrinter()
+    printer.take(line("first"))
+    assert terminal.is_stuck.wait(60)
+    for number in range(25):
+        printer.take(line(str(number)))
+    terminal.may_go_on.set()
+    printer._lines.put(None)
+    printer._thread.join(60)
+    assert len(terminal.getvalue().splitlines()) == 11
+    assert printer._dropped == 15
+
+
+def test_a_stream_that_is_closed_does_not_end_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    printer = OutputPrinter()
+    printer.take(line("lost"))
+    printer.take(line("b", OutputStream.STANDARD_ERROR))
+    printer.finish()
+    assert capsys.readouterr().err == "rome07-3 price: b\n"

@@ -1,0 +1,65 @@
+"""What a task has written, as users see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from scaler.client import task_log
+from scaler.client.link.outputs import Taker
+from scaler.client.task_log import TaskLog, read_log
+from scaler.ids import TaskId
+from scaler.wire.messages.client import OutputLine
+from scaler.wire.messages.common import OutputStream
+
+TASK = TaskId(b"1" * 16)
+
+
+def line(
+    text: str, dropped: int = 0, stream: OutputStream = OutputStream.STANDARD_OUTPUT, time_us: int = 7
+) -> OutputLine:
+    return OutputLine(1, TASK, stream, time_us, dropped, "price", "rome07-3", text)
+
+
+class Link:
+    address = "tcp://here:1"
+
+    def __init__(self, lines: Sequence[OutputLine] | None) -> None:
+        self._lines = lines
+
+    def read_output(self, _task_id: TaskId, taker: Taker) -> None:
+        if self._lines is not None:
+            taker(self._lines, 4)
+
+
+def test_it_is_a_sequence_of_lines_with_worker_and_task() -> None:
+    log = task_log.ask(Link([line("a"), line("b", stream=OutputStream.LOGGING)]), TASK, 5)
+    assert [(each.worker, each.task, each.stream, each.text) for each in log] == [
+        ("rome07-3", "price", "stdout", "a"),
+        ("rome07-3", "price", "logging", "b"),
+    ]
+    assert (len(log), log[1].text, [each.text for each in log[:1]], log.text, log.dropped) == (2, "b", ["a"], "a\nb", 4)
+    assert log[0].time.timestamp() == pytest.approx(7e-6)
+
+
+def test_what_is_missing_is_said_where_it_was() -> None:
+    log = read_log([line("a"), line("b", dropped=3), line("", dropped=2)], 1005)
+    assert str(log).splitlines() == [
+        "(1,002 lines were left out)",
+        "rome07-3 price: a",
+        "(3 lines were left out)",
+        "rome07-3 price: b",
+    ]
+    assert log.dropped == 1005
+    assert str(read_log([], 1)) == "(1 line was left out)"
+    assert str(TaskLog(())) == ""
+
+
+def test_a_clock_that_is_wrong_harms_nothing() -> None:
+    assert read_log([line("a", time_us=2**64 - 1)], 0)[0].time.year > 2000
+
+
+def test_no_answer_is_an_error_that_says_so() -> None:
+    with pytest.raises(TimeoutError, match=r"the scheduler at tcp://here:1 did not say within 0\.01 seconds"):
+        task_log.ask(Link(None), TASK, 0.01)

@@ -1,0 +1,32 @@
+"""Allowance: so many lines in a second."""
+
+from __future__ import annotations
+
+from scaler.actors.kit import VirtualClock
+from scaler.process.allowance import CHARACTERS_PER_LINE, Allowance
+
+
+def passing(allowance: Allowance, lines: int) -> int:
+    return sum(allowance.take(10) for _ in range(lines))
+
+
+def test_a_burst_passes_and_then_so_many_in_a_second() -> None:
+    clock = VirtualClock(1000.0)
+    allowance = Allowance(100, 2, clock)
+    assert passing(allowance, 500) == 200
+    clock.advance(0.1)
+    assert passing(allowance, 500) == 0, "it stays closed until a part of the burst is there"
+    clock.advance(0.9)
+    assert passing(allowance, 500) == 100
+    clock.advance(60.0)
+    assert passing(allowance, 500) == 200
+
+
+def test_long_lines_count_for_several() -> None:
+    allowance = Allowance(10, 1, VirtualClock(1000.0))
+    assert allowance.take(9 * CHARACTERS_PER_LINE)
+    assert not allowance.take(2 * CHARACTERS_PER_LINE)
+
+
+def test_nothing_passes_where_nothing_is_allowed() -> None:
+    assert passing(Allowance(0, 2, VirtualClock(1000.0)), 3) == 0

@@ -1,0 +1,150 @@
+"""Outputs: which lines of a task travel to the agent."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler.actors.kit import VirtualClock
+from scaler.processor.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, TaskOutputs
+from scaler.wire.columns import LINE_CHARACTERS
+from scaler.wire.messages.common import OutputStream, TaskStatus
+from scaler.wire.messages.processor import TaskOutput
+from scaler.wire.messages.worker import RunResult
+from tests.support.processor import Driver
+
+OUT, ERR, LOG = OutputStream.STANDARD_OUTPUT, OutputStream.STANDARD_ERROR, OutputStream.LOGGING
+
+
+class Scene:
+    def __init__(self, lines_per_second: int = 50) -> None:
+        self.words = [0]
+        self.clock = VirtualClock(1000.0)
+        self.said: list[TaskOutput] = []
+        self.outputs = TaskOutputs(self.words, self.said.append, lines_per_second, self.clock)
+
+    def run(self, number: int, *lines: str) -> None:
+        self.words[0] = number
+        for line in lines:
+            self.outputs.say(OUT, line)
+        if self.outputs.held:
+            self.outputs.after_task()
+        self.words[0] = 0
+
+    def texts(self) -> list[tuple[int, int, str]]:
+        said, self.said[:] = list(self.said), []
+        return [(line.number, line.dropped, line.text) for line in said]
+
+
+def test_a_line_has_the_number_of_its_task_and_between_tasks_none_travels() -> None:
+    scene = Scene()
+    scene.outputs.say(OUT, "of no task")
+    scene.run(3, "a", "b")
+    scene.run(4, "c")
+    scene.outputs.say(ERR, "late")
+    assert scene.texts() == [(3, 0, "a"), (3, 0, "b"), (4, 0, "c")]
+
+
+def test_beyond_the_bound_the_last_lines_travel_at_the_end_and_the_others_are_counted() -> None:
+    scene = Scene()
+    burst = 50 * BURST_SECONDS
+    scene.run(1, *map(str, range(1000)))
+    said = scene.texts()
+    assert said[:burst] == [(1, 0, str(number)) for number in range(burst)]
+    assert said[burst] == (1, 1000 - burst - LAST_LINES, str(1000 - LAST_LINES))
+    assert said[burst + 1 :] == [(1, 0, str(number)) for number in range(1001 - LAST_LINES, 1000)]
+
+
+def test_lines_travel_again_after_a_second_and_say_what_is_missing() -> None:
+    scene = Scene()
+    scene.words[0] = 1
+    for number in range(200):
+        scene.outputs.say(OUT, str(number))
+    scene.clock.advance(1.0)
+    scene.outputs.say(OUT, "later")
+    assert scene.texts()[-1] == (1, 100, "later")
+    assert not scene.outputs.held
+
+
+def test_what_one_task_holds_is_not_said_for_the_next_one() -> None:
+    scene = Scene(1)
+    scene.words[0] = 1
+    for _ in range(5):
+        scene.outputs.say(OUT, "one")
+    scene.words[0] = 2  # it was interrupted
+    scene.outputs.say(OUT, "two")
+    scene.outputs.after_task()
+    assert [number for number, _, text in scene.texts() if text == "two"] == [2]
+
+
+def test_long_lines_are_cut() -> None:
+    scene = Scene(1000)
+    scene.run(1, "x" * 100_000)
+    assert [len(line.text) for line in scene.said] == [LINE_CHARACTERS]
+
+
+def test_none_travel_if_the_setting_says_so_or_in_a_forked_process() -> None:
+    off, forked = Scene(0), Scene()
+    forked.outputs.forked()
+    for scene in (off, forked):
+        scene.run(1, "a")
+        assert scene.texts() == []
+
+
+def test_what_tasks_log_is_said_line_by_line_and_our_own_log_is_not() -> None:
+    scene = Scene()
+    handler = OutputHandler(scene.outputs)
+    scene.words[0] = 1
+    for name, message in (("mine", "one\ntwo"), ("scaler.worker.slot", "ours")):
+        handler.handle(logging.LogRecord(name, logging.WARNING, "", 0, message, None, None))
+    handler.handle(logging.LogRecord("mine", logging.INFO, "", 0, "%d", ("no number",), None))
+    assert [(line.stream, line.text) for line in scene.said] == [(LOG, "WARNING:mine: one"), (LOG, "two")]
+
+
+def speak(name: str) -> None:
+    print("hello", name)
+    print("careful", file=sys.stderr)
+    logging.getLogger("mine").warning("watch out")
+    print("no end", end="")
+
+
+def fork() -> None:
+    child = os.fork()
+    if not child:
+        print("in the child", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print("in the parent")
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path)
+    yield driver
+    driver.close()
+
+
+def test_in_a_real_process_lines_come_before_the_result_and_a_quiet_task_has_none(driver: Driver) -> None:
+    driver.call(speak, "you")
+    assert [(line.number, line.stream, line.text) for line in driver.output] == [
+        (1, OUT, "hello you"),
+        (1, ERR, "careful"),
+        (1, LOG, "WARNING:mine: watch out"),
+        (1, OUT, "no end"),
+    ]
+    assert driver.kinds == [TaskOutput] * 4 + [RunResult]
+    assert all(line.time_us > 1_600_000_000_000_000 for line in driver.output)
+    driver.call(abs, -1)
+    assert len(driver.output) == 4
+    assert "hello you" in driver.log_text
+
+
+def test_what_a_forked_child_writes_is_in_the_log_only(driver: Driver) -> None:
+    assert driver.call(fork).status == TaskStatus.SUCCESS
+    assert [line.text for line in driver.output] == ["in the parent"]
+    assert "in the child" in driver.log_text

@@ -277,7 +277,7 @@ class ProcessorModel(Party):
             self._timer = self.soon(self._finish, script.seconds)
 
     def _nest(self, runs: int) -> None:
-        if self.user is None:
+        if self.user is None or self.user.is_leaving:
             config = self.agent.node.config
             self.user = User(self, self.name, config.address, self.agent.record, beat=config.heartbeat_interval_seconds)
         assert self._script is not None

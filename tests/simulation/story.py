@@ -141,6 +141,17 @@ class Story:
         wanted = draw.sample(range(count), draw.randint(1, count))
         self._have(lambda user: user.submit_graph(nodes, wanted))
 
+    def submit_after(self) -> None:
+        """Its arguments are the futures of some earlier ones, which may have ended, or been read."""
+        script, is_lazy, places = self.script(), self.random.random() < 0.3, [self.random.random() for _ in range(3)]
+
+        def submit(user: User) -> None:
+            calls = user.calls[-8:]
+            chosen = dict.fromkeys(calls[int(place * len(calls))] for place in places if calls)
+            user.submit_after(script, list(chosen), is_lazy=is_lazy)
+
+        self._have(submit)
+
     def submit_nested(self) -> None:
         children = tuple(self.script() for _ in range(self.random.randint(1, 3)))
         if self.random.random() < 0.3:

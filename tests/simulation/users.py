@@ -148,7 +148,9 @@ class Call:
         """a large result is read at the very end"""
         self.is_canceled = False
         self.needed: set[str] = set()
-        """the nodes that it needs, of a node"""
+        """the nodes that it needs, or the tasks whose futures are its arguments, and all that these need"""
+        self.after: Sequence[Call] = ()
+        """the calls whose futures are its arguments"""
         self.is_over = False
         """it was read"""
 
@@ -165,6 +167,10 @@ class Call:
         future = self.future
         arrival = future._arrival
         return future.done() and (arrival is None or future._outcome is not None or arrival.done())
+
+    @property
+    def may_be_canceled(self) -> bool:
+        return self.is_canceled or any(call.may_be_canceled for call in self.after)
 
     def look(self, is_end: bool) -> None:
         """Read the result as soon as that does not block."""
@@ -185,7 +191,7 @@ class Call:
         try:
             value = self.future.result(0)
         except CancelledError:
-            if not (self.is_canceled or self.user.is_leaving):
+            if not (self.may_be_canceled or self.user.is_leaving):
                 raise ViolationError(f"task {key} was cancelled by nobody") from None
         except (ProcessorDiedError, WorkerDiedError) as error:
             record.excuse(key, self.needed, error)
@@ -232,6 +238,17 @@ class User:
         known = [self.references[each.object_id][1] if isinstance(each, ObjectReference) else each for each in values]
         future = self.client.submit(work, script, *values)
         return self._called(future, script, known, is_lazy)
+
+    def submit_after(self, script: Script, calls: Sequence[Call], *, is_lazy: bool) -> Call:
+        """Submit a task whose arguments are the futures of others."""
+        known = [call.expected for call in calls]
+        future = self.client.submit(work, script, *(call.future for call in calls))
+        call = self._called(future, script, () if ValueError in known else known, is_lazy)
+        if ValueError in known:
+            call.expected = ValueError
+        call.after = calls
+        call.needed = {each.script.key for each in calls}.union(*(each.needed for each in calls))
+        return call
 
     def _called(self, future: Any, script: Script, known: Sequence[Any], is_lazy: bool) -> Call:
         self.record.owners[script.key] = self.name

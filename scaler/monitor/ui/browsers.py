@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from typing import Any
 
@@ -16,6 +17,8 @@ from aiohttp import WSMsgType, web
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+
+logger = logging.getLogger(__name__)
 
 FRAME_SECONDS = 0.25
 IDLE_SECONDS = 1.0
@@ -77,6 +80,11 @@ class Browser:
             await self._send()
         except WishError:
             await self._socket.close(code=1008, message=b"not understood")
+        except ConnectionError:
+            return  # the page has gone
+        except Exception:  # a page that stays open would wait for ever; it connects again
+            logger.exception("a page cannot be made")
+            await self._socket.close(code=1011, message=b"it failed, see the log of scaler_ui")
 
     async def _send(self) -> None:
         seen = (-1, -1, 0.0)

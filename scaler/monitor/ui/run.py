@@ -119,7 +119,7 @@ async def _serve(
                 end.set()
 
         loop.add_reader(lifeline, look)
-    app = make_app(feed, Gate(place.token, config.host, config.names), has_page=not config.metrics_only)
+    app = make_app(feed, Gate(place.token, config.host, config.names), not config.metrics_only, end.set)
     add_metrics(app)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_SECONDS)
     await runner.setup()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -33,13 +34,16 @@ BROWSERS = web.AppKey("browsers", Browsers)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(feed: Feed, gate: Gate, has_page: bool = True) -> web.Application:
+def make_app(
+    feed: Feed, gate: Gate, has_page: bool = True, has_failed: Callable[[], None] = lambda: None
+) -> web.Application:
     """Return the application; it runs the feed as long as it runs itself.
 
     Args:
         feed: what is shown.
         gate: who may look.
         has_page: whether there is a page, or only what is added.
+        has_failed: called when nothing is heard any more because of an error, which the end of the application raises.
     """
     app = web.Application(middlewares=[_guard], client_max_size=1024)
     app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()
@@ -48,7 +52,7 @@ def make_app(feed: Feed, gate: Gate, has_page: bool = True) -> web.Application:
         app.router.add_get("/", _index)
         app.router.add_get("/socket", _socket)
         app.router.add_static("/static", STATIC)
-    app.cleanup_ctx.append(_hearing)
+    app.cleanup_ctx.append(partial(_hearing, has_failed))
     app.on_shutdown.append(_hang_up)
     return app
 
@@ -125,13 +129,16 @@ async def _socket(request: web.Request) -> web.StreamResponse:
     return socket
 
 
-async def _hearing(app: web.Application) -> AsyncIterator[None]:
+async def _hearing(has_failed: Callable[[], None], app: web.Application) -> AsyncIterator[None]:
     task = asyncio.create_task(app[FEED].run())
+    task.add_done_callback(lambda ended: None if ended.cancelled() else has_failed())
     yield
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    app[FEED].close()
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    finally:
+        app[FEED].close()
 
 
 async def _hang_up(app: web.Application) -> None:

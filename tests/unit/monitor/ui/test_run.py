@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
+from scaler.monitor.ui.feed import Feed
 from scaler.monitor.ui.run import Place, is_loopback, run_ui, take_place
 from scaler.settings import UiConfig
 
@@ -81,3 +82,14 @@ def test_what_cannot_work_is_a_sentence(settings: dict[str, str], hint: str, hom
 )
 def test_loopback(host: str, is_one: bool) -> None:
     assert is_loopback(host) is is_one
+
+
+def test_a_page_that_hears_nothing_any_more_because_of_an_error_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_feed: Feed) -> None:
+        raise LookupError("what nobody has thought of")
+
+    monkeypatch.setattr(Feed, "run", fail)
+    places: list[Place] = []
+    with pytest.raises(LookupError, match="nobody has thought of"):
+        run_ui(UiConfig(SOMEWHERE, port=0), places.append)
+    assert len(places) == 1

@@ -266,6 +266,24 @@ def test_what_is_not_understood_ends_the_connection_and_nothing_else(play: Play,
     play(story)
 
 
+def test_a_page_that_cannot_be_made_is_closed_and_does_not_wait_for_ever(
+    play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise LookupError("what nobody has thought of")
+
+    monkeypatch.setattr("scaler.monitor.ui.views.frame", fail)
+
+    async def story(client: Client) -> None:
+        await enter(client)
+        async with client.ws_connect("/socket") as socket:
+            await socket.send_json({"wish": 1, "page": "live", "args": {}})
+            assert (await socket.receive(timeout=10)).data == 1011
+
+    play(story)
+    assert "nobody has thought of" in caplog.text
+
+
 def test_only_so_many_pages_are_served(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "BROWSERS_MOST", 2)
 

@@ -146,7 +146,7 @@ class Story:
         script, is_lazy, places = self.script(), self.random.random() < 0.3, [self.random.random() for _ in range(3)]
 
         def submit(user: User) -> None:
-            calls = user.calls[-8:]
+            calls = [call for call in user.calls[-8:] if not call.is_coming]
             chosen = dict.fromkeys(calls[int(place * len(calls))] for place in places if calls)
             user.submit_after(script, list(chosen), is_lazy=is_lazy)
 

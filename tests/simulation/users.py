@@ -159,7 +159,7 @@ class Call:
         future = self.future
         if future._outcome is None and future._is_stored() and future._arrival is None:
             arrival = future._arrival = Arrival(future._link)
-            future._link.fetch(ObjectId(future.task_id), arrival)
+            future._link.fetch(ObjectId(future.task_id), arrival, future._input is not None)
 
     @property
     def is_here(self) -> bool:
@@ -167,6 +167,11 @@ class Call:
         future = self.future
         arrival = future._arrival
         return future.done() and (arrival is None or future._outcome is not None or arrival.done())
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether its large result is on its way: who makes an argument of it waits for that."""
+        return self.future._arrival is not None and not self.is_here
 
     @property
     def may_be_canceled(self) -> bool:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import distributed
 import psutil
 
 from tests.support.processes import REPOSITORY, free_address, wait_until
@@ -61,6 +60,8 @@ class DaskCluster:
 
     def n_tasks(self) -> int:
         """Return how many tasks its scheduler knows."""
+        import distributed  # an extra: the tests that need it are skipped without it
+
         with distributed.Client(self.address, set_as_default=False) as client:
             return int(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 import abc
 import pickle
 import struct
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, TypeAlias
+from types import FunctionType
+from typing import Any, NamedTuple, TypeAlias
 
 import cloudpickle
 
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
+from scaler.shipped import install
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
 Frames: TypeAlias = Sequence[Buffer]
@@ -199,13 +199,27 @@ def exception_from_parts(
     return error
 
 
-def function_to_frames(serializer: Serializer, function: Callable[..., Any]) -> list[Buffer]:
+class WithModules(NamedTuple):
+    """In the place of a serializer: that, and the modules that the function needs, see `scaler.shipped`."""
+
+    serializer: Serializer
+    modules: bytes
+
+
+def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
     """Serialise `function` and the serializer: the frames of a function object.
+
+    Args:
+        modules: those that travel with it, packed.
 
     Raises:
         SerializeObjectError: if one of them cannot be serialised.
     """
-    own = b"" if type(serializer) is DefaultSerializer else to_frames(DefaultSerializer(), serializer)[0]
+    own: Buffer = b""
+    if modules:
+        own = to_frames(DefaultSerializer(), WithModules(serializer, modules))[0]
+    elif type(serializer) is not DefaultSerializer:
+        own = to_frames(DefaultSerializer(), serializer)[0]
     return [own, *to_frames(serializer, function)]
 
 
@@ -215,9 +229,11 @@ def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]
     Raises:
         DeserializeObjectError: if one of them cannot be read here.
     """
-    serializer: Serializer = DefaultSerializer()
+    own: Any = DefaultSerializer()
     if memoryview(frames[0]).nbytes:
-        serializer = from_frames(serializer, frames[:1])
+        own = from_frames(own, frames[:1])
+    serializer, modules = own if type(own) is WithModules else (own, b"")
+    install(modules)
     return serializer, from_frames(serializer, frames[1:])
 
 
@@ -226,76 +242,6 @@ def name_of(function: Callable[..., Any]) -> str:
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
-
-
-def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
-    """Return a key for the pickle of `function`, or None if it is unknown. Equal keys mean equal pickles.
-
-    Known are functions that are pickled by name, and functions that are pickled by value (those of `__main__`, lambdas,
-    inner functions) and read nothing that can change: no closure, no default, no global except modules, builtins and,
-    in a recursion, the function itself.
-    """
-    if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
-        return None  # a bound method or a partial carries an object with it
-    if _is_found_by_name(function):
-        return () if not cloudpickle.list_registry_pickle_by_value() else None
-    if type(function) is not FunctionType:
-        return None
-    if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or function.__dict__:
-        return None
-    if function.__annotations__ and not all(map(_is_plain_annotation, function.__annotations__.values())):
-        return None
-    modules = _modules_read(function.__code__, function.__globals__, function)
-    return None if modules is None else (function.__code__, *modules)
-
-
-_MAIN_MODULES = ("__main__", "__mp_main__")
-
-
-def pickle_main_by_value() -> None:
-    """Have the functions of the main script pickled by value in a child of multiprocessing too, where the script has
-    another name.
-    """
-    main = sys.modules.get("__mp_main__")
-    if main is not None and main.__name__ == "__mp_main__":  # elsewhere it is only another name of `__main__`
-        cloudpickle.register_pickle_by_value(main)
-
-
-def _is_found_by_name(function: Any) -> bool:
-    """Return whether its module and name lead to `function`: then only these are pickled."""
-    module_name = getattr(function, "__module__", None)
-    if not isinstance(module_name, str) or module_name in _MAIN_MODULES:
-        return False
-    found: Any = sys.modules.get(module_name)
-    if found is None:
-        return False
-    for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is function
-
-
-def _is_plain_annotation(annotation: Any) -> bool:
-    return annotation is None or type(annotation) is str or (type(annotation) is type and _is_found_by_name(annotation))
-
-
-def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[ModuleType] | None:
-    """Return the modules among the globals that `code` may read; None if it may read any other global but `itself`."""
-    modules = []
-    for name in code.co_names:
-        if name in namespace:
-            value = namespace[name]
-            if value is itself:
-                continue
-            if type(value) is not ModuleType or sys.modules.get(value.__name__) is not value:
-                return None
-            modules.append(value)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            deeper = _modules_read(inner, namespace, itself)
-            if deeper is None:
-                return None
-            modules += deeper
-    return modules
 
 
 # The block of arguments.

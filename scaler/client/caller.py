@@ -18,6 +18,7 @@ from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture
 from scaler.client.presence import SchedulerInfo, WorkerInfo
+from scaler.shipped import Module
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -119,6 +120,18 @@ class Caller(ABC):
             DisconnectedError: if the client is disconnected.
         """
         return presence.wait_for_workers(self._caller[1].link, n_workers, timeout)
+
+    def upload(self, *modules: Module) -> None:
+        """Have modules of your own travel with all functions that are submitted from now on, so that the workers need
+        not have them (docs/howto/modules.md).
+
+        Args:
+            modules: modules or packages, or their paths: a `.py` file, or the folder of a package.
+
+        Raises:
+            ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
+        """
+        self._caller[1].functions.ship(modules)
 
     def as_executor(self, max_workers: int | None = None) -> ClientExecutor:
         """Return an executor of `concurrent.futures` whose tasks run with this client and these options.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -38,6 +38,7 @@ from scaler.ids import ID_BYTES, TaskId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
+from scaler.shipped import Module, Shipped
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -66,6 +67,9 @@ class Client(Caller):
         serializer: turns values into bytes; travels to the workers with each function.
         n_workers: of a cluster that starts on this machine and ends with this client; None: as many as cores. With it
             the address that the environment says does not count. Does nothing inside tasks.
+        modules: of your own that the workers do not have: modules, packages, or the paths of them. They travel with the
+            functions of this client, and again when they were edited; see `upload` (docs/howto/modules.md). Does
+            nothing inside tasks.
         processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
             (docs/howto/debugging.md). It needs an address of None.
         dashboard: whether to start the page in the browser that shows the scheduler, until this client disconnects. Its
@@ -89,6 +93,7 @@ class Client(Caller):
         serializer: Serializer = DEFAULT_SERIALIZER,
         *,
         n_workers: int | None = None,
+        modules: Iterable[Module] = (),
         processes: bool = True,
         dashboard: bool = False,
         stream_output: bool = False,
@@ -100,6 +105,7 @@ class Client(Caller):
         _check_processes(processes, address)
         lifetime.check_workers(n_workers, address)
         page.check(dashboard, processes)
+        shipped = Shipped(modules)
         here = task_context.current.address
         if here is not None and processes and address in (None, here):
             self._core = shared_core(
@@ -116,7 +122,7 @@ class Client(Caller):
             address = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(address, seconds)
-        self._core = Core(link, seconds, serializer, profiling, is_shared=False)
+        self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)
         self._printer = print_output(link) if stream_output else None
         self._dashboard = page.Dashboard(self, address) if dashboard else None

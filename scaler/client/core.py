@@ -22,6 +22,7 @@ from scaler.client.map_run import MapRun, MapStream
 from scaler.config import check_number
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Serializer
+from scaler.shipped import Shipped
 
 T = TypeVar("T")
 
@@ -33,12 +34,19 @@ class Core(CallMaker):
         seconds: the link's time-out and the time between two heartbeats.
         profiling: whether tasks are measured by default.
         is_shared: whether clients that were unpickled here share it, so that none of them may end it.
+        shipped: the modules that travel with its functions.
     """
 
     def __init__(
-        self, link: LinkThread, seconds: Seconds, serializer: Serializer, profiling: bool, is_shared: bool
+        self,
+        link: LinkThread,
+        seconds: Seconds,
+        serializer: Serializer,
+        profiling: bool,
+        is_shared: bool,
+        shipped: Shipped | None = None,
     ) -> None:
-        super().__init__(link.address, serializer, profiling, link.is_nested)
+        super().__init__(link.address, serializer, profiling, link.is_nested, shipped)
         self.link = link
         self.seconds = seconds
         self.is_shared = is_shared

@@ -61,9 +61,11 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
 def _about_module(missing: ModuleNotFoundError, worker: str) -> DeserializeObjectError:
     """Return a more helpful message: users meet this error first, and can do something about it."""
     who = f"worker {worker!r}" if worker else "this process"
+    top = str(missing.name).partition(".")[0]
     error = DeserializeObjectError(
-        f"the function or an argument needs the module {missing.name!r}, which {who} does not find: install "
-        "it where the cluster runs, set PYTHONPATH there, or start scaler_cluster in the folder of the module "
+        f"the function or an argument needs the module {missing.name!r}, which {who} does not find: send it along with "
+        f"client.upload({top}) or Client(modules=[{top}]), if it is your own; or install it where the cluster runs, "
+        "set PYTHONPATH there, or start scaler_cluster in the folder of the module "
         f"(it was started in {_folder()!r})"
     )
     error.__cause__ = missing

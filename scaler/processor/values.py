@@ -24,6 +24,7 @@ from scaler.serialization import (
     size_of,
 )
 from scaler.shared_memory import private_frames
+from scaler.shipped import carried
 from scaler.wire.messages.worker import RunTask
 
 
@@ -81,7 +82,13 @@ class Values:
                 "the function that arrived is not the one that was sent: its content does not match its id; another "
                 "client may have stored it"
             )
-        serializer, function = function_from_frames(frames)
+        modules = carried()
+        try:
+            serializer, function = function_from_frames(frames)
+        finally:
+            if modules and carried() is not modules:  # what was read before may need modules that are not here any more
+                self.functions.clear()
+                self._values.clear()
         read = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
         known = self.functions[object_id] = KnownFunction(serializer, function, read)
         return known

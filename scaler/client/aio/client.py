@@ -35,6 +35,7 @@ from scaler.ids import ClientId, ObjectId, TaskId, random_id
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
+from scaler.shipped import Module, Shipped
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,6 +61,7 @@ class AsyncClient(AsyncCaller):
         heartbeat_interval_seconds: the time between two heartbeats.
         serializer: turns values into bytes; travels to the workers with each function.
         n_workers: of a local cluster, as for `Client`.
+        modules: of your own that the workers do not have, as for `Client`.
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             A thread does that.
 
@@ -77,6 +79,7 @@ class AsyncClient(AsyncCaller):
         serializer: Serializer = DEFAULT_SERIALIZER,
         *,
         n_workers: int | None = None,
+        modules: Iterable[Module] = (),
         stream_output: bool = False,
     ) -> None:
         # It refuses bad values.
@@ -85,6 +88,7 @@ class AsyncClient(AsyncCaller):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         lifetime.check_workers(n_workers, address)
         self._n_workers = n_workers
+        self._shipped = Shipped(modules)
         self._address = address or task_context.current.address
         if self._address is None and n_workers is None:
             self._address = address_said_outside()
@@ -137,7 +141,7 @@ class AsyncClient(AsyncCaller):
             link = self._link = AsyncLink(address, self._identity, *self._seconds, loop)
             if self._stream_output and not link.is_nested:
                 print_output(link)
-            self._maker = CallMaker(address, self._serializer, self._profiling, link.is_nested)
+            self._maker = CallMaker(address, self._serializer, self._profiling, link.is_nested, self._shipped)
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
         link.check_open()
         return link
@@ -198,6 +202,15 @@ class AsyncClient(AsyncCaller):
         finally:
             for future in futures.values():
                 future.cancel()
+
+    async def upload(self, *modules: Module) -> None:
+        """Have modules of your own travel with all functions that are submitted from now on, as `Client.upload` does.
+
+        Raises:
+            ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
+        """
+        ship = self.maker().functions.ship
+        await self._connected().loop.run_in_executor(None, ship, modules)
 
     async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -20,14 +20,15 @@ from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.errors import SerializeObjectError
 from scaler.ids import GraphId, TaskId, content_id
+from scaler.pickled_functions import what_pickle_depends_on
 from scaler.serialization import (
     DefaultSerializer,
     Serializer,
     frozen,
     function_to_frames,
     name_of,
-    what_pickle_depends_on,
 )
+from scaler.shipped import Module, Shipped
 from scaler.wire.messages.client import GraphNode, GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
@@ -71,9 +72,10 @@ class Function:
         state: tuple[Any, ...] | None,
         serializer: Serializer,
         packer: ArgumentPacker,
+        modules: bytes = b"",
     ) -> None:
         _refuse_coroutines(function)
-        frames = frozen(function_to_frames(serializer, function))
+        frames = frozen(function_to_frames(serializer, function, modules))
         self.instruction = ObjectInstruction(
             InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
         )
@@ -239,15 +241,28 @@ class Functions:
     Args:
         address: of the scheduler whose tasks run them.
         packer: packs their arguments.
+        shipped: the modules that travel with them.
     """
 
-    def __init__(self, serializer: Serializer, address: str, packer: ArgumentPacker) -> None:
+    def __init__(
+        self, serializer: Serializer, address: str, packer: ArgumentPacker, shipped: Shipped | None = None
+    ) -> None:
+        self._shipped = shipped or Shipped()
         self._serializer = serializer
         self._packer = packer
         self._address = address
         # Another serializer may behave differently from one call to the next.
         self._may_remember = type(serializer) is DefaultSerializer
         self._remembered: dict[int, Function] = {}
+
+    def ship(self, modules: Iterable[Module]) -> None:
+        """Have these modules travel with all functions that are made ready from now on.
+
+        Raises:
+            ConfigError: if one of them cannot.
+        """
+        self._shipped.add(modules)
+        self._remembered = {}
 
     def get(self, function: Callable[..., Any]) -> Function:
         """Return `function`, serialised.
@@ -263,7 +278,7 @@ class Functions:
             raise TypeError(f"the first argument must be callable, not {function!r}")
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
-            made = Function(function, state, self._serializer, self._packer)
+            made = Function(function, state, self._serializer, self._packer, self._shipped.packed())
         if state is not None:
             if len(self._remembered) >= REMEMBERED_FUNCTIONS:
                 self._remembered = {}  # a program with so many functions makes new ones all the time

@@ -16,7 +16,9 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import IdSource, ObjectId
-from scaler.serialization import Frames, Serializer, pickle_main_by_value, size_of, to_frames
+from scaler.pickled_functions import pickle_main_by_value
+from scaler.serialization import Frames, Serializer, size_of, to_frames
+from scaler.shipped import Shipped
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.priority import with_wish
 
@@ -28,9 +30,12 @@ class CallMaker:
         address: of the scheduler.
         profiling: whether tasks are measured by default.
         is_nested: whether the client is inside a task of that scheduler.
+        shipped: the modules that travel with its functions.
     """
 
-    def __init__(self, address: str, serializer: Serializer, profiling: bool, is_nested: bool) -> None:
+    def __init__(
+        self, address: str, serializer: Serializer, profiling: bool, is_nested: bool, shipped: Shipped | None = None
+    ) -> None:
         pickle_main_by_value()
         self.address = address
         self.serializer = serializer
@@ -43,7 +48,7 @@ class CallMaker:
         self._is_nested = is_nested
         self._freeze = freeze_for(address)
         self.packer = ArgumentPacker(serializer, address, self._freeze)
-        self.functions = Functions(serializer, address, self.packer)
+        self.functions = Functions(serializer, address, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "") -> Terms:
         """Return the terms of tasks with `options` that are submitted now. `name` overrides that of the options."""

@@ -64,6 +64,7 @@ class TestSettings:
             ("heartbeat_interval_seconds", 2),
             ("serializer", DEFAULT_SERIALIZER),
             ("n_workers", None),
+            ("modules", ()),
             ("processes", True),
             ("dashboard", False),
             ("stream_output", False),
@@ -72,7 +73,7 @@ class TestSettings:
         assert {row.name: row.default for row in ClientConfig.rows()} == {
             parameter.name: parameter.default
             for parameter in parameters
-            if parameter.name not in {"serializer", "n_workers", "processes", "dashboard"}
+            if parameter.name not in {"serializer", "n_workers", "modules", "processes", "dashboard"}
         }
 
     def test_arguments_are_described_in_the_words_of_the_table(self) -> None:

@@ -12,7 +12,7 @@ import cloudpickle
 import pytest
 
 from scaler import Client, DisconnectedError, SerializeObjectError
-from scaler.serialization import what_pickle_depends_on
+from scaler.pickled_functions import what_pickle_depends_on
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
 

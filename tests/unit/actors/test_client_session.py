@@ -419,6 +419,7 @@ def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
     simulation.run()
     assert client.statuses(more) == [None, None, TaskStatus.NO_WORKER, TaskStatus.NO_WORKER]
     assert b"10 open tasks" in client.results[more[3]].payload
+    assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 10
     client.connect()  # it says all again
     simulation.run()
     assert client.statuses(first) == [None] * 8

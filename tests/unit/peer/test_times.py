@@ -111,3 +111,8 @@ def test_the_own_pause_counts_for_nothing(times: Times) -> None:
     times.set_waiting(True, 0)
     times.paused(100)
     assert (times.silent_at(), times.gives_up_at()) == (106, 160)
+    times.set_waiting(False, 110)
+    times.set_waiting(True, 110)
+    assert times.gives_up_at() == 170
+    times.paused(1000)
+    assert times.gives_up_at() == 1170

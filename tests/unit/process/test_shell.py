@@ -347,3 +347,28 @@ def test_in_a_thread_of_a_program_it_touches_neither_signals_nor_the_garbage_col
     thread.start()
     thread.join(10)
     assert seen == [before]
+
+
+def test_a_turn_ends_in_time_and_goes_on_after_signals_and_other_descriptors(
+    event_loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.process.shell.TURNS_SECONDS", 0.0)
+
+    class Flood:
+        receives = 0
+
+        def receive(self) -> bool:
+            self.receives += 1
+            if self.receives == 1:
+                shell.loop.call_soon(lambda: seen.append(self.receives))
+            if self.receives == 3:
+                shell.stop()
+            return True
+
+        def flush(self) -> bool:
+            return False
+
+    shell, flood, seen = Shell(event_loop), Flood(), list[int]()
+    assert shell.run(flood) == 0
+    assert seen == [1], "how far it was when others had their chance"
+    assert 3 <= flood.receives < TURNS_PER_WAKE

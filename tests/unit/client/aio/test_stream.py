@@ -49,6 +49,18 @@ def test_an_endless_iterable_is_read_as_results_are(use: Use, scheduler: FakeSch
     use(test)
 
 
+def test_what_was_not_read_counts_against_the_window(use: Use, scheduler: FakeScheduler) -> None:
+    async def test(client: AsyncClient) -> None:
+        results = client.map_unordered(abs, ((-n,) for n in itertools.count()), window=8)
+        async with aclosing(results) as values:  # type: ignore[type-var]
+            await anext(values)
+            for n in range(50):
+                assert await client.submit(abs, -n) == n
+            assert len(scheduler.of(Task)) <= 50 + 8 + 1
+
+    use(test)
+
+
 def test_who_stops_reading_cancels_what_is_open(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 

@@ -133,6 +133,7 @@ class _Inlet:
 
     def __init__(self, socket: zmq.Socket[bytes], *, copies: bool) -> None:
         self._socket = socket
+        self._option: Callable[[int], Any] = socket.getsockopt
         self._copies = copies
         self._is_expected = False
 
@@ -143,7 +144,9 @@ class _Inlet:
     def take(self) -> Any:
         """Return the first part of the next message, as bytes or as a frame, or None if there is none."""
         if not self._is_expected:
-            return _receive_part(self._socket, _NOBLOCK, self._copies) if self.has_message() else None
+            if not self._option(_EVENTS) & _POLLIN:
+                return None
+            return _receive_part(self._socket, _NOBLOCK, self._copies)
         self._is_expected = False
         try:
             return _receive_part(self._socket, _NOBLOCK, self._copies)
@@ -151,7 +154,7 @@ class _Inlet:
             return None
 
     def has_message(self) -> bool:
-        return bool(_integer(self._socket, _EVENTS) & _POLLIN)
+        return bool(self._option(_EVENTS) & _POLLIN)
 
 
 def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:

@@ -62,12 +62,12 @@ class _Layout:
 
     def __init__(self, message: bytes, holes: Sequence[Hole]) -> None:
         edges = [0, *(edge for hole in holes for edge in hole[:2]), len(message)]
-        self._around = tuple(message[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
-        formats = [f"{len(part)}s{hole.format}" for part, hole in zip(self._around, holes, strict=False)]
-        self._layout = struct.Struct("<" + "".join(formats) + f"{len(self._around[-1])}s")
+        self.around = tuple(message[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
+        formats = [f"{len(part)}s{hole.format}" for part, hole in zip(self.around, holes, strict=False)]
+        self._layout = struct.Struct("<" + "".join(formats) + f"{len(self.around[-1])}s")
         self._parts: list[Any] = [b""] * (2 * len(holes) + 1)
-        self._parts[::2] = self._around
-        self._pack, self._unpack_from = self._layout.pack, self._layout.unpack_from
+        self._parts[::2] = self.around
+        self._pack, self.unpack_from = self._layout.pack, self._layout.unpack_from
         self.size = self._layout.size
 
     def fill(self, values: tuple[Any, ...]) -> bytes:
@@ -77,8 +77,8 @@ class _Layout:
 
     def take(self, message: bytes, start: int = 0) -> tuple[Any, ...] | None:
         """Return the values, or None if other bytes are around them."""
-        parts = self._unpack_from(message, start)
-        return parts[1::2] if parts[::2] == self._around else None
+        parts = self.unpack_from(message, start)
+        return parts[1::2] if parts[::2] == self.around else None
 
 
 class _Takers:
@@ -149,7 +149,9 @@ class Stencil:
         self._present = tuple_getter(itemgetter, present)
         self._n_numbers = len(numbers)
         place_of = {value: place for place, value in enumerate(present, len(numbers))}
-        self._takers = _Takers(kinds, place_of, len(numbers) + len(holes))
+        self._batches = _Takers(kinds, place_of, len(numbers) + len(holes)).batches
+        # As `_Layout.take`, which is a call more for each message.
+        self._unpack_from, self._around = self._layout.unpack_from, self._layout.around
         self.size = self._layout.size
 
     def write(self, values: tuple[Any, ...], number: int, heard: int) -> bytes:
@@ -158,8 +160,8 @@ class Stencil:
 
     def read(self, header: bytes) -> list[Any] | None:
         """Return the batches in `header`, which has the size of the stencil; None if it is not of this shape."""
-        values = self._layout.take(header)
-        return None if values is None else self._takers.batches(values)
+        parts = self._unpack_from(header)
+        return self._batches(parts[1::2]) if parts[::2] == self._around else None
 
 
 class StretchStencil:

@@ -289,8 +289,9 @@ def test_a_scheduler_that_was_stopped_takes_nobody_for_dead(tmp_path: Path) -> N
         running.process.send_signal(signal.SIGCONT)
         for future in futures:
             future.result(30)
+        lines = "".join(running.lines)  # a cluster that ends may be silent for longer, on a busy machine
     assert mark.read_text() == "xx", "no task began anew"
-    assert "is gone" not in "".join(running.lines)
+    assert "is gone" not in lines
 
 
 AWAY = """

@@ -109,6 +109,8 @@ class WorkerProxy(AccountedWorker):
         self._outputs = outputs
         self._outlook = Outlook.WORK
         self._membership = Membership.OUT
+        self._asked_back: list[tuple[TaskId, int]] = []
+        """the tasks that were asked for in the last recall"""
 
     def on_start(self) -> None:
         self._join()
@@ -198,11 +200,19 @@ class WorkerProxy(AccountedWorker):
 
     @handles(RecallTasks)
     def _recall_tasks(self, wish: RecallTasks) -> None:
-        """Ask for the tasks that the worker would run last. They stay here until it gives them back."""
-        behind = [run for run in self._runs.values() if not (run.canceled or run.lent_places)][1:]
-        behind.sort(key=lambda run: run.spec.priority, reverse=True)
-        for run in behind[-wish.count :]:
-            self._outbox.put(self._peer, RecallRequest(run.spec.task_id, self._index, run.attempt))
+        """Ask for the tasks that the worker would run last. They stay here until it gives them back.
+
+        The first one most probably runs. If the same tasks were asked for before, and none of them came, it may be one
+        that had to wait for its objects, and was overtaken.
+        """
+        runs = [run for run in self._runs.values() if not (run.canceled or run.lent_places)]
+        behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
+        wanted = [(run.spec.task_id, run.attempt) for run in behind[-wish.count :]]
+        asked, self._asked_back = self._asked_back, wanted
+        if wanted and wanted == asked:
+            wanted = [(runs[0].spec.task_id, runs[0].attempt), *wanted]
+        for task_id, attempt in wanted:
+            self._outbox.put(self._peer, RecallRequest(task_id, self._index, attempt))
 
     @handles(Batch[RecallResponse])
     def _recalled(self, responses: Batch[RecallResponse]) -> None:

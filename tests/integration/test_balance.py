@@ -77,6 +77,31 @@ def test_so_do_tasks_that_were_taken_for_short_ones_and_given_ahead(tmp_path: Pa
     assert all_workers_are_used(tmp_path, was_short=True)
 
 
+def leave_or_await(mark: str, awaits: bool, _data: bytes = b"") -> bool:
+    """Leave a mark, or wait for it for some time. Returns whether it is there."""
+    if mark and not awaits:
+        Path(mark).touch()
+    deadline = time.monotonic() + 40
+    while mark and not Path(mark).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return bool(mark) and Path(mark).exists()
+
+
+def test_a_task_that_was_overtaken_while_its_argument_came_runs_elsewhere(tmp_path: Path) -> None:
+    mark = str(tmp_path / "mark")
+    with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
+        client.map(leave_or_await, [("", False)] * 500)  # taken for short ones, and so given ahead
+        large = client.send_object(bytes(30_000_000))
+        client.submit(leave_or_await, mark, False, large)
+        long = client.submit(leave_or_await, mark, True)
+        cluster = Cluster(combo.get_address(), n_workers=1, logging_level="WARNING")
+        cluster.start()
+        try:
+            assert long.result(60)
+        finally:
+            cluster.shutdown()
+
+
 def test_balancing_of_a_combo_may_be_turned_off() -> None:
     with (
         SchedulerClusterCombo(n_workers=1, load_balance_seconds=0, load_balance_trigger_times=1) as combo,

@@ -391,6 +391,20 @@ def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> 
     assert asked(scene) == [1, 2]
 
 
+def test_when_none_of_these_comes_the_first_one_is_asked_for_as_well(scene: Scene) -> None:
+    """It had to wait for its objects, and another one that began meanwhile takes long."""
+    scene.assign(0, 1, 2)
+    scene.forget()
+    for expected in ([1, 2], [0, 1, 2], [0, 1, 2]):
+        scene.tell(RecallTasks(2))
+        assert asked(scene) == expected
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1)]))
+    assert scene.tasks[0].take() == [RunRecalled(1)]
+    scene.forget()
+    scene.tell(RecallTasks(1))
+    assert asked(scene) == [2]
+
+
 def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) -> None:
     scene.assign(0)
     scene.assign(1)

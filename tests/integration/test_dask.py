@@ -73,14 +73,14 @@ def test_a_cluster_without_a_number_has_as_many_workers_as_dask_has_threads(dask
         command("engine_cluster", address, "--engine", dask.engine),
         Client(address) as client,
     ):
-        client.wait_for_workers(THREADS, timeout=30)
+        client.wait_for_workers(THREADS, timeout=90)
         assert client.info().workers == THREADS
         assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
 
 
 def test_a_function_that_raises_says_so_with_its_traceback(start: Callable[..., Client]) -> None:
     with pytest.raises(ZeroDivisionError):
-        start(1).submit(divmod, 1, 0).result(timeout=30)
+        start(1).submit(divmod, 1, 0).result(timeout=90)
 
 
 def test_any_depth_works_with_fewer_places_in_dask(start: Callable[..., Client]) -> None:
@@ -91,7 +91,7 @@ def test_any_depth_works_with_fewer_places_in_dask(start: Callable[..., Client])
             first, second = nested.submit(fibonacci, number - 1), nested.submit(fibonacci, number - 2)
             return int(first.result() + second.result())
 
-    assert start(THREADS).submit(fibonacci, 6).result(timeout=60) == 8
+    assert start(THREADS).submit(fibonacci, 6).result(timeout=90) == 8
 
 
 def test_dask_goes_by_the_priorities_of_the_tasks(
@@ -99,11 +99,11 @@ def test_dask_goes_by_the_priorities_of_the_tasks(
 ) -> None:
     client, note, log, gate = start(THREADS + 4), noting(), tmp_path / "log", tmp_path / "gate"
     first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
-    wait_until(lambda: len(noted(log)) == THREADS, "Dask is full")
+    wait_until(lambda: len(noted(log)) == THREADS, "Dask is full", 90)
     wishes = [client.options(priority=wish).submit(note, str(log), str(wish)) for wish in range(4)]
-    wait_until(lambda: dask.n_tasks() == THREADS + 4, "they are with Dask")
+    wait_until(lambda: dask.n_tasks() == THREADS + 4, "they are with Dask", 90)
     gate.touch()
-    wait([*first, *wishes], timeout=30)
+    wait([*first, *wishes], timeout=90)
     begun = noted(log)[THREADS:]
     assert sorted(begun) == ["0", "1", "2", "3"]
     assert begun.index("3") < begun.index("1")  # "0" had a place in the queue of a Dask worker already
@@ -114,32 +114,32 @@ def test_cancel_reaches_a_task_that_waits_in_dask(
 ) -> None:
     client, note, log, gate = start(THREADS + 1), noting(), tmp_path / "log", tmp_path / "gate"
     first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
-    wait_until(lambda: len(noted(log)) == THREADS, "Dask is full")
+    wait_until(lambda: len(noted(log)) == THREADS, "Dask is full", 90)
     unwanted = client.submit(note, str(log), "unwanted")
-    wait_until(lambda: dask.n_tasks() == THREADS + 1, "it is with Dask")
+    wait_until(lambda: dask.n_tasks() == THREADS + 1, "it is with Dask", 90)
     assert unwanted.cancel()
-    wait_until(lambda: dask.n_tasks() == THREADS, "Dask has dropped it")
+    wait_until(lambda: dask.n_tasks() == THREADS, "Dask has dropped it", 90)
     gate.touch()
-    wait(first, timeout=30)
+    wait(first, timeout=90)
     assert noted(log) == ["first"] * THREADS
 
 
 def test_a_lost_worker_is_a_task_tried_again(start: Callable[..., Client], dask: DaskCluster, tmp_path: Path) -> None:
     client, note, log, gate = start(1), noting(), tmp_path / "log", tmp_path / "gate"
     future = client.submit(note, str(log), "begun", str(gate))
-    wait_until(lambda: noted(log), "it runs")
+    wait_until(lambda: noted(log), "it runs", 90)
     [process] = worker_processes(dask.workers[0].pid)
     process.send_signal(signal.SIGKILL)
-    wait_until(lambda: len(noted(log)) == 2, "it runs again, in the worker that the nanny has started")
+    wait_until(lambda: len(noted(log)) == 2, "it runs again, in the worker that the nanny has started", 90)
     gate.touch()
-    assert future.result(timeout=30) == "begun"
+    assert future.result(timeout=90) == "begun"
 
 
 def test_a_task_that_kills_its_worker_each_time_fails(start: Callable[..., Client]) -> None:
     client = start(1)
     with pytest.raises(Exception, match="a process of the engine died"):
-        client.submit(os._exit, 3).result(timeout=60)
-    assert client.submit(abs, -1).result(timeout=30) == 1
+        client.submit(os._exit, 3).result(timeout=90)
+    assert client.submit(abs, -1).result(timeout=90) == 1
 
 
 def test_tasks_outlive_the_scheduler_of_dask_and_wait_for_workers(tmp_path: Path) -> None:
@@ -149,12 +149,12 @@ def test_tasks_outlive_the_scheduler_of_dask_and_wait_for_workers(tmp_path: Path
         Client(combo.get_address()) as client,
     ):
         future = client.submit(abs, -1)
-        wait_until(lambda: dask.n_tasks() == 1, "it is with Dask, which has no worker")
+        wait_until(lambda: dask.n_tasks() == 1, "it is with Dask, which has no worker", 90)
         dask.scheduler.kill()
         dask.scheduler.wait()
         dask.scheduler = dask.start_scheduler()
         dask.add_worker(1)
-        assert future.result(timeout=60) == 1
+        assert future.result(timeout=90) == 1
     dask.end()
 
 

@@ -41,9 +41,9 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 def test_tasks_run_in_the_processes_of_the_pool(client: Client, request: pytest.FixtureRequest) -> None:
     assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
     with pytest.raises(ZeroDivisionError):
-        client.submit(divmod, 1, 0).result(timeout=30)
-    assert client.submit(len, client.send_object(bytes(2_000_000))).result(timeout=30) == 2_000_000
+        client.submit(divmod, 1, 0).result(timeout=90)
+    assert client.submit(len, client.send_object(bytes(2_000_000))).result(timeout=90) == 2_000_000
     if LOKY in request.node.name:
         with pytest.raises(Exception, match="a process of the engine died"):
             client.submit(os._exit, 3).result(timeout=60)
-        assert client.submit(abs, -1).result(timeout=30) == 1
+        assert client.submit(abs, -1).result(timeout=90) == 1

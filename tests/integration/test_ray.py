@@ -64,7 +64,7 @@ def noted(log: Path) -> list[str]:
 def test_results_and_exceptions_come_back(client: Client) -> None:
     assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
     with pytest.raises(ZeroDivisionError):
-        client.submit(divmod, 1, 0).result(timeout=30)
+        client.submit(divmod, 1, 0).result(timeout=90)
 
 
 def test_any_depth_works(client: Client) -> None:
@@ -81,31 +81,31 @@ def test_any_depth_works(client: Client) -> None:
 def test_a_cancelled_task_is_stopped(client: Client, tmp_path: Path) -> None:
     log = tmp_path / "log"
     future = client.submit(noting(), str(log), str(tmp_path / "gate"))
-    wait_until(lambda: noted(log), "it runs")
+    wait_until(lambda: noted(log), "it runs", 90)
     assert future.cancel()
-    wait_until(lambda: noted(log)[1:] == ["stopped"], "Ray has interrupted it")
-    assert client.submit(abs, -1).result(timeout=30) == 1
+    wait_until(lambda: noted(log)[1:] == ["stopped"], "Ray has interrupted it", 90)
+    assert client.submit(abs, -1).result(timeout=90) == 1
 
 
 def test_a_lost_process_is_a_task_tried_again(client: Client, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     future = client.submit(noting(), str(log), str(gate))
-    wait_until(lambda: noted(log), "it runs")
+    wait_until(lambda: noted(log), "it runs", 90)
     os.kill(int(noted(log)[0]), signal.SIGKILL)
-    wait_until(lambda: len(noted(log)) == 2, "it runs again, in another process", 60)
+    wait_until(lambda: len(noted(log)) == 2, "it runs again, in another process", 90)
     gate.touch()
-    assert future.result(timeout=30) == "done"
+    assert future.result(timeout=90) == "done"
 
 
 def test_a_lost_node_is_a_task_tried_again_on_another(client: Client, ray: RayCluster, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     future = client.submit(noting(), str(log), str(gate))
-    wait_until(lambda: noted(log), "it runs")
+    wait_until(lambda: noted(log), "it runs", 90)
     end_with_children(ray.node)
     ray.node = ray.add_node()
-    wait_until(lambda: len(noted(log)) == 2, "it runs again, on the other node", 60)
+    wait_until(lambda: len(noted(log)) == 2, "it runs again, on the other node", 90)
     gate.touch()
-    assert future.result(timeout=30) == "done"
+    assert future.result(timeout=90) == "done"
 
 
 def test_a_cluster_without_a_number_has_as_many_workers_as_ray_has_cpus(ray: RayCluster) -> None:

@@ -31,7 +31,7 @@ from tests.support.recorder import Recorder
 ADDRESS = "tcp://127.0.0.1:1"
 AGENT_TOKEN = b"n" * 16
 DEFAULT = DefaultSerializer()
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class Stored:

@@ -321,6 +321,8 @@ class User:
 
     def forget(self) -> None:
         """Let go of all futures and objects."""
+        for call in self.calls:
+            call.after = ()  # the error of a call has the frames of `check`, and so the call itself
         self.calls, self.maps = [], []
         self.references = {}
 

@@ -322,7 +322,9 @@ class User:
     def forget(self) -> None:
         """Let go of all futures and objects."""
         for call in self.calls:
-            call.after = ()  # the error of a call has the frames of `check`, and so the call itself
+            error = (call.future._outcome or (None, None))[1]
+            if error is not None:
+                error.__traceback__ = None  # it has the frames of `look`, and so other calls
         self.calls, self.maps = [], []
         self.references = {}
 

@@ -58,7 +58,7 @@ class LargeResults:
         else:
             unread.ask(receiver)
             if unread.state is State.CANCELED:
-                self._make_again([unread])
+                self._make_again(self._with_its_graph(unread))
             elif unread.state is State.LOST:
                 self._make_again(self.unread.in_state(State.LOST))  # all, so that they run in parallel
 
@@ -90,9 +90,15 @@ class LargeResults:
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is State.DOUBTED:
             unread.state = State.LOST  # to ask whether it is there would take as long as most tasks
-        if unread is not None and unread.state is State.LOST:
-            self._make_again([unread])
+        if unread is not None and unread.state in (State.LOST, State.CANCELED):
+            self._make_again(self._with_its_graph(unread))
         return self.unread.get(object_id)
+
+    def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:
+        """Return what was lost in the same way and is made by the same call: so that this runs once."""
+        if not isinstance(unread.call, GraphEntry):
+            return [unread]
+        return [each for each in self.unread.in_state(unread.state) if each.call is unread.call]
 
     def abandon(self, receiver: object) -> None:
         """Drop the requests of `receiver`."""

@@ -211,6 +211,27 @@ class TestLargeResults:
         work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
         assert [item.known for item in said(work)] == [Known.STORED]
 
+    @pytest.mark.parametrize("was_cancelled", [False, True])
+    def test_those_of_one_graph_are_made_again_by_one_run_of_it(self, was_cancelled: bool) -> None:
+        work, graph_id = OpenWork(), GraphId(b"g" * 16)
+        first, second, third = (Future(number) for number in (1, 2, 3))
+        nodes = [GraphNode(graph_id, task_id(n), function().object_id, b"", b"", b"", 1) for n in (1, 2, 3)]
+        graph = GraphEntry(GraphTask(graph_id, 3), nodes, [function()], (), ())
+        graph.sinks = {task_id(number): sink for number, sink in ((1, first), (2, second), (3, third))}
+        work.add_graph(graph)
+        work.on_results([result(number, size=LARGE) for number in (1, 2)])
+        if was_cancelled:  # while the two are made again
+            work.large.on_other_scheduler()
+            work.say_again()
+            work.cancel(task_id(3))
+        else:
+            work.on_results([result(3)])
+            work.large.on_other_scheduler()
+        said(work)
+        work.add_graph(needs(4, first)[0])
+        assert graph.spec in said(work)
+        assert set(graph.sinks) == {task_id(1), task_id(2)}
+
     def test_one_that_is_small_the_second_time_is_said(self) -> None:
         work, first = self.work()
         work.large.on_other_scheduler()

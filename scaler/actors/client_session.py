@@ -268,7 +268,7 @@ class ClientSession(ObjectOwner):
     @handles(Batch[ExplainRequest])
     def _explain(self, batch: Batch[ExplainRequest]) -> None:
         for request in batch:
-            question = ExplainTask(self.actor_ref, request.task_id)
+            question = ExplainTask(self.actor_ref, request.task_id, asked_at=self.now())
             self._hand_on(question, request.task_id, request.graph_id, request.position)
 
     @handles(ExplainInput)

@@ -18,7 +18,7 @@ from typing import NewType
 
 from scaler.actors.kit import ActorRef
 from scaler.actors.task_states import Event
-from scaler.ids import ClientId, ObjectId, TaskId
+from scaler.ids import ClientId, GraphId, ObjectId, TaskId
 from scaler.message import message
 from scaler.wire.capabilities import Capabilities
 from scaler.wire.messages.client import Task
@@ -63,6 +63,8 @@ class TaskMoved:
     """a sentence, if there is one"""
     result: RunResult | None = None
     """of the run that ended with it, if one did"""
+    graph_id: GraphId | None = None
+    """of its graph, if it is in one"""
 
 
 @message

@@ -46,7 +46,8 @@ def explain(
     if question.because:
         state, tries, worker = READY, NOT_KNOWN, ""
     shown, sentence = shown_state(state), question.because + found[1]
-    question.asker.send(ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, tries.past))
+    past = tries.told(question.asked_at)
+    question.asker.send(ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, past))
 
 
 def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:

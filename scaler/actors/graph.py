@@ -80,7 +80,7 @@ class GraphActor(Actor):
         """what concerns many nodes at once"""
 
     def on_start(self) -> None:
-        self._home = self._home.of_graph(self.actor_ref)
+        self._home = self._home.of_graph(self.actor_ref, self._spec.graph_id)
         self._end_if_over()  # a graph without nodes
 
     # From the client

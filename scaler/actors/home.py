@@ -12,7 +12,7 @@ from typing import Protocol
 from scaler.actors.events import Events
 from scaler.actors.kit import ActorRef
 from scaler.actors.policy.needs import Needs, needs_of
-from scaler.ids import ClientId
+from scaler.ids import ClientId, GraphId
 
 
 class Options(Protocol):
@@ -51,7 +51,7 @@ class Home:
     """
 
     __slots__ = (
-        "account", "adoption", "balancer", "client_id", "crash_limit", "ended", "events", "next_attempt",
+        "account", "adoption", "balancer", "client_id", "crash_limit", "ended", "events", "graph_id", "next_attempt",
         "object_store", "read_options", "session",
     )  # fmt: skip
 
@@ -79,16 +79,18 @@ class Home:
         self.read_options = read_options
         self.account = account
         self.adoption = adoption
+        self.graph_id: GraphId | None = None
+        """of the graph that the tasks are nodes of"""
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return what a task with these options asks for beside a place; None: nothing."""
         said = self.read_options(options)
         return needs_of(said.capabilities, said.no_worker_timeout_ms)
 
-    def of_graph(self, graph: ActorRef) -> Home:
+    def of_graph(self, graph: ActorRef, graph_id: GraphId) -> Home:
         """Return the home of a graph's tasks, with the graph instead of the session."""
         home = copy(self)
-        home.session = graph
+        home.session, home.graph_id = graph, graph_id
         return home
 
     def of_account(self, account: int) -> Home:

@@ -240,7 +240,7 @@ class TaskActor(AdoptableTask):
 
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
         if result is not None and state in (READY, DELAYED):
-            self._tries = self._tries.after(event, _sentence_of(result))
+            self._tries = self._tries.after(event, _sentence_of(result), self.now())
         if state is READY:
             self._offer = None
             self._say_ready_again(self._goes_first if event is NOT_HELD else event is not BALANCER_RESTARTED)
@@ -291,8 +291,8 @@ class TaskActor(AdoptableTask):
     ) -> None:
         home, spec, attempt = self._home, self._spec, self._attempt
         if home.events.listener is not None:
-            moved = TaskMoved(self.actor_ref, spec, home.client_id, event, state, attempt, worker, reason, result)
-            home.events.listener.send(moved)
+            what = (event, state, attempt, worker, reason, result, home.graph_id)
+            home.events.listener.send(TaskMoved(self.actor_ref, spec, home.client_id, *what))
 
     def _say_ready_again(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.

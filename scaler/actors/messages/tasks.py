@@ -132,20 +132,44 @@ class TaskDone:
 # What it waits for
 
 
+class PastTry(NamedTuple):
+    """A try that has ended."""
+
+    number: int
+    at: float
+    """when, by the clock of the scheduler"""
+    event: str
+    sentence: str
+
+
 class Tries(NamedTuple):
     """Which try of a task this is, from 1; 0: not known."""
 
     number: int
-    past: str = ""
-    """why the last ones before it ended"""
+    past: tuple[PastTry, ...] = ()
+    """how the last ones before it ended"""
 
-    def after(self, event: str, sentence: str) -> Tries:
+    def after(self, event: str, sentence: str, now: float) -> Tries:
         """Return the next try, after this one has ended."""
-        past = f"{self.past}; " if self.past else ""
-        return Tries(self.number + 1, f"{past}try {self.number} {event}: {sentence}"[-PAST_CHARACTERS_MOST:])
+        ended = PastTry(self.number, now, event, sentence[:PAST_CHARACTERS_MOST])
+        return Tries(self.number + 1, (*self.past, ended)[-PAST_TRIES_MOST:])
+
+    def told(self, now: float) -> str:
+        """Return how the last ones before it ended, and how long ago, for people."""
+        return "; ".join(
+            f"try {number} {event} {_age(now - at)} ago: {sentence}" for number, at, event, sentence in self.past
+        )
 
 
-PAST_CHARACTERS_MOST = 800
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+PAST_TRIES_MOST = 5
+PAST_CHARACTERS_MOST = 160
+"""Of each: all together are one sentence of a message."""
 NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 
@@ -153,13 +177,14 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 class ExplainTask:
     """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
     `ExplainResponse` about `task_id`. `because`: that one waits for you, and its answer begins so. `hops`: how many
-    graphs have handed it on.
+    graphs have handed it on. `asked_at`: when, by the clock of the scheduler.
     """
 
     asker: ActorRef
     task_id: TaskId
     because: str = ""
     hops: int = 0
+    asked_at: float = 0.0
 
 
 @message

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from scaler.actors.events import SUBMITTED, TaskMoved
 from scaler.actors.monitor.names import Names
 from scaler.actors.task_states import ASSIGNED
-from scaler.ids import ClientId, TaskId, public_id
+from scaler.ids import ClientId, GraphId, TaskId, public_id
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.monitor import StateMove, StateTask
 from scaler.wire.messages.worker import RunResult
@@ -37,8 +37,8 @@ class _Record:
     """What was heard of one task."""
 
     __slots__ = (
-        "attempt", "client_id", "cpu_us", "duration_us", "ended_us", "function", "function_name", "name", "peak_bytes",
-        "reason", "short_id", "started_us", "state", "submitted_us", "task_id", "worker",
+        "attempt", "client_id", "cpu_us", "duration_us", "ended_us", "function", "function_name", "graph_id", "name",
+        "peak_bytes", "reason", "short_id", "started_us", "state", "submitted_us", "task_id", "worker",
     )  # fmt: skip
 
     def __init__(self, task_id: TaskId, function: bytes, function_name: str) -> None:
@@ -48,6 +48,7 @@ class _Record:
         self.function_name = function_name
         self.name = ""
         self.client_id: ClientId | None = None
+        self.graph_id: GraphId | None = None
         self.state = ""
         self.worker = self.reason = ""
         self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
@@ -108,7 +109,7 @@ class Tasks:
             names = self._names
             record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
         self._touch(record)
-        record.name, record.client_id = spec.name, moved.client_id
+        record.name, record.client_id, record.graph_id = spec.name, moved.client_id, moved.graph_id
         record.state, record.reason = moved.state, moved.reason
         if moved.event == SUBMITTED:
             record.submitted_us = now_us
@@ -197,7 +198,7 @@ class Tasks:
             record.function,
             record.function_name,
             self._names.short(record.client_id) if record.client_id is not None else b"",
-            b"",
+            self._names.short(record.graph_id) if record.graph_id is not None else b"",
             record.state,
             record.worker,
             record.attempt,

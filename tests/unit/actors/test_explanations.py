@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.actors.explanations import STEPS_MOST
+from scaler.actors.messages.tasks import FIRST_TRY
 from scaler.ids import NO_ID, GraphId, TaskId
+from scaler.wire.columns import REASON_CHARACTERS
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
@@ -113,7 +115,20 @@ def test_earlier_tries_are_remembered_with_their_ends(simulation: Simulation) ->
     simulation.advance(1.0)
     answer = ask(simulation, client, task_id)
     assert answer.tries == 2
-    assert answer.past == "try 1 crashed: killed by SIGKILL"
+    assert answer.past == "try 1 crashed 1 s ago: killed by SIGKILL"
+    simulation.advance(30.0)
+    assert ask(simulation, client, task_id).past == "try 1 crashed 31 s ago: killed by SIGKILL"
+
+
+def test_of_many_tries_the_last_ones_are_told() -> None:
+    tries = FIRST_TRY
+    for number in range(50):
+        tries = tries.after("crashed", f"{number} " + "x" * 1000, now=float(number))
+    told = tries.told(7200.0 + 49)
+    assert tries.number == 51
+    assert told.startswith("try 46 crashed 2 h ago: 45 x")
+    assert "; try 50 crashed 2 h ago: 49 x" in told
+    assert len(told) < REASON_CHARACTERS
 
 
 def test_a_task_that_is_not_there(simulation: Simulation) -> None:

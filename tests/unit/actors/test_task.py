@@ -368,10 +368,10 @@ class TestRetries:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
         asker, ref = bench.recorder()
-        scene.tell(ExplainTask(ref, TASK_ID))
+        scene.tell(ExplainTask(ref, TASK_ID, asked_at=bench.clock() + 90))
         (told,) = asker.take()
         assert (told.state, told.waits_for) == ("inactive", "retry")
-        assert (told.tries, told.past) == (2, "try 1 retried: ConnectionResetError: by peer")
+        assert (told.tries, told.past) == (2, "try 1 retried 90 s ago: ConnectionResetError: by peer")
 
     def test_a_balancer_that_restarts_meanwhile_does_not_get_it_early(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)

@@ -355,6 +355,18 @@ def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:
     assert agent.watched == []  # agents have nothing to say of graphs
 
 
+def test_a_task_of_a_graph_says_which(simulation: Simulation, board: Board) -> None:
+    simulation.agent(2, long)
+    client = simulation.client()
+    board.want("tasks")
+    (alone,) = client.submit(1)
+    graph_id = client.submit_graph([()], [0])
+    simulation.advance(1.2)
+    shown = {task.task: task.graph for task in board.take(StateTask)}
+    assert shown.pop(public_id(alone)) == b""
+    assert list(shown.values()) == [public_id(graph_id)]
+
+
 def test_the_largest_objects(simulation: Simulation, board: Board) -> None:
     client = simulation.client()
     client.create(b"x" * 10)

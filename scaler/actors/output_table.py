@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import NamedTuple
 
-from scaler.ids import TaskId
+from scaler.ids import TaskId, public_id
 from scaler.wire.messages.worker import RunOutput
 
 LINES_MOST = 1000
@@ -42,12 +42,13 @@ class KeptLine(NamedTuple):
 class TaskOutput:
     """What is kept of one task."""
 
-    __slots__ = ("account", "at", "dropped", "lines", "name", "size")
+    __slots__ = ("account", "at", "dropped", "lines", "name", "short_id", "size")
 
-    def __init__(self, account: int, name: str) -> None:
+    def __init__(self, account: int, name: str, short_id: bytes) -> None:
         self.account = account
         """of the client that it is for"""
         self.name = name
+        self.short_id = short_id
         self.lines: deque[KeptLine] = deque()
         self.size = LINE_BYTES
         self.dropped = 0
@@ -66,6 +67,7 @@ class OutputTable:
     def __init__(self, retention_seconds: float) -> None:
         self._retention_seconds = retention_seconds
         self._tasks: OrderedDict[TaskId, TaskOutput] = OrderedDict()
+        self._by_short: dict[bytes, TaskId] = {}
         self._size = 0
         self._numbers = 0
 
@@ -83,7 +85,8 @@ class OutputTable:
     def _keep(self, task_id: TaskId, line: KeptLine, account: int, name: str, now: float) -> None:
         task = self._tasks.get(task_id)
         if task is None:
-            task = self._tasks[task_id] = TaskOutput(account, name)
+            task = self._tasks[task_id] = TaskOutput(account, name, public_id(task_id))
+            self._by_short[task.short_id] = task_id
             self._size += task.size
         else:
             self._tasks.move_to_end(task_id)
@@ -97,7 +100,7 @@ class OutputTable:
             task.dropped += 1
         self._size += task.size - before
         while self._size > TOTAL_BYTES_MOST:
-            self._size -= self._tasks.popitem(last=False)[1].size
+            self._forget(next(iter(self._tasks)))
         self.expire(now)
 
     def expire(self, now: float) -> float | None:
@@ -107,9 +110,17 @@ class OutputTable:
             task_id, task = next(iter(tasks.items()))
             if task.at + self._retention_seconds > now:
                 return task.at + self._retention_seconds
-            self._size -= task.size
-            del tasks[task_id]
+            self._forget(task_id)
         return None
+
+    def _forget(self, task_id: TaskId) -> None:
+        task = self._tasks.pop(task_id)
+        self._size -= task.size
+        del self._by_short[task.short_id]
+
+    def id_of(self, short_id: bytes) -> TaskId | None:
+        """Return the id of a task, if something of it is kept."""
+        return self._by_short.get(short_id)
 
     def find(self, task_id: TaskId) -> TaskOutput | None:
         """Return what is kept of a task."""

@@ -214,7 +214,7 @@ class Monitor(Actor):
         """Show the tasks and graphs that viewers have asked for."""
         for short_id in self._subscriptions.tasks:
             moves = self._tasks.of_task(short_id, due.is_first)
-            lines = self._outputs.items(short_id, self._tasks.id_of(short_id), due.is_first)
+            lines = self._outputs.items(short_id, due.is_first)
             if moves or lines:
                 self._board.publish(f"{topics.TASK}{short_id.hex()}", [*moves, *lines], 1, 1)
         for short_id in self._subscriptions.graphs:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from scaler.actors.output_table import KeptLine, OutputTable
-from scaler.ids import TaskId
 from scaler.wire.messages.monitor import StateLine
 
 SHOWN_MOST = 200
@@ -28,8 +27,9 @@ class Outputs:
         """Viewers look at these, and at no others."""
         self._said = {short_id: number for short_id, number in self._said.items() if short_id in short_ids}
 
-    def items(self, short_id: bytes, task_id: TaskId | None, is_first: bool) -> list[StateLine]:
+    def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
         """Return the lines of a task that are new, or at first the last ones."""
+        task_id = self._table.id_of(short_id)
         if task_id is None:
             return []
         lines = self._table.after(task_id, 0 if is_first else self._said.get(short_id, 0))

@@ -94,10 +94,6 @@ class Tasks:
         """Return the short ids that were asked for and belong to no task that is known."""
         return frozenset(each for each, task_id in self._asked.items() if task_id is None)
 
-    def id_of(self, short_id: bytes) -> TaskId | None:
-        """Return the id of a task that was asked for, if it is known."""
-        return self._asked.get(short_id)
-
     # What is heard
 
     def add(self, moved: TaskMoved, now_us: int) -> None:

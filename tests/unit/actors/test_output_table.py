@@ -6,7 +6,7 @@ import pytest
 
 from scaler.actors import output_table
 from scaler.actors.output_table import BYTES_MOST, LINE_BYTES, LINES_MOST, OutputTable
-from scaler.ids import TaskId
+from scaler.ids import TaskId, public_id
 from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput
 
@@ -69,6 +69,15 @@ def test_what_is_old_is_forgotten_and_nothing_is_left() -> None:
     assert (table.find(OTHER), texts(table, ONE)) == (None, ["a", "c"])
     assert table.expire(200.0) is None
     assert (len(table), table.size_bytes) == (0, 0)
+
+
+def test_a_task_is_found_by_its_short_id_as_long_as_something_is_kept() -> None:
+    table = OutputTable(60.0)
+    add(table, ONE, "a", now=0.0)
+    add(table, OTHER, "b", now=30.0)
+    assert (table.id_of(public_id(ONE)), table.id_of(public_id(OTHER))) == (ONE, OTHER)
+    table.expire(70.0)
+    assert (table.id_of(public_id(ONE)), table.id_of(public_id(OTHER))) == (None, OTHER)
 
 
 def test_nothing_is_kept_without_a_retention() -> None:

@@ -355,6 +355,19 @@ def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:
     assert agent.watched == []  # agents have nothing to say of graphs
 
 
+def test_what_a_task_has_written_is_said_although_the_task_was_forgotten(simulation: Simulation, board: Board) -> None:
+    agent, client = simulation.agent(1, long), simulation.client()
+    (task_id,) = client.submit(1)
+    simulation.run()
+    agent.say(RunOutput(task_id, 0, agent.started[-1].attempt, OutputStream.LOGGING, 7, 0, "kept"))
+    client.cancel(task_id)
+    simulation.advance(1.0)
+    assert simulation.task(task_id) is None
+    board.want(f"task/{public_id(task_id).hex()}")
+    simulation.advance(0.2)
+    assert [line.text for line in board.take(StateLine)] == ["kept"]
+
+
 def test_a_task_of_a_graph_says_which(simulation: Simulation, board: Board) -> None:
     simulation.agent(2, long)
     client = simulation.client()

@@ -80,6 +80,7 @@ struct RunOptions {
   retryOn @7 :List(Text);                 # names of exception classes, as in TaskFailure; those that are derived from them count too
   retryDelayMs @8 :UInt32;                # wait so many milliseconds before the first retry, and twice as long before each further one
   noWorkerTimeoutMs @9 :UInt32;           # fail it when for so long no worker was connected that could have taken it; 0 = it waits
+  devices @10 :List(UInt16);              # the numbers of the GPUs that it has; an agent says it to its processors
 
   struct Capability {
     name @0 :Text;       # such as "gpu"

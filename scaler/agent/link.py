@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 
 from scaler.actors.kit import ActorRef, handles
 from scaler.agent.connection import Door, SchedulerConnection
+from scaler.agent.devices import devices_of
 from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
     ExecutorProcessGone,
@@ -32,6 +33,7 @@ from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
 from scaler.peer.states import UP
 from scaler.settings import ClusterConfig
+from scaler.wire.capabilities import from_text
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     InstructionKind,
@@ -88,6 +90,7 @@ class Link(SchedulerConnection):
         self._requested = holdings.requested
         self._gone = holdings.gone
         self._outputs = Outputs(config.task_output_lines_per_second, self.now)
+        self._devices = devices_of(from_text(capabilities))
         asked = workers if can_say_runs else ()
         self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
 
@@ -135,7 +138,7 @@ class Link(SchedulerConnection):
         self.ignored += len(tasks) - sum(map(len, by_worker.values()))
         for worker, new in by_worker.items():
             if worker < len(self._workers):
-                self._workers[worker].send(new)
+                self._workers[worker].send(new if self._devices is None else self._devices.number(new))
             else:
                 self._refuse(new, f"there is no worker {worker} here")
 
@@ -169,6 +172,8 @@ class Link(SchedulerConnection):
         self._ledger.finish(results)
         if self._outputs.owed:
             self._say(self._outputs.last_words(results))
+        if self._devices is not None:
+            self._devices.end(results)
         self._say(results)
 
     @handles(Batch[RunOutput])
@@ -177,12 +182,17 @@ class Link(SchedulerConnection):
 
     @handles(Batch[RunBlocked])
     def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:
-        self._say(self._ledger.block(batch))
+        blocked = self._ledger.block(batch)
+        if self._devices is not None:
+            self._devices.wait(blocked)
+        self._say(blocked)
 
     @handles(Batch[RunUnblocked])
     def _runs_unblocked(self, batch: Batch[RunUnblocked]) -> None:
         for unblocked in batch:
             self._ledger.unblock(unblocked)
+        if self._devices is not None:
+            self._devices.go_on(batch)
         self._say(batch)
 
     @handles(LinkHeard)
@@ -212,7 +222,10 @@ class Link(SchedulerConnection):
                 self._ledger.give_back(response)
                 given.append(response)
             else:
-                self._workers[task.worker].send(Batch[RunTask]([task]))
+                again = Batch[RunTask]([task])
+                self._workers[task.worker].send(again if self._devices is None else self._devices.number(again))
+        if self._devices is not None:
+            self._devices.end(given)
         self._say(given)
 
     # Processors

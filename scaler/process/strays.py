@@ -54,6 +54,15 @@ def end_strays(processors: Collection[int]) -> None:
             kill(pid)
 
 
+def has_children() -> bool:
+    """Return whether this process has child processes, including ended ones that were not waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def has_strays() -> bool:
     """Return whether the parent of this processor has adopted an orphan of this processor."""
     here = os.getpid()

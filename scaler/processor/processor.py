@@ -26,17 +26,20 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import groupby
 from time import monotonic_ns, perf_counter_ns, sleep
 from types import FrameType
 from typing import Any, NoReturn
 
 from scaler import task_context
+from scaler.amounts import GPU, read_amounts
 from scaler.errors import TaskInterrupt
 from scaler.process.logs import set_up_logging
 from scaler.process.memory import give_back_memory
-from scaler.process.strays import has_strays
+from scaler.process.strays import has_children, has_strays
 from scaler.processor import signals
 from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.devices import VisibleDevices, devices_of
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
 from scaler.processor.leaving import LEAVE_SECONDS, leave
@@ -77,23 +80,18 @@ class Processor:
     def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
         self._words = progress.words
         self._uplink = Uplink(channel)
-        is_hard = config.hard_processor_suspend
         uplink = self._uplink
         self.outputs = TaskOutputs(progress.words, uplink.put_line, config.task_output_lines_per_second)
-        self.waiting = ProcessorTaskContext(
-            birth,
-            config.address,
-            progress.words,
-            uplink.say,
-            uplink.await_permission,
-            is_hard,
-            limit_seconds=config.task_timeout_seconds,
-        )
+        ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
+        limit_seconds = config.task_timeout_seconds
+        self.waiting = ProcessorTaskContext(birth, config.address, progress.words, *ways, limit_seconds=limit_seconds)
         self._is_extra = birth.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
+        self._devices = VisibleDevices()
+        self._run_all = self._run_within_limits if self._limits.are_there else self._run_tasks
         self._take: dict[type, Callable[[Any], None]] = {
-            Batch[RunTask]: self._run_within_limits if self._limits.are_there else self._run_tasks,
+            Batch[RunTask]: self._run_with_devices if GPU in read_amounts(config.capabilities) else self._run_all,
             Batch[ObjectResponse]: self._store,
             Batch[ObjectInstruction]: self._forget,
             Batch[CollectGarbage]: self._collect_garbage,
@@ -189,6 +187,19 @@ class Processor:
             done = following
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
+    def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
+        """Run tasks that see their GPUs. One whose GPUs this process cannot open any more is for a fresh process, with
+        those behind it. Not while clients in this process wait for tasks of theirs, which would end with it.
+        """
+        for numbers, row in groupby(tasks, devices_of):
+            self._is_over = not (self._devices.may_be(numbers) or self.waiting.is_needed())
+            if not self._is_over:
+                self._devices.show(numbers)
+                self._run_all(Batch[RunTask](row))
+            if self._is_over:
+                return
+        self._devices.show(())
+
     def _run(self, task: RunTask) -> RunResult:
         status, payload, frames, failed = TaskStatus.SUCCESS, b"", NO_FRAMES, ""
         meter: Meter | None = None
@@ -275,7 +286,7 @@ class Processor:
         where = self._interrupted_at.encode()
         status = TaskStatus.CANCELED
         result = RunResult(task.task_id, task.worker, task.attempt, status, where, duration_us, (), profile)
-        if _has_children() or has_strays():
+        if has_children() or has_strays():
             logger.info("an interrupted task has left processes behind: this processor ends with them")
             self._uplink.say([result])
             os._exit(0)
@@ -319,15 +330,6 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 _OURS = globals()
 _PURE = frozenset({to_frames.__module__, Values.__module__})
 """What can be interrupted: values may take long to read and to write, and nothing is kept before they are read."""
-
-
-def _has_children() -> bool:
-    """Return whether this process has child processes, including ended ones that were not waited for."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 def _follow_agent(channel: int) -> None:

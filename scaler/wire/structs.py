@@ -80,6 +80,8 @@ class RunOptions(NamedTuple):
     """the wait before the first retry; it doubles with each further one"""
     no_worker_timeout_ms: int = 0
     """fail it when for so long no worker was connected that could have taken it; 0: it waits"""
+    devices: tuple[int, ...] = ()
+    """the numbers of the GPUs that it has; said by an agent to its processors"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -125,6 +127,7 @@ def _write(options: RunOptions) -> bytes:
         retryOn=[utf8(name) for name in options.retry_on],
         retryDelayMs=options.retry_delay_ms,
         noWorkerTimeoutMs=options.no_worker_timeout_ms,
+        devices=options.devices,
     )
     return bytes(message.to_bytes())
 
@@ -144,6 +147,7 @@ def _read(data: bytes) -> RunOptions:
             tuple(options.retryOn),
             options.retryDelayMs,
             options.noWorkerTimeoutMs,
+            tuple(options.devices),
         )
     except Exception as error:  # as above
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

@@ -130,3 +130,32 @@ def test_the_python_of_a_worker_is_there_without_being_named(client: Client) -> 
     assert len(spans) == 5
     with pytest.raises(NoWorkerError, match=r"python2\.7"):
         client.options(capabilities={"python2.7": 0}, no_worker_timeout=0.1).submit(span, 0).result(WAIT_SECONDS)
+
+
+def seen(mark: Path, gate: Path) -> tuple[str | None, int]:
+    hold(mark, gate)
+    return os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()
+
+
+def test_a_task_sees_its_gpus_and_no_two_see_the_same(client: Client, tmp_path: Path) -> None:
+    marks, gate, on_gpu = [tmp_path / name for name in "ab"], tmp_path / "gate", client.options(capabilities={"gpu": 1})
+    both = [on_gpu.submit(seen, mark, gate) for mark in marks]
+    wait_until(lambda: all(mark.exists() for mark in marks), "both run at the same time")
+    gate.touch()
+    one, other = (future.result(WAIT_SECONDS) for future in both)
+    assert {one[0], other[0]} == {"0", "1"}
+    assert client.options(capabilities={"gpu": 2}).submit(seen, marks[0], gate).result(WAIT_SECONDS)[0] == "0,1"
+    assert client.submit(seen, marks[0], gate).result(WAIT_SECONDS)[0] is None
+
+
+def test_a_process_that_has_had_a_gpu_does_not_run_tasks_that_have_others(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    combo = SchedulerClusterCombo(n_workers=1, capabilities={"gpu": 2}, logging_level="WARNING")
+    with combo, Client(combo.get_address()) as client:
+        asking = [client.options(capabilities={"gpu": gpus}) for gpus in (1, 0, 1, 2, 1)]
+        seen_by = [each.submit(seen, gate, gate).result(WAIT_SECONDS) for each in asking]
+    devices, processes = zip(*seen_by, strict=True)
+    assert devices == ("0", None, "0", "0,1", "0")
+    assert processes[0] == processes[1] == processes[2]
+    assert len(set(processes[2:])) == 3

@@ -1,0 +1,98 @@
+"""Devices: which GPUs of its node each run has that asks for some, by number.
+
+Kept by the link. The scheduler counts how many are taken; which ones is decided here, because a run stays here when the
+scheduler is restarted. Two runs share a number only if more are taken than there are: when tasks go on that waited for
+tasks of their own. A worker gets the same numbers again if it can: its processes may have opened these.
+
+Must never: hold a run back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scaler.amounts import GPU
+from scaler.ids import TaskId
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
+from scaler.wire.structs import RunOptions
+
+DEVICES_MOST = 1024
+"""Where a node names more, they are no devices."""
+
+
+class Devices:
+    """The GPUs of a node.
+
+    Args:
+        count: how many there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._users = [0] * count
+        """how many runs have each number, without those that wait for others"""
+        self._runs: dict[tuple[TaskId, int], tuple[int, ...]] = {}
+        self._waiting: set[tuple[TaskId, int]] = set()
+        self._last: dict[int, tuple[int, ...]] = {}
+        """the numbers that each worker had last"""
+
+    def number(self, tasks: Batch[RunTask]) -> Batch[RunTask]:
+        """Return these tasks, with numbers in the options of those that ask for GPUs."""
+        return Batch[RunTask](self._numbered(task) if task.options else task for task in tasks)
+
+    def _numbered(self, task: RunTask) -> RunTask:
+        options = RunOptions.decode(task.options)
+        asked = min(dict(options.capabilities).get(GPU, 0), len(self._users))
+        if not asked:
+            return task
+        run = (task.task_id, task.attempt)
+        numbers = self._runs.get(run)
+        if numbers is None:
+            numbers = self._runs[run] = self._choose(asked, self._last.get(task.worker, ()))
+            self._last[task.worker] = numbers
+            self._use(numbers, 1)
+        return replace(task, options=options._replace(devices=numbers).encode())
+
+    def _choose(self, asked: int, last: tuple[int, ...]) -> tuple[int, ...]:
+        users = self._users
+        order = sorted(range(len(users)), key=lambda number: (users[number], number not in last))
+        return tuple(sorted(order[:asked]))
+
+    def _use(self, numbers: tuple[int, ...], change: int) -> None:
+        for number in numbers:
+            self._users[number] += change
+
+    def wait(self, runs: Iterable[RunBlocked]) -> None:
+        """These runs wait for others, and lend their numbers."""
+        for run in runs:
+            key = (run.task_id, run.attempt)
+            if key in self._runs and key not in self._waiting:
+                self._waiting.add(key)
+                self._use(self._runs[key], -1)
+
+    def go_on(self, runs: Iterable[RunUnblocked]) -> None:
+        """They do not wait any more."""
+        for run in runs:
+            key = (run.task_id, run.attempt)
+            if key in self._waiting:
+                self._waiting.discard(key)
+                self._use(self._runs[key], 1)
+
+    def end(self, runs: Iterable[RunResult | RecallResponse]) -> None:
+        """These runs have ended, or were given back."""
+        if not self._runs:
+            return
+        for run in runs:
+            key = (run.task_id, run.attempt)
+            numbers = self._runs.pop(key, ())
+            if key in self._waiting:
+                self._waiting.discard(key)
+            else:
+                self._use(numbers, -1)
+
+
+def devices_of(amounts: Iterable[tuple[str, int]]) -> Devices | None:
+    """Return the GPUs of a node that has these amounts; None if it has none."""
+    count = dict(amounts).get(GPU, 0)
+    return Devices(count) if 0 < count <= DEVICES_MOST else None

@@ -1,0 +1,78 @@
+"""Which GPUs the runs of a node have."""
+
+from __future__ import annotations
+
+from scaler.agent.devices import DEVICES_MOST, Devices, devices_of
+from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
+from scaler.wire.structs import RunOptions
+
+
+def run(number: int, gpus: int = 1, worker: int = 0, attempt: int = 1) -> RunTask:
+    options = RunOptions(profiling=True, capabilities=(("gpu", gpus),) if gpus else ()).encode()
+    return RunTask(TaskId(bytes([number]) * 16), worker, attempt, ObjectId(bytes(16)), b"", b"", options=options)
+
+
+def numbers(devices: Devices, *runs: RunTask) -> list[tuple[int, ...]]:
+    return [RunOptions.decode(task.options).devices for task in devices.number(Batch[RunTask](runs))]
+
+
+def result(task: RunTask) -> RunResult:
+    return RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, ())
+
+
+def test_runs_have_different_numbers_and_the_rest_of_their_options() -> None:
+    devices = Devices(3)
+    plain = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(bytes(16)), b"", b"")
+    tasks = Batch[RunTask]([run(1), plain, run(2, gpus=2, worker=1), run(3, gpus=0)])
+    one, same, two, other = devices.number(tasks)
+    assert RunOptions.decode(one.options) == RunOptions(True, capabilities=(("gpu", 1),), devices=(0,))
+    assert RunOptions.decode(two.options).devices == (1, 2)
+    assert (same, other) == (tasks[1], tasks[3])
+
+
+def test_a_number_is_free_when_its_run_has_ended_or_was_given_back() -> None:
+    devices = Devices(2)
+    tasks = [run(1), run(2, worker=1)]
+    assert numbers(devices, *tasks) == [(0,), (1,)]
+    assert numbers(devices, tasks[1]) == [(1,)]  # the same run again
+    devices.end([result(tasks[1])])
+    devices.end([result(tasks[1])])
+    assert numbers(devices, run(3, worker=2)) == [(1,)]
+    devices.end([RecallResponse(tasks[0].task_id, 0, 1)])
+    assert numbers(devices, run(4, worker=3)) == [(0,)]
+    devices.end([result(run(9))])
+    assert devices._users == [1, 1]
+
+
+def test_a_worker_has_the_same_number_again_if_that_is_free() -> None:
+    devices = Devices(3)
+    tasks = [run(number, worker=number) for number in range(3)]
+    assert numbers(devices, *tasks) == [(0,), (1,), (2,)]
+    devices.end(map(result, tasks))
+    again = [run(10 + number, worker=number) for number in reversed(range(3))]
+    assert numbers(devices, *again) == [(2,), (1,), (0,)]
+
+
+def test_a_run_that_waits_for_others_lends_its_number() -> None:
+    devices = Devices(1)
+    parent, child = run(1), run(2, worker=1)
+    assert numbers(devices, parent) == [(0,)]
+    blocked = RunBlocked(parent.task_id, 0, 1)
+    devices.wait([blocked, blocked])
+    assert numbers(devices, child) == [(0,)]
+    assert devices._users == [1]
+    devices.go_on([RunUnblocked(parent.task_id, 0, 1)] * 2)
+    assert devices._users == [2]
+    devices.wait([blocked])
+    devices.end([result(parent), result(child)])
+    assert (devices._users, devices._runs, devices._waiting) == ([0], {}, set())
+
+
+def test_no_more_numbers_than_there_are() -> None:
+    assert numbers(Devices(2), run(1, gpus=9)) == [(0, 1)]
+    assert devices_of([("memory", 5)]) is None
+    assert devices_of([("gpu", DEVICES_MOST + 1)]) is None
+    assert isinstance(devices_of([("gpu", 1)]), Devices)

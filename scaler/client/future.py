@@ -356,7 +356,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
             with task_context.current.wait(self._link, arrival.done, seconds):
                 frames = arrival.result(seconds)
-        except BaseException:
+        except BaseException:  # raised again
             if arrival.done() and arrival.exception() is not None:
                 self._arrival = None  # the next caller may succeed
             del arrival  # it has the error, whose traceback would have it: the future would not be let go of

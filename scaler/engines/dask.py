@@ -73,7 +73,7 @@ class DaskEngine:
         threading.Thread(target=self._loop.run_forever, name="scaler-dask", daemon=True).start()
         try:
             self._wait_for(self._connect())
-        except Exception as error:
+        except Exception as error:  # foreign code
             raise ConfigError(
                 f"there is no Dask scheduler at {address}: {error}; check the address, and that this host can reach it"
             ) from error

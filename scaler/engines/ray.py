@@ -85,7 +85,7 @@ def _connect(text: str, n_cpus: int | None = None) -> None:
             ray.init(address="local", num_cpus=n_cpus, include_dashboard=False, **quiet)
         else:
             ray.init(address="auto" if text == AUTO else text, **quiet)
-    except Exception as error:
+    except Exception as error:  # foreign code
         raise ConfigError(
             f"there is no Ray for {text}: {error}; HOST:PORT is where its Ray Client server listens, 10001 by default, "
             "and both sides need the same versions of Ray and Python"

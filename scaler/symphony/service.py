@@ -48,7 +48,7 @@ def _answer(payload: bytes) -> bytes:
     result: Any = function(*arguments)
     try:
         return bytes(cloudpickle.dumps(result))
-    except Exception as error:
+    except Exception as error:  # as above
         raise SerializeObjectError(f"a value of type {type(result).__name__} cannot be serialised: {error}") from error
 
 

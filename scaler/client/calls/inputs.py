@@ -6,7 +6,6 @@ the thread that submits; the link's thread notes how the task ends. Must never: 
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,21 +78,17 @@ class Input:
         return GraphInput(*where, Known.HERE, result.payload, result.status)
 
 
-class ResultArgument(metaclass=ABCMeta):
-    """What a future must do to be an argument."""
+class ResultArgument:
+    """What a future must be to be an argument.
+
+    No abstract base class: each call asks of its arguments whether they are one, and such classes take several times
+    as long to say no.
+    """
 
     __slots__ = ()
-
-    @abstractmethod
-    def as_argument(self, link: object) -> tuple[Input | None, Any]:
-        """Return what stands for its result; or None and the value, if this process has that, and nobody else.
-
-        Args:
-            link: of the client that submits.
-
-        Raises:
-            TypeError: if the future is of another client.
-        """
+    as_argument: Callable[[object], tuple[Input | None, Any]]
+    """With the link of the client that submits, returns what stands for its result; or None and the value, if this
+    process has that, and nobody else. Raises `TypeError` if the future is of another client."""
 
 
 def other_client(name: str) -> TypeError:

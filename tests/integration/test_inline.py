@@ -245,7 +245,7 @@ def test_a_cluster_runs_tasks_in_its_own_process() -> None:
     [
         (
             ["--engine", "nonsense"],
-            "there is no engine 'nonsense'; installed are: futures, inline, processes, symphony",
+            "there is no engine 'nonsense'; installed are: dask, futures, inline, processes, ray, symphony",
         ),
         (["--engine", "inline", "-tts", "5"], "the engine 'inline' has no time limit: leave task_timeout_seconds out"),
     ],

@@ -741,6 +741,7 @@ class SimulatedClient(SimulatedPeer):
         self.open: dict[TaskId, Task | GraphId] = {}
         """tasks without a result; the graph of those that are nodes of one"""
         self.graphs: dict[GraphId, list[GraphNode]] = {}
+        self._graph_options: dict[GraphId, bytes] = {}
         self.inputs: dict[GraphId, list[TaskId]] = {}
         """of graphs: the tasks whose results are their first nodes"""
         self.to_cancel: set[TaskId] = set()
@@ -774,7 +775,8 @@ class SimulatedClient(SimulatedPeer):
         wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
         inputs = [self._input(graph_id, *each) for each in enumerate(self.inputs.get(graph_id, ()))]
         count = len(inputs) + len(nodes)
-        self.say(GraphTask(graph_id, count, 0, self.name, self.options), *inputs, *wanted)
+        options = self._graph_options.setdefault(graph_id, self.options)  # what is said again is the same
+        self.say(GraphTask(graph_id, count, 0, self.name, options), *inputs, *wanted)
 
     def _input(self, graph_id: GraphId, position: int, task_id: TaskId) -> GraphInput:
         """Return what the client knows of a task whose result a graph needs."""

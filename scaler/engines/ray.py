@@ -12,6 +12,7 @@ Must never: be imported without the package `ray`.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, InvalidStateError
 from functools import partial
@@ -27,6 +28,10 @@ from scaler.wire.messages.worker import RunResult
 from scaler.wire.priority import depth_of
 
 LOCAL, AUTO = "ray://local", "ray://auto"
+CONNECT_SECONDS = 45.0
+"""Ray's own client may wait for ever for the end of a connection that it could not make."""
+EXIT_NO_ANSWER = 75
+"""try again later, as in `sysexits.h`"""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
 """The process that ran the task is gone: the task may be to blame."""
@@ -79,6 +84,9 @@ def _ended(future: Future[RunResult], inner: Future[RunResult]) -> None:
 
 def _connect(text: str, n_cpus: int | None = None) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "namespace": "scaler"}
+    limit = threading.Timer(CONNECT_SECONDS, _give_up, (text,))
+    limit.daemon = True
+    limit.start()
     try:
         if text == LOCAL:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -90,6 +98,15 @@ def _connect(text: str, n_cpus: int | None = None) -> None:
             f"there is no Ray for {text}: {error}; HOST:PORT is where its Ray Client server listens, 10001 by default, "
             "and both sides need the same versions of Ray and Python"
         ) from error
+    finally:
+        limit.cancel()
+
+
+def _give_up(text: str) -> None:
+    """End this process: nothing else ends a wait of Ray's. The agent starts another one."""
+    sentence = f"scaler: Ray at {text} has not answered for {CONNECT_SECONDS:g} s; the engine host starts again\n"
+    os.write(2, sentence.encode())
+    os._exit(EXIT_NO_ANSWER)
 
 
 def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> RayEngine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import time
@@ -61,6 +62,20 @@ def noted(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
+def test_a_cluster_without_a_number_has_as_many_workers_as_ray_has_cpus(ray: RayCluster) -> None:
+    address, engine = free_address(), f"ray://127.0.0.1:{ray.client_port}"
+    with (
+        command("scheduler", address),
+        command("engine_cluster", address, "--engine", engine, env=ray.environment) as cluster,
+        Client(address) as client,
+    ):
+        client.wait_for_workers(THREADS, timeout=120)
+        assert client.info().workers == THREADS
+        future = client.submit(abs, -1)
+        assert not concurrent.futures.wait([future], 180).not_done, cluster.output
+        assert future.result() == 1
+
+
 def test_results_and_exceptions_come_back(client: Client) -> None:
     assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
     with pytest.raises(ZeroDivisionError):
@@ -106,15 +121,3 @@ def test_a_lost_node_is_a_task_tried_again_on_another(client: Client, ray: RayCl
     wait_until(lambda: len(noted(log)) == 2, "it runs again, on the other node", 90)
     gate.touch()
     assert future.result(timeout=90) == "done"
-
-
-def test_a_cluster_without_a_number_has_as_many_workers_as_ray_has_cpus(ray: RayCluster) -> None:
-    address, engine = free_address(), f"ray://127.0.0.1:{ray.client_port}"
-    with (
-        command("scheduler", address),
-        command("engine_cluster", address, "--engine", engine, env=ray.environment),
-        Client(address) as client,
-    ):
-        client.wait_for_workers(THREADS, timeout=120)
-        assert client.info().workers == THREADS
-        assert client.submit(abs, -1).result(timeout=90) == 1

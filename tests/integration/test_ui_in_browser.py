@@ -297,7 +297,7 @@ def test_a_real_cluster_its_counters_a_failure_and_a_scheduler_that_is_killed(
 def test_empty_states_say_what_is_missing(
     watch: Callable[..., Watched], tmp_path: Path, workers: str, rate: str, says: str
 ) -> None:
-    address = free_address()
+    address = f"ipc://{tmp_path}/monitor"  # nobody else can take it meanwhile
     seen = watch("phone")
     with traffic(address, "--workers", workers, "--rate", rate), ui(address, tmp_path) as (_, url):
         seen.page.goto(url)

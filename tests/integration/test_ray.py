@@ -63,10 +63,10 @@ def noted(log: Path) -> list[str]:
 
 
 def test_a_cluster_without_a_number_has_as_many_workers_as_ray_has_cpus(ray: RayCluster) -> None:
-    address, engine = free_address(), f"ray://127.0.0.1:{ray.client_port}"
+    address = free_address()
     with (
         command("scheduler", address),
-        command("engine_cluster", address, "--engine", engine, env=ray.environment) as cluster,
+        command("engine_cluster", address, "--engine", "ray://auto", env=ray.environment) as cluster,
         Client(address) as client,
     ):
         client.wait_for_workers(THREADS, timeout=120)

@@ -78,8 +78,8 @@ class RayCluster:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.address = free_address().removeprefix("tcp://")
-        self.client_port = free_address().rpartition(":")[2]
-        ports = ["--port", self.address.rpartition(":")[2], "--ray-client-server-port", self.client_port]
+        own, of_clients = (address.rpartition(":")[2] for address in (self.address, free_address()))
+        ports = ["--port", own, "--ray-client-server-port", of_clients]
         self._start("--head", "--num-cpus", "0", "--include-dashboard=false", "--disable-usage-stats", *ports)
 
     @property

@@ -50,7 +50,7 @@ class AdoptableTask(Actor):
         return bool(options) and self._home.read_options(options).at_most_once
 
     def _may_have_been_started(self) -> bool:
-        """Return whether another scheduler may have started it, and it must not be started again."""
+        """Return whether it was said before, here or to another scheduler, and must not be started again."""
         options = self._spec.options
         return bool(options) and self._home.read_options(options).was_said
 
@@ -87,19 +87,25 @@ class AdoptableTask(Actor):
 
     @handles(NotHeld)
     def _not_held(self, _not_held: NotHeld) -> None:
+        self._has_no_run("its scheduler has ended, and no worker that has come back has it")
+
+    def _has_no_run(self, sentence: str) -> None:
         if self._state is RETURNING and self._may_have_been_started():
-            sentence = "its scheduler has ended, and no worker that has come back has it"
             self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
         else:
             self._move(NOT_HELD)
 
     def _enter_returning(self) -> None:
-        """Ask for the run that was offered, or whether there is one."""
+        """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of
+        its client, a task that may have been started has ended, and its result was lost with the session.
+        """
         home, spec, offer = self._home, self._spec, self._offer
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account, self._needs()))
         elif home.adoption is not None:
             home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
+        else:
+            self._has_no_run("its client's session began anew, and its result was lost with the former one")
 
     def _drop_offer(self) -> None:
         if self._offer is not None:

@@ -117,7 +117,7 @@ class TaskActor(AdoptableTask):
             self._home.object_store.send(UseObjects(self._spec.object_ids))
         if self._home.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
-        if self._home.adoption is None:
+        if self._home.adoption is None and not (self._spec.options and self._may_have_been_started()):
             self._say_ready(self._goes_first, is_new=True)
         else:
             self._move(ASKED)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from scaler.actors.acceptor import Limits
@@ -364,6 +367,10 @@ def at_most_once(was_said: bool = False) -> bytes:
     return RunOptions(at_most_once=True, was_said=was_said).encode()
 
 
+def with_options(task: Any, options: bytes) -> Any:
+    return replace(task, options=options)
+
+
 def test_a_task_that_may_run_once_is_not_run_again_after_its_worker_was_lost(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.options = at_most_once()
@@ -392,9 +399,11 @@ def test_a_task_that_may_run_once_is_not_run_again_after_its_processor_died(simu
 @pytest.mark.parametrize("was_said", [True, False])
 def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Simulation, was_said: bool) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
-    client.options = at_most_once(was_said)
+    client.options = at_most_once()
     client.submit(1)
     simulation.advance(1.0)
+    client.options = at_most_once(was_said)
+    client.open = {task_id: with_options(task, client.options) for task_id, task in client.open.items()}
     restart(simulation, agent, client)
     simulation.advance(30.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
@@ -407,6 +416,22 @@ def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Si
     simulation.advance(simulation.limits.client_timeout_seconds)
     assert len(other.started) == (0 if was_said else 1)
     assert client.statuses()[1] == (TaskStatus.NOT_FOUND if was_said else TaskStatus.SUCCESS)
+    leave_and_check(simulation, client)
+
+
+def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_same_scheduler() -> None:
+    simulation = Simulation(Limits(kept_bytes=1000))
+    client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
+    client.options, client.goes_on = at_most_once(), True
+    client.submit(4)
+    simulation.run()
+    simulation.close_connection(client.connection)
+    simulation.advance(1.0)  # so much waits for it that all is dropped
+    client.open = {task_id: with_options(task, at_most_once(was_said=True)) for task_id, task in client.open.items()}
+    client.connect()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.NOT_FOUND] * 4
+    assert len(agent.started) == 4
     leave_and_check(simulation, client)
 
 

@@ -70,10 +70,17 @@ def children() -> set[int]:
 class Command:
     """One of our commands, as a user runs it, with what it printed."""
 
-    def __init__(self, module: str, *arguments: str, env: dict[str, str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", f"scaler.cli.{module}", *arguments],
+            [*prefix, sys.executable, "-m", f"scaler.cli.{module}", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

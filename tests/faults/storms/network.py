@@ -131,9 +131,13 @@ class Namespaces:
         self._dropped: dict[str, tuple[bool, bool]] = {}
         self.listens = f"tcp://10.77.0.1:{PORT}"
         _run("ip", "netns", "add", self._switch)
-        self._in_switch("ip", "link", "add", "dev", "switch", "type", "bridge")
-        self._in_switch("ip", "link", "set", "dev", "switch", "up")
-        self.add(SCHEDULER)
+        try:
+            self._in_switch("ip", "link", "add", "dev", "switch", "type", "bridge")
+            self._in_switch("ip", "link", "set", "dev", "switch", "up")
+            self.add(SCHEDULER)
+        except BaseException:
+            self.close()
+            raise
 
     @staticmethod
     @functools.cache
@@ -216,6 +220,12 @@ class Namespaces:
                 time.sleep(0.05)
             with contextlib.suppress(RuntimeError):
                 _run("ip", "netns", "del", each)
+
+
+def spaces() -> list[str]:
+    """Return the names of all network namespaces that storms have made here."""
+    found = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    return sorted(name for line in found.stdout.splitlines() if (name := line.split()[0]).startswith("storm"))
 
 
 def _spaces_hold(space: str) -> bool:

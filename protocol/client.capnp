@@ -152,6 +152,7 @@ struct ClientHeartbeat {
   # Sent every few seconds; a silent client is taken for dead.
   count @0 :UInt32;           # number of items
   sentNs @1 :Data;            # UInt64 column: the client's own clock in nanoseconds; echoed as it is
+  hasUnsaid @2 :Data;         # byte column: 1 = not all that the client had to say has left; 0 = it has, or is not known
 }
 
 struct ClientHeartbeatEcho {

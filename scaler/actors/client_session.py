@@ -239,8 +239,8 @@ class ClientSession(ObjectOwner):
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
-        if self._again is not None and not (self._again.is_waiting or self._peer.pipe.arriving_bytes):
-            self._again = None  # all that was said again has come before it
+        if self._again is not None and self._again.is_over(batch[-1], self._peer.pipe.arriving_bytes):
+            self._again = None
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns))
 

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from scaler.ids import GraphId, TaskId
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 
 
@@ -30,10 +30,13 @@ class SaidAgain:
         self._graphs: dict[GraphId, tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]]] = {}
         """unknown ones: when all nodes are there, it is known whether their results are on their way"""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a graph has not come to its end."""
-        return bool(self._graphs)
+    def is_over(self, heartbeat: ClientHeartbeat, arriving_bytes: int) -> bool:
+        """Return whether all that is said again has come before a heartbeat.
+
+        Args:
+            arriving_bytes: of a large message that has come in part.
+        """
+        return not (heartbeat.has_unsaid or arriving_bytes or self._graphs)
 
     def still_to_run(self, batch: Sequence[Task], open_tasks: Container[TaskId]) -> Sequence[Task]:
         """Leave out what was open and has ended."""

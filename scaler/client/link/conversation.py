@@ -194,7 +194,8 @@ class Conversation:
         self._begin()
 
     def _beat(self) -> None:
-        self._connection.say_alone(ClientHeartbeat(time.monotonic_ns()))
+        has_unsaid = self._work.out or self._connection.session.pipe.has_unsaid
+        self._connection.say_alone(ClientHeartbeat(time.monotonic_ns(), int(bool(has_unsaid))))
 
     def _hang_up(self) -> None:
         self._connection.close()

@@ -184,6 +184,8 @@ class ClientHeartbeat:
 
     sent_ns: U64
     """the sender's own clock, echoed"""
+    has_unsaid: U8 = 0
+    """1: something waits until there is room for it on the way, so not all that is open has been said"""
 
 
 @message

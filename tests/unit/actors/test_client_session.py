@@ -9,8 +9,10 @@ from scaler.actors.client_session import ClientSession
 from scaler.actors.tree import BALANCER
 from scaler.ids import ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
-from scaler.wire.messages.client import ClientHeartbeatEcho
+from scaler.wire.codec import encode
+from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
 from scaler.wire.messages.common import HelloReply, HelloRequest, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import FUNCTION_ID, Outcome, Simulation
 
@@ -361,6 +363,20 @@ def test_what_ends_before_a_client_has_said_all_again_does_not_run_again(simulat
     client.submit_graph([(), (0,)], {1})
     simulation.advance(10.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 7
+
+
+def test_so_it_is_if_what_a_client_says_again_takes_longer_than_to_its_next_heartbeat(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
+    client.submit(2)
+    simulation.advance(0.5)
+    client.hang()
+    client.connect()
+    simulation.advance(5.0)
+    simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1, has_unsaid=1)])[0])
+    client.wake()
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
 
 
 def test_a_large_object_goes_on_where_it_was_cut(simulation: Simulation) -> None:

@@ -4,11 +4,12 @@ import pytest
 
 from scaler.actors.said_again import SaidAgain
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Task, TaskResult
+from scaler.wire.messages.client import ClientHeartbeat, GraphInput, GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 
 GRAPH_ID, FUNCTION_ID = GraphId(b"g" * 16), ObjectId(b"f" * 16)
 SPEC = GraphTask(GRAPH_ID, 3)
+BEAT = ClientHeartbeat(1)
 
 
 def task_id(number: int) -> TaskId:
@@ -37,11 +38,18 @@ def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, .
     for number in told[1:]:
         again.tell(task_id(number))
     again.announce(SPEC)
-    assert again.is_waiting
+    assert not again.is_over(BEAT, 0)
     assert again.has_graph(GRAPH_ID)
     assert again.hear(GRAPH_ID, nodes(0, 1)) is None
     assert again.hear(GRAPH_ID, nodes(2)) == ((SPEC, [], nodes(0, 1, 2)) if runs else None)
-    assert not again.is_waiting
+    assert again.is_over(BEAT, 0)
+
+
+def test_it_is_not_over_while_something_is_on_its_way() -> None:
+    again = SaidAgain((), ())
+    assert not again.is_over(BEAT, 1)
+    assert not again.is_over(ClientHeartbeat(1, has_unsaid=1), 0)
+    assert again.is_over(BEAT, 0)
 
 
 def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
@@ -57,5 +65,5 @@ def test_a_graph_that_is_cancelled_is_not_awaited() -> None:
     again.announce(SPEC)
     again.forget(GRAPH_ID)
     again.forget(GRAPH_ID)
-    assert not again.is_waiting
+    assert again.is_over(BEAT, 0)
     assert not again.has_graph(GRAPH_ID)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import pickle
 import threading
 import time
@@ -359,6 +360,22 @@ class TestTimeout:
             scheduler.wait_for(ClientHeartbeat, len(scheduler.of(ClientHeartbeat)) + 10)  # 0.2 seconds
             scheduler.run(task)
             assert future.result(10) == 1
+
+
+class TestHeartbeats:
+    def test_they_say_whether_all_has_left(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
+        monkeypatch.setattr(pipe, "ACKNOWLEDGED_BYTES", math.inf)
+        with FakeScheduler(answers_tasks=False, answers_heartbeats=False) as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=0.02)
+            client.submit(len, bytes(3_000_000))
+            scheduler.wait_for(ClientHeartbeat, where=lambda beat: beat.has_unsaid == 1)
+            assert not scheduler.of(Task)
+            scheduler.answers_heartbeats = True  # with what was heard
+            scheduler.wait_for(Task)
+            scheduler.wait_until(lambda: not scheduler.of(ClientHeartbeat)[-1].has_unsaid)
 
 
 class TestHostileInput:

@@ -207,6 +207,7 @@ struct InfoRequest {
   number @1 :Data;       # UInt32 column: made up by the client
   detailed @2 :Data;     # byte column: 1 = each worker is described too
   workers @3 :Data;      # UInt32 column: answer again whenever workers come, until so many are connected; 0 = answer once
+  restart @4 :Data;      # byte column: 1 = before the answer, tell all agents to go on with fresh worker processes
 }
 
 struct InfoResponse {

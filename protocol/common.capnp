@@ -81,6 +81,7 @@ struct RunOptions {
   retryDelayMs @8 :UInt32;                # wait so many milliseconds before the first retry, and twice as long before each further one
   noWorkerTimeoutMs @9 :UInt32;           # fail it when for so long no worker was connected that could have taken it; 0 = it waits
   devices @10 :List(UInt16);              # the numbers of the GPUs that it has; an agent says it to its processors
+  worker @11 :Text;                       # the name of the one worker that may run it; empty = any. It fails if that is not there
 
   struct Capability {
     name @0 :Text;       # such as "gpu"

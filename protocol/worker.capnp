@@ -51,6 +51,7 @@ struct SchedulerToAgent {
       processorNews @9 :ProcessorNews;
       chunk @10 :Common.Chunk;
       watchRequest @11 :WatchRequest;
+      restartRequest @12 :RestartRequest;
     }
   }
 }
@@ -202,6 +203,12 @@ struct WatchRequest {
   count @0 :UInt32;        # number of items
   intervalMs @1 :Data;     # UInt32 column: so often; 0 = not any more
   parts @2 :Data;          # byte column: what is asked for, a sum: 1 = workers, 2 = processors, 4 = bins, 8 = functions, 16 = runs
+}
+
+struct RestartRequest {
+  # Go on with fresh worker processes: each of yours ends after the tasks that it has. What comes after this runs in fresh ones.
+  count @0 :UInt32;        # number of items
+  reason @1 :List(Text);   # for the log of the agent
 }
 
 struct AgentState {

@@ -4,7 +4,8 @@ task.
 Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
 proxies. It asks for decisions once per turn, after all mail of the turn, and when a check is due.
 
-Recalled tasks wait here like retries.
+Recalled tasks wait here like retries. A task that only one worker may run goes there in any case, whether there is room
+or not; the policy only counts it.
 
 When it fails it loses everything: all tasks and workers report again, and the new balancer learns durations again. An
 assignment that is on its way at that moment may reach its worker after the task has reported "ready" again; then the
@@ -66,6 +67,11 @@ class Balancer(Actor):
         """the tasks of this turn"""
         self._choosy: list[tuple[TaskReady, Needs]] = []
         """those of them that ask for more than a place"""
+        self._bound: dict[ActorRef, tuple[TaskReady, str]] = {}
+        """those that only one worker may run, and its name"""
+        self._names: dict[ActorRef, str] = {}
+        self._by_name: dict[str, ActorRef] = {}
+        """the workers that take tasks"""
         self._will_place = False
         self._timer: Timer | None = None
         self._look_at = math.inf
@@ -82,13 +88,17 @@ class Balancer(Actor):
 
     @handles(ChoosyTaskReady)
     def _choosy_task_ready(self, choosy: ChoosyTaskReady) -> None:
-        self._choosy.append((choosy.ready, choosy.needs))
+        if choosy.needs.worker:
+            self._bound[choosy.ready.task] = choosy.ready, choosy.needs.worker
+        else:
+            self._choosy.append((choosy.ready, choosy.needs))
         self._place_soon()
 
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
         self._hand_over()
-        waited = self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
+        waited = self._bound.pop(withdraw.task, None) is not None
+        waited = waited or self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
         withdraw.task.send(TaskWithdrawn() if waited else TaskNotWaiting())
 
     @handles(WorkerJoined)
@@ -96,18 +106,24 @@ class Balancer(Actor):
         # It may have joined while it was asked: assignments on their way to it are counted here, not in its own load.
         load = joined.queue_size, joined.tasks, joined.expected_us, joined.host
         self._policy.join(joined.worker, *load, joined.offer, joined.taken, joined.is_unsure)
+        self._names[joined.worker] = joined.name
+        self._by_name[joined.name] = joined.worker
         self._place_soon()
 
     @handles(WorkerLeft)
     def _worker_left(self, left: WorkerLeft) -> None:
         if self._policy.leave(left.worker):
             self._place_soon()
+        name = self._names.pop(left.worker, "")
+        if self._by_name.get(name) == left.worker:
+            del self._by_name[name]
         left.worker.send(_FORGOTTEN)
 
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
         """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
         self._ready, self._choosy = [], []
+        self._bound, self._names, self._by_name = {}, {}, {}
         self._policy.forget()
         self._acceptor.send(BalancerRestarted())
 
@@ -143,6 +159,8 @@ class Balancer(Actor):
     def _place(self, _place: PlaceReadyTasks) -> None:
         self._will_place = False
         self._hand_over()
+        if self._bound:
+            self._place_bound()
         decisions = self._policy.decide(self.now())
         needs = decisions.needs
         for worker, tasks in decisions.assigned.items():
@@ -153,6 +171,17 @@ class Balancer(Actor):
             worker.send(RecallTasks(count))
         if decisions.look_at is not None and decisions.look_at < self._look_at:
             self._look_later(decisions.look_at)
+
+    def _place_bound(self) -> None:
+        bound, self._bound = self._bound, {}
+        for ready, name in bound.values():
+            worker = self._by_name.get(name)
+            if worker is None:
+                sentence = f"the task was refused: it is for the worker {name} alone, which takes no tasks any more"
+                ready.task.send(TaskRefused(ready.attempt, sentence))
+            else:
+                self._policy.resumed(worker, 1, 0)
+                worker.send(AssignTasks([(ready, 0)], None))
 
     def _hand_over(self) -> None:
         if self._ready:

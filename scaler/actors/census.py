@@ -1,8 +1,9 @@
-"""Census: answers clients that ask who is there, and tells those that wait for workers when some have come.
+"""Census: answers clients that ask who is there, and tells those that wait for workers when some have come. It tells
+all agents that a client wants fresh worker processes.
 
 Written to by client sessions (requests) and the acceptor (workers came, sessions ended); sends to sessions and the
-balancer, which answer in the urgent lane, and, through the outbox, to clients. It counts only when it is asked, once
-for all requests of a turn. Must never: be on the way of a task.
+balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only when it is
+asked, once for all requests of a turn. Must never: be on the way of a task.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scaler.process.report import Report
 from scaler.wire.capabilities import to_text
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
+from scaler.wire.messages.worker import RestartRequest
 
 WAITING_MOST = 64
 """How many requests of one client may wait for workers. Further ones are answered once."""
@@ -80,7 +82,9 @@ class Census(Actor):
 
     def _take(self, peer: Peer, request: InfoRequest) -> None:
         """Answer a request, or put it off until its client has heard the answers before."""
-        if not request.detailed or self._may_describe(peer):
+        if not (request.detailed or request.restart) or self._may_describe(peer):
+            if request.restart:
+                self._restart_workers()
             self._answer_soon(peer, request)
             return
         self._look_later()
@@ -89,7 +93,15 @@ class Census(Actor):
         if len(put_off) > PUT_OFF_MOST:
             del put_off[next(iter(put_off))]
 
+    def _restart_workers(self) -> None:
+        for peer in self._agents():
+            self._outbox.put(peer, RestartRequest("a client asks for fresh worker processes"))
+
+    def _agents(self) -> list[Peer]:
+        return [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
+
     def _may_describe(self, peer: Peer) -> bool:
+        """Return whether a request may be granted that is small, and what follows from it is not."""
         unheard = self._unheard.setdefault(peer, deque())
         while unheard and (unheard[0][0] is not peer.pipe or unheard[0][0].acknowledged >= unheard[0][1]):
             unheard.popleft()
@@ -121,7 +133,7 @@ class Census(Actor):
     def _workers_came(self, _came: WorkersCame) -> None:
         for peer, waiting in list(self._waiting.items()):
             for request in list(waiting.values()):
-                self._answer_soon(peer, replace(request, detailed=0))
+                self._answer_soon(peer, replace(request, detailed=0, restart=0))
                 if request.workers <= self._directory.workers:
                     del waiting[request.number]
             if not waiting:
@@ -147,8 +159,7 @@ class Census(Actor):
         self.actor_ref.send(_ANSWER)
 
     def _count_workers(self) -> None:
-        agents = [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
-        self._by_agent = [(peer, Report()) for peer in agents]
+        self._by_agent = [(peer, Report()) for peer in self._agents()]
         for peer, report in self._by_agent:
             peer.session.notify(SayStatistics(report))
 

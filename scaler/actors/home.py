@@ -39,6 +39,9 @@ class Options(Protocol):
     @property
     def no_worker_timeout_ms(self) -> int: ...
 
+    @property
+    def worker(self) -> str: ...
+
     def retry_reason(self, failure: bytes) -> str: ...
 
 
@@ -85,7 +88,7 @@ class Home:
     def needs_of(self, options: bytes) -> Needs | None:
         """Return what a task with these options asks for beside a place; None: nothing."""
         said = self.read_options(options)
-        return needs_of(said.capabilities, said.no_worker_timeout_ms)
+        return needs_of(said.capabilities, said.no_worker_timeout_ms, said.worker)
 
     def of_graph(self, graph: ActorRef, graph_id: GraphId) -> Home:
         """Return the home of a graph's tasks, with the graph instead of the session."""

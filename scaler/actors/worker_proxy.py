@@ -118,8 +118,8 @@ class WorkerProxy(AccountedWorker):
     def _join(self) -> None:
         self._membership = Membership.IN
         offer, taken, is_unsure = self._offer, self._takings.counts(), self._is_unsure
-        joined = WorkerJoined(self.actor_ref, self._queue_size, *self.load, self._host, offer, taken, is_unsure)
-        self._balancer.send(joined)
+        load = self._queue_size, *self.load, self._host
+        self._balancer.send(WorkerJoined(self.actor_ref, *load, offer, taken, is_unsure, self.name))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:

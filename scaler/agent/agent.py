@@ -113,6 +113,7 @@ def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities
             end=shell.stop,
             capabilities=capabilities,
             can_say_runs=Part.WATCH in executor.parts,
+            can_begin_anew=Part.FRESH in executor.parts,
         )
 
     def garbage_collector(peers: Peers) -> GarbageCollector:

@@ -27,6 +27,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   executor with `Part.SUSPENSION`, or without `Part.WAITS`: then it is what says that a run waits, or does not any more.
 - `SayRuns`: only for an executor with `Part.WATCH`: add to the view each process of this worker, which run it executes,
   and for how long.
+- `BeginAnew`: only for an executor with `Part.FRESH`: each process that is there ends after the tasks that it has, and
+  tasks that come after this run in others. One stays while a client in it has open tasks.
 
 Mail out, to the link:
 
@@ -90,6 +92,8 @@ class Part(Enum):
     (`ProcessorNews`)"""
     WATCH = "watch"
     """a worker says which runs it executes, and in which processes (`SayRuns`)"""
+    FRESH = "fresh processes"
+    """a worker replaces its processes by fresh ones when it is told to (`BeginAnew`)"""
 
 
 _NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_processor_suspend"}

@@ -20,6 +20,7 @@ from scaler.agent.connection import Door, SchedulerConnection
 from scaler.agent.devices import devices_of
 from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
+    BeginAnew,
     ExecutorProcessGone,
     FetchObject,
     KeepObject,
@@ -48,6 +49,7 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallRequest,
     RecallResponse,
+    RestartRequest,
     RunBlocked,
     RunCancel,
     RunOutput,
@@ -67,6 +69,7 @@ class Link(SchedulerConnection):
         end: called once with the exit code when the agent must end.
         capabilities: of the node, as its hello names them.
         can_say_runs: whether the workers answer `SayRuns`.
+        can_begin_anew: whether they obey `BeginAnew`.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Link(SchedulerConnection):
         end: Callable[[int], None],
         capabilities: str = "",
         can_say_runs: bool = False,
+        can_begin_anew: bool = False,
     ) -> None:
         holdings = Holdings(workers, objects)
         super().__init__(door, config, names, agent_token, holdings, end, capabilities)
@@ -91,6 +95,7 @@ class Link(SchedulerConnection):
         self._gone = holdings.gone
         self._outputs = Outputs(config.task_output_lines_per_second, self.now)
         self._devices = devices_of(from_text(capabilities))
+        self._can_begin_anew = can_begin_anew
         asked = workers if can_say_runs else ()
         self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
 
@@ -235,6 +240,13 @@ class Link(SchedulerConnection):
         if self._is_up():
             for worker in self._workers:
                 worker.send(batch)
+
+    @handles(Batch[RestartRequest])
+    def _restart_requested(self, requests: Batch[RestartRequest]) -> None:
+        if self._is_up() and self._can_begin_anew:
+            logger.info("the worker processes are replaced by fresh ones: %s", requests[-1].reason)
+            for worker in self._workers:
+                worker.send(BeginAnew())
 
     @handles(ExecutorProcessGone)
     def _process_gone(self, process: ExecutorProcessGone) -> None:

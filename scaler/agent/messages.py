@@ -94,6 +94,11 @@ class SayRuns:
     view: View
 
 
+@message
+class BeginAnew:
+    """Link to workers: replace your processes by fresh ones, each after the tasks that it has."""
+
+
 # To and from the object cache.
 
 

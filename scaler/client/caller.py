@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client import presence
+from scaler.client import everywhere, presence
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
@@ -120,6 +120,38 @@ class Caller(ABC):
             DisconnectedError: if the client is disconnected.
         """
         return presence.wait_for_workers(self._caller[1].link, n_workers, timeout)
+
+    def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
+        """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
+
+        It goes before the other tasks of this client that wait, and after those that run. If no worker is connected, it
+        waits for one. Workers that come meanwhile are left out, and so are those that leave before they have run it. A
+        worker process that is started later has not run it: an `initializer` is for that
+        (docs/howto/worker-processes.md).
+
+        Raises:
+            TypeError: if `fn` is not callable or does not take these arguments.
+            SerializeObjectError: if the function or an argument cannot be serialised.
+            ConfigError: if two workers have the same name; it is a `ValueError`.
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+            BaseException: the exception of the first worker where it failed, when it has ended on all.
+        """
+        client, core, options = self._caller
+        return everywhere.run_on_all(client, core, options, fn, args, kwargs)
+
+    def restart_workers(self) -> None:
+        """Have all workers go on with fresh processes: to get rid of imported modules, caches and leaks.
+
+        Tasks that run, and those that a process has already, go on to their end in the old processes. What is submitted
+        after this returns runs in fresh ones. A process stays while tasks that its tasks have submitted are open. It
+        does nothing to workers whose engine has no processes of its own (docs/howto/worker-processes.md).
+
+        Raises:
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+        """
+        presence.restart_workers(self._caller[1].link)
 
     def upload(self, *modules: Module) -> None:
         """Have modules of your own travel with all functions that are submitted from now on, so that the workers need

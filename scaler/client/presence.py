@@ -1,4 +1,4 @@
-"""Who is there: what a client can learn of its scheduler and its workers, and how to wait for workers.
+"""Who is there: what a client can learn of its scheduler and its workers, how to wait for workers, and to restart them.
 
 Called by the client, in any thread of the user; asks through the link. Must never: ask from time to time. The scheduler
 says when workers have come.
@@ -7,14 +7,15 @@ says when workers have come.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.link.inquiries import Inquiry
-from scaler.config import check_number, check_whole_number
+from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.task_context import Voice
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import InfoResponse
@@ -79,11 +80,13 @@ class _Answer:
     Args:
         detailed: whether the workers are described too.
         workers: how many to wait for.
+        restart: whether all workers are to go on with fresh processes.
     """
 
-    def __init__(self, detailed: bool = False, workers: int = 0) -> None:
+    def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
         self.detailed = detailed
         self.workers = workers
+        self.restart = restart
         self.response: InfoResponse | None = None
         self.described: list[WorkerSaid] = []
         self._make_error: MakeError | None = None
@@ -121,18 +124,29 @@ def info(link: PresenceLink) -> SchedulerInfo:
     """Return how many are there."""
     response = _Answer().wait(link)
     assert response is not None
-    return _shown(link, response)
+    return read_info(link.address, response)
 
 
-def _shown(link: PresenceLink, response: InfoResponse) -> SchedulerInfo:
+def restart_workers(link: PresenceLink) -> None:
+    """Have all agents replace their worker processes. When this returns, all of them have been told."""
+    _Answer(restart=True).wait(link)
+
+
+def read_info(address: str, response: InfoResponse) -> SchedulerInfo:
+    """Return the scheduler's answer for users."""
     counts = (response.workers, response.clusters, response.clients, response.waiting_tasks)
-    return SchedulerInfo(link.address, *counts)
+    return SchedulerInfo(address, *counts)
 
 
 def workers(link: PresenceLink) -> list[WorkerInfo]:
     """Return the connected workers, those of one cluster beside each other."""
     answer = _Answer(detailed=True)
     answer.wait(link)
+    return read_workers(answer.described)
+
+
+def read_workers(described: Iterable[WorkerSaid]) -> list[WorkerInfo]:
+    """Return the scheduler's descriptions for users."""
     return [
         WorkerInfo(
             each.name,
@@ -143,8 +157,31 @@ def workers(link: PresenceLink) -> list[WorkerInfo]:
             each.package_version,
             dict(from_text(each.capabilities)),
         )
-        for each in answer.described
+        for each in described
     ]
+
+
+def names_of(workers: Iterable[WorkerInfo]) -> list[str]:
+    """Return the names of workers that are to be addressed by these.
+
+    Raises:
+        ConfigError: if two have the same.
+    """
+    names = [worker.name for worker in workers]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"two workers have the name {twice!r}, so neither can be addressed: give the workers of each cluster names "
+            "of their own (scaler_cluster --worker-names), or none"
+        )
+    return names
+
+
+def check_wait(n_workers: int, timeout: float | None) -> None:
+    """Raise `ConfigError` unless one can wait for so many workers."""
+    check_whole_number("n_workers", n_workers, 1, _MOST)
+    if timeout is not None:
+        check_number("timeout", timeout, 0)
 
 
 def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
@@ -153,18 +190,20 @@ def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | None) 
     Raises:
         TimeoutError: if it took longer.
     """
-    check_whole_number("n_workers", n_workers, 1, _MOST)
-    if timeout is not None:
-        check_number("timeout", timeout, 0)
+    check_wait(n_workers, timeout)
     answer = _Answer(workers=n_workers)
     response = answer.wait(link, timeout)
     if response is not None:
-        return _shown(link, response)
+        return read_info(link.address, response)
+    raise too_few(link.address, n_workers, answer.response, timeout)
+
+
+def too_few(address: str, n_workers: int, last: InfoResponse | None, timeout: float | None) -> TimeoutError:
+    """Return the error of a wait for workers that took too long. `last`: the last answer, if there was one."""
     seconds = f"{timeout:g} s"
-    if answer.response is None:
-        raise TimeoutError(f"no scheduler answered at {link.address} for {seconds}; check that one runs there")
-    there = answer.response.workers
-    raise TimeoutError(
-        f"{there} of {n_workers} workers are connected to the scheduler at {link.address} after {seconds}; start more "
-        f"with: scaler_cluster {link.address} -n {n_workers - there}"
+    if last is None:
+        return TimeoutError(f"no scheduler answered at {address} for {seconds}; check that one runs there")
+    return TimeoutError(
+        f"{last.workers} of {n_workers} workers are connected to the scheduler at {address} after {seconds}; start "
+        f"more with: scaler_cluster {address} -n {n_workers - last.workers}"
     )

@@ -82,6 +82,8 @@ class RunOptions(NamedTuple):
     """fail it when for so long no worker was connected that could have taken it; 0: it waits"""
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs that it has; said by an agent to its processors"""
+    worker: str = ""
+    """the name of the one worker that may run it; empty: any"""
 
     def encode(self) -> bytes:
         """Return the bytes for the column: none if all have their defaults."""
@@ -128,6 +130,7 @@ def _write(options: RunOptions) -> bytes:
         retryDelayMs=options.retry_delay_ms,
         noWorkerTimeoutMs=options.no_worker_timeout_ms,
         devices=options.devices,
+        worker=utf8(options.worker),
     )
     return bytes(message.to_bytes())
 
@@ -148,6 +151,7 @@ def _read(data: bytes) -> RunOptions:
             options.retryDelayMs,
             options.noWorkerTimeoutMs,
             tuple(options.devices),
+            options.worker,
         )
     except Exception as error:  # as above
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

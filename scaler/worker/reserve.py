@@ -3,7 +3,7 @@
 Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker whose tasks do not wait for
 others has one processor and no reserve.
 
-Must never: dismiss the processor that the pool starts again by itself.
+Must never: dismiss the processor that the pool starts again by itself, as `renewal` does to have a fresh one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.message import message
 from scaler.worker.messages import DismissProcessor, ProcessorComing, ProcessorNotComing, ProcessorStays
-from scaler.worker.processor_states import DISMISS, IDLE, STAY
+from scaler.worker.processor_states import DISMISS, DISMISSED, IDLE, STAY
 from scaler.worker.processors import ProcessorRecord, Processors
 
 SPARE_KEPT = 2
@@ -70,8 +70,10 @@ class Reserve:
             self._add()
 
     def count(self) -> int:
-        """Return how many processors are idle or on their way."""
-        return len(self._processors.place(IDLE)) + self._processors.coming() + self._asked
+        """Return how many processors are idle or on their way, or end and are replaced at once."""
+        processors = self._processors
+        replaced = sum(not each.is_extra for each in processors.place(DISMISSED).values())
+        return len(processors.place(IDLE)) + processors.coming() + self._asked + replaced
 
     def watch(self) -> None:
         """A processor is idle: if there are too many, check after a while whether they are needed."""

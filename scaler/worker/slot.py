@@ -12,7 +12,8 @@ A processor gets a few milliseconds of work at a time (`prefetch.py`), and only 
 (`supplies.py`). Which processor gets them, when tasks wait for other tasks, is in `turns.py`. How tasks end or come
 back before they are done, is in `cancellation.py`, `time_limit.py` and `recall.py`; how many processors there are, in
 `reserve.py`; when their processes are stopped, in `suspension.py`. Each of these rooms keeps for itself what it must
-remember of a processor, and has mail of its own, which the slot passes on.
+remember of a processor, and has mail of its own, which the slot passes on. When processors are replaced by fresh ones,
+is in `renewal.py`.
 
 Must never: decode a payload, answer a task twice, or believe a result that is not that of the task at its place.
 """
@@ -25,6 +26,7 @@ from typing import Any
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.agent.messages import (
+    BeginAnew,
     CollectionDue,
     ExecutorProcessGone,
     ForgetObjects,
@@ -63,6 +65,7 @@ from scaler.worker.prefetch import Prefetch
 from scaler.worker.processor_states import DISTRUSTED, DOOMED
 from scaler.worker.processors import Held, ProcessorRecord, Processors
 from scaler.worker.recall import Recall, RecallDue, StuckCheck
+from scaler.worker.renewal import Renewal, StayCheck
 from scaler.worker.reserve import Reserve, SpareCheck
 from scaler.worker.supplies import Supplies
 from scaler.worker.suspension import BreathDue, Suspension
@@ -94,6 +97,7 @@ class Slot(Actor):
         self._supplies = Supplies(processors, self._ask_for_object)
         self._prefetch = Prefetch(self._queue, self._supplies)
         self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
+        self._renewal = Renewal(processors, self.schedule)
         self._recall = Recall(processors, self.schedule, self._take_back)
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
         self._time_limit = TimeLimit(
@@ -112,6 +116,7 @@ class Slot(Actor):
         self._rooms = (
             self._supplies,
             self._reserve,
+            self._renewal,
             self._recall,
             self._cancellation,
             self._time_limit,
@@ -124,7 +129,7 @@ class Slot(Actor):
     @handles(
         *(ProcessorComing, ProcessorNotComing, ProcessorStays),
         *(TaskBlocks, TaskAsks, TaskUnblocks, Batch[ProcessorNews], CollectionDue),
-        *(BreathDue, LimitDue, RecallDue, SpareCheck, StopDue, StuckCheck),
+        *(BeginAnew, BreathDue, LimitDue, RecallDue, SpareCheck, StayCheck, StopDue, StuckCheck),
     )
     def _mail_of_a_room(self, mail: Any) -> None:
         self._readers[type(mail)](mail)
@@ -291,8 +296,11 @@ class Slot(Actor):
 
     def _hand_out(self) -> None:
         """Hand tasks to the processor whose turn it is, but none behind a task that must end."""
+        old = self._renewal.old
+        if old:
+            self._renewal.dismiss()
         processor = self._turns.next()
-        if processor is None or self._cancellation.ends(processor):
+        if processor is None or processor.number in old or self._cancellation.ends(processor):
             return
         portion = self._prefetch.take(processor)
         if portion:

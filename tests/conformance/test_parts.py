@@ -14,7 +14,7 @@ import pytest
 
 from scaler import task_context
 from scaler.agent.executor import Part
-from scaler.agent.messages import CollectionDue
+from scaler.agent.messages import BeginAnew, CollectionDue
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import ProcessorNews
@@ -118,3 +118,18 @@ def test_memory_that_is_not_used_is_given_back(new_bench: Callable[..., Executor
     assert process.memory_info().rss > 100_000_000
     eager.workers[0].send(CollectionDue())
     eager.until(lambda: process.memory_info().rss < 100_000_000)
+
+
+def test_tasks_run_in_fresh_processes_once_the_worker_was_told_to_begin_anew(bench: ExecutorBench) -> None:
+    bench.needs(Part.FRESH)
+
+    def process() -> int:
+        return os.getpid()
+
+    before, after = bench.task(process), bench.task(process)
+    bench.run(before)
+    first = value_of(*bench.results(before))
+    for worker in bench.workers:
+        worker.send(BeginAnew())
+    bench.run(after)
+    assert value_of(*bench.results(after)) != first

@@ -86,7 +86,7 @@ class RecordingDoor:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, **abilities: bool) -> None:
         self.clock = VirtualClock(1000.0)
         self.dispatcher = Dispatcher(self.clock)
         self.door = RecordingDoor()
@@ -102,6 +102,7 @@ class Bench:
             objects=self.dispatcher.spawn(self.objects),
             agent_token=NEST_ID,
             end=self.ends.append,
+            **abilities,
         )
         self.link = self.dispatcher.spawn(self.actor)
 

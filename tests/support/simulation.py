@@ -94,6 +94,7 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallRequest,
     RecallResponse,
+    RestartRequest,
     RunBlocked,
     RunCancel,
     RunResult,
@@ -954,6 +955,7 @@ class SimulatedAgent(SimulatedPeer):
         self.agent_id = agent_id
         self.agent_token = b"tok-" + agent_id[4:]
         self.watched: list[WatchRequest] = []
+        self.restarts = 0
         """what the scheduler wants to be told of what this agent does"""
         self.agents = 0
         """how many agents the scheduler has, as it said last"""
@@ -1008,7 +1010,8 @@ class SimulatedAgent(SimulatedPeer):
         elif kind is WatchRequest:
             self.watched.append(item)
         else:
-            assert kind in (HelloReply, HelloRequest, ProcessorNews), item
+            self.restarts += kind is RestartRequest
+            assert kind in (HelloReply, HelloRequest, ProcessorNews, RestartRequest), item
             super().on_item(item)
 
     def _instruct(self, item: ObjectInstruction) -> None:

@@ -284,7 +284,7 @@ class PlaceReadyTasks:
 class WorkerJoined:
     """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `host`: the
     session of my agent, the same for all workers beside me. `offer`: what my node has. `taken`: how many of my tasks
-    take what of that. `is_unsure`: I have runs of which it is not known.
+    take what of that. `is_unsure`: I have runs of which it is not known. `name`: for tasks that only I may run.
     """
 
     worker: ActorRef
@@ -295,6 +295,7 @@ class WorkerJoined:
     offer: Offer = NO_OFFER
     taken: tuple[tuple[Needs, int], ...] = ()
     is_unsure: bool = False
+    name: str = ""
 
 
 @message

@@ -201,7 +201,7 @@ class Policy(Protocol[W, T]):
         """A worker gave tasks of these functions back. They will report ready again."""
 
     def resumed(self, worker: W, tasks: int, work_us: int) -> None:
-        """Blocked tasks of a worker continue, whether there is room or not."""
+        """Blocked tasks of a worker continue, or tasks come that only it may run, whether there is room or not."""
 
     def forget(self) -> None:
         """Forget everything: all workers and tasks will report again."""

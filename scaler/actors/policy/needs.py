@@ -26,6 +26,8 @@ class Needs(NamedTuple):
     """an amount of 0 only has to be there"""
     patience_ms: int = 0
     """it fails when for so long no connected worker could have taken it; 0: it waits"""
+    worker: str = ""
+    """the name of the one worker that may run it; empty: any"""
 
     def __str__(self) -> str:
         return in_words(self.amounts)
@@ -40,11 +42,11 @@ class Offer(NamedTuple):
 
 
 @lru_cache(_KEPT)
-def needs_of(amounts: Amounts, patience_ms: int) -> Needs | None:
+def needs_of(amounts: Amounts, patience_ms: int, worker: str = "") -> Needs | None:
     """Return what a task asks for whose options say this; None: nothing."""
-    if not amounts and not patience_ms:
+    if not (amounts or patience_ms or worker):
         return None
-    return Needs(tuple(sorted(dict(amounts[:ASKED_MOST]).items())), patience_ms)
+    return Needs(tuple(sorted(dict(amounts[:ASKED_MOST]).items())), patience_ms, worker)
 
 
 def in_words(amounts: Amounts) -> str:

@@ -22,6 +22,7 @@ class Inquiry(Protocol):
 
     detailed: bool
     workers: int
+    restart: bool
 
     def hear(self, response: InfoResponse, workers: list[WorkerInfo]) -> bool:
         """Take an answer. Return whether it was the last one."""
@@ -81,4 +82,4 @@ class Inquiries:
 
 
 def _request(number: int, inquiry: Inquiry) -> InfoRequest:
-    return InfoRequest(number, inquiry.detailed, inquiry.workers)
+    return InfoRequest(number, inquiry.detailed, inquiry.workers, inquiry.restart)

@@ -259,6 +259,8 @@ class InfoRequest:
     """whether each worker is described too"""
     workers: U32 = 0
     """answer again whenever workers come, until so many are connected; 0: answer once"""
+    restart: U8 = 0
+    """whether all agents are to go on with fresh worker processes, before the answer"""
 
 
 @message

@@ -85,6 +85,7 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallRequest,
     RecallResponse,
+    RestartRequest,
     RunBlocked,
     RunCancel,
     RunOutput,
@@ -196,6 +197,7 @@ SCHEDULER_TO_AGENT = Direction(
         ProcessorNews,
         Chunk,
         WatchRequest,
+        RestartRequest,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

@@ -245,6 +245,13 @@ class WatchRequest:
 
 
 @message
+class RestartRequest:
+    """Go on with fresh worker processes: each ends after the tasks that it has. What comes after this runs in those."""
+
+    reason: Reason
+
+
+@message
 class AgentState:
     """What an agent and its workers do; unknown figures are 0. The rows are those of `messages/monitor.py`."""
 

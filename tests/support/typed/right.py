@@ -50,3 +50,4 @@ async def check_await(client: Client) -> None:
 def check_presence(client: Client) -> None:
     assert_type(client.wait_for_workers(2, timeout=1).workers, int)
     assert_type([worker.name for worker in client.workers()], list[str])
+    assert_type(client.run_on_all(square, 2), dict[str, float])

@@ -25,6 +25,8 @@ def check(client: Client) -> None:
     text: str = client.submit(square, 1).result()  # wrong
     number: float = client.submit(square, 1)  # wrong
     client.map(square, [1, 2])  # wrong
+    client.run_on_all(square)  # wrong
+    client.options(timeout=1).run_on_all(square, "text")  # wrong
     client.map(square, [(1.0,)], progress="x")  # wrong
     values: dict[str, int] = client.get({}, [], block=False)  # wrong
     print(text, number, values)

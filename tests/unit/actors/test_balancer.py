@@ -92,6 +92,14 @@ class Scene:
             self.balancer.send(TaskReady(self.task(number), spec, attempt, again, None, account, attempt == 1))
         self.bench.run()
 
+    def choosy_ready(self, worker: str, number: int) -> ChoosyTaskReady:
+        spec = Task(TaskId(bytes([number]) * 16), SHORT, b"", b"", 0)
+        return ChoosyTaskReady(TaskReady(self.task(number), spec, 1, False, None, 0, True), Needs(worker=worker))
+
+    def ready_for(self, worker: str, number: int) -> None:
+        """A task is ready that is for one worker."""
+        self.bench.tell(self.balancer, self.choosy_ready(worker, number))
+
     def withdraw(self, number: int, priority: int = 0, account: int = 0) -> None:
         self.bench.tell(self.balancer, WithdrawTask(self.task(number), priority, account))
 
@@ -722,3 +730,42 @@ def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room
         bench.tell(scene.balancer, TaskReady(scene.task(number), spec, 1, again=False, near=scene.worker_ref))
     assert scene.placed() == [1, 2]
     assert scene.placed(far) == [3, 4, 5]
+
+
+def test_a_task_for_one_worker_goes_there_whatever_waits() -> None:
+    bench = Bench()
+    scene = Scene(bench)
+    scene.bench.tell(scene.balancer, WorkerJoined(scene.worker_ref, 1, 0, 0, scene.host, name="w-1"))
+    scene.ready(1, 2, 3)
+    scene.worker.take()
+    scene.ready_for("w-1", 4)
+    [assigned] = scene.worker.take(AssignTasks)
+    assert [(ready.task, work_us) for ready, work_us in assigned.tasks] == [(scene.task(4), 0)]
+    before = scene.policy._places.tasks
+    bench.tell(scene.balancer, PlacesFreed(scene.worker_ref, 1, 0, {}))
+    assert scene.policy._places.tasks == before - 1
+
+
+def test_a_task_for_a_worker_that_is_not_there_is_refused() -> None:
+    bench = Bench()
+    scene = Scene(bench)
+    scene.ready_for("w-1", 1)
+    assert [type(each) for each in scene.said()] == [TaskRefused]
+    bench.tell(scene.balancer, WorkerJoined(scene.worker_ref, 1, 0, 0, scene.host, name="w-1"))
+    bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
+    scene.ready_for("w-1", 2)
+    [refused] = scene.said()
+    assert "it is for the worker w-1 alone, which takes no tasks any more" in refused.sentence
+    assert scene.worker.take(AssignTasks) == []
+
+
+def test_a_task_for_one_worker_can_be_withdrawn_before_it_is_placed() -> None:
+    bench = Bench()
+    scene = Scene(bench)
+    bench.tell(scene.balancer, WorkerJoined(scene.worker_ref, 1, 0, 0, scene.host, name="w-1"))
+    scene.worker.take()
+    scene.balancer.send(scene.choosy_ready("w-1", 1))
+    scene.balancer.send(WithdrawTask(scene.task(1), 0, 0))
+    bench.run()
+    assert [type(each) for each in scene.said()] == [TaskWithdrawn]
+    assert scene.worker.take(AssignTasks) == []

@@ -163,3 +163,27 @@ def test_a_client_may_wait_for_so_many_things_only(simulation: Simulation) -> No
     assert len(client.said(InfoResponse)) == WAITING_MOST + 5
     client.leave()
     simulation.run()
+
+
+def test_fresh_worker_processes_are_asked_of_all_agents_before_the_answer(simulation: Simulation) -> None:
+    client = simulation.client()
+    agents = [simulation.agent(2), simulation.agent(1)]
+    ask(simulation, client, InfoRequest(1, restart=1))
+    assert [agent.restarts for agent in agents] == [1, 1]
+    assert [response.number for response in client.said(InfoResponse)] == [1]
+
+
+def test_one_client_cannot_have_the_agents_asked_without_end(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    ask(simulation, client, *(InfoRequest(number, restart=1) for number in range(1, 30)))
+    assert agent.restarts == UNHEARD_MOST
+    simulation.advance(60.0)
+    assert agent.restarts == len(client.said(InfoResponse)) == 29
+
+
+def test_who_waits_for_workers_has_them_restarted_once(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(1)
+    ask(simulation, client, InfoRequest(1, workers=2, restart=1))
+    simulation.agent(1)
+    simulation.run()
+    assert agent.restarts == 1

@@ -140,7 +140,7 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.host)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.host, name="alpha")]
 
 
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
@@ -279,7 +279,7 @@ def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_w
     scene.assign(0, 1)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
     scene.tell(BalancerRestarted())
@@ -352,7 +352,7 @@ def test_a_session_that_goes_on_says_nothing_again(scene: Scene) -> None:
     scene.peer.connect(Connection(b"new link"))
     scene.tell(Resumed(scene.peer.visit, b"", goes_on=True))
     assert scene.outbox.said_to(scene.peer) == []
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
 
 
 def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
@@ -515,7 +515,7 @@ def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) 
     scene.suspend(0)
     scene.forget()
     scene.tell(BalancerRestarted())
-    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host)]
+    assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host, name="alpha")]
 
 
 def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from scaler.agent.messages import (
+    BeginAnew,
     ExecutorProcessGone,
     FetchObject,
     KeepObject,
@@ -37,6 +38,7 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallRequest,
     RecallResponse,
+    RestartRequest,
     RunBlocked,
     RunCancel,
     RunOutput,
@@ -376,6 +378,20 @@ def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
     bench.wait(0.05)
     assert report.of("link") == [("up", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
     assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]
+
+
+def test_workers_begin_anew_when_the_scheduler_asks_before_what_it_says_later() -> None:
+    bench = Bench(can_begin_anew=True).up()
+    task = bench.task(1)
+    bench.tell(Batch[RestartRequest]([RestartRequest("a client asks")]), Batch[RunTask]([task]))
+    assert bench.workers[0].messages == [BeginAnew()]
+    assert bench.workers[1].messages == [BeginAnew(), [task]]
+
+
+def test_workers_without_processes_of_their_own_are_not_told_to_begin_anew(bench: Bench) -> None:
+    bench.up()
+    bench.tell(Batch[RestartRequest]([RestartRequest("a client asks")]))
+    assert bench.workers[0].messages == []
 
 
 # For those who watch

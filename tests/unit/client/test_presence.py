@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from scaler import Client, ConfigError, DisconnectedError, SchedulerInfo, WorkerInfo
+from scaler.client.presence import names_of
 from scaler.wire.messages.client import InfoRequest, InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
 from tests.support.fake_scheduler import FakeScheduler
@@ -84,3 +85,10 @@ def test_a_client_that_has_left_cannot_ask(client: Client) -> None:
     for ask in (client.info, client.workers, client.wait_for_workers):
         with pytest.raises(DisconnectedError):
             ask()
+
+
+def test_two_workers_of_one_name_cannot_be_addressed() -> None:
+    workers = [WorkerInfo(name, 0, 0, 0, "", "") for name in ("a", "b", "a")]
+    assert names_of(workers[:2]) == ["a", "b"]
+    with pytest.raises(ConfigError, match=r"two workers have the name 'a', .* --worker-names"):
+        names_of(workers)

@@ -6,8 +6,8 @@ from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 
 
 class Asked:
-    def __init__(self, detailed: bool = False, workers: int = 0) -> None:
-        self.detailed, self.workers = detailed, workers
+    def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
+        self.detailed, self.workers, self.restart = detailed, workers, restart
         self.heard: list[tuple[int, list[str]]] = []
         self.errors: list[BaseException] = []
 
@@ -27,6 +27,7 @@ def test_each_has_a_number_of_its_own_and_its_answers() -> None:
     inquiries, one, other = Inquiries(), Asked(detailed=True), Asked(workers=3)
     first, second = inquiries.ask(one), inquiries.ask(other)
     assert (first, second) == (InfoRequest(1, 1, 0), InfoRequest(2, 0, 3))
+    assert Inquiries().ask(Asked(restart=True)) == InfoRequest(1, restart=1)
     inquiries.on_worker(described(1, "w"))
     inquiries.on_response(InfoResponse(2, 1, 1, 1, 0))
     inquiries.on_response(InfoResponse(1, 1, 1, 1, 0))

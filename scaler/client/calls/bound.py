@@ -1,0 +1,25 @@
+"""Bound calls: the terms of a task that one worker alone may run.
+
+Used by `run_on_all` of both clients. Must never: send anything.
+"""
+
+from __future__ import annotations
+
+from scaler.client.calls.functions import Terms
+from scaler.client.calls.options import TaskOptions
+from scaler.wire.priority import MOST
+from scaler.wire.structs import RunOptions
+
+_FIRST = TaskOptions(priority=MOST)
+
+
+def hurried(options: TaskOptions) -> TaskOptions:
+    """Return these options, with the greatest priority if they say none."""
+    return options.over(_FIRST)
+
+
+def bound(terms: Terms, function: str, worker: str) -> Terms:
+    """Return the terms of a task of this function that is for one worker; its name says which."""
+    priority, name, options, account = terms
+    own = RunOptions.decode(options)._replace(worker=worker)
+    return priority, f"{name or function} on {worker}", own.encode(), account

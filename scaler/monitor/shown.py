@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 UNKNOWN = "-"
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
@@ -102,3 +103,17 @@ def clock(microseconds: int) -> str:
 def day_and_clock(microseconds: int) -> str:
     """Return microseconds since 1970 as day and time here: `11-22 12:41:07`."""
     return time.strftime("%m-%d %H:%M:%S", time.localtime(microseconds / 1e6)) if microseconds else UNKNOWN
+
+
+@lru_cache(maxsize=10_000)
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Return the key that sorts names as people do: `w2` before `w10`."""
+    parts: list[tuple[int, str]] = []
+    digits = ""
+    for character in name:
+        if character.isdecimal():
+            digits += character
+            continue
+        parts.append((int(digits) if digits else -1, character))
+        digits = ""
+    return (*parts, (int(digits) if digits else -1, ""))

@@ -142,23 +142,10 @@ def in_order(rows: list[Row], sort: str, is_reversed: bool) -> list[Row]:
     """Return rows sorted by a column: stable, and those without a value last either way."""
     column = BY_NAME[sort]
     falls = (column is not NAME) != is_reversed
-    by_name = sorted(rows, key=lambda row: _natural(row.name))
+    by_name = sorted(rows, key=lambda row: shown.natural(row.name))
     known = [row for row in by_name if column.value(row) is not None]
     unknown = [row for row in by_name if column.value(row) is None]
     if column is NAME:
         return known[::-1] if is_reversed else known
     known.sort(key=column.value, reverse=falls)  # type: ignore[arg-type]  # numbers only
     return known + unknown
-
-
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    """`w2` before `w10`."""
-    parts: list[tuple[int, str]] = []
-    digits = ""
-    for character in name:
-        if character.isdecimal():
-            digits += character
-            continue
-        parts.append((int(digits) if digits else -1, character))
-        digits = ""
-    return (*parts, (int(digits) if digits else -1, ""))

@@ -74,13 +74,14 @@ export function table({ label, columns, key, sort, open }) {
     return row;
   }
   function update(list, { sorted = "", reverse = false, total = list.length, offset = 0 } = {}) {
-    const seen = new Set();
+    const focused = document.activeElement, mine = body.contains(focused) ? focused.closest("tr") : null;
+    const seen = new Set(list.map(key));
+    for (const [name, row] of rows) if (!seen.has(name)) (row.remove(), rows.delete(name));
     let place = body.firstChild;
     list.forEach((data, position) => {
       const name = key(data);
       let row = rows.get(name);
       if (!row) rows.set(name, (row = rowOf(data)));
-      seen.add(name);
       row.data = data;
       row.setAttribute("aria-rowindex", offset + position + 2);
       row.classList.toggle("flagged", Boolean(data.flag));
@@ -96,7 +97,8 @@ export function table({ label, columns, key, sort, open }) {
       if (row === place) place = place.nextSibling;
       else body.insertBefore(row, place);
     });
-    for (const [name, row] of rows) if (!seen.has(name)) (row.remove(), rows.delete(name));
+    // A row that is moved, or a link that is made anew, loses the focus.
+    if (mine?.isConnected && !mine.contains(document.activeElement)) (focused === mine ? mine : mine.querySelector("a") ?? mine).focus({ preventScroll: true });
     element.firstChild.setAttribute("aria-rowcount", total + 1);
     columns.forEach((column, index) => {
       if (!column.sort) return;

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.monitor.model_workers import Worker
+from scaler.monitor.shown import natural
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import running
@@ -15,7 +16,7 @@ from scaler.monitor.wanted import matches
 TASKS_MOST = 50
 
 _BY: dict[str, Callable[[Worker], Any]] = {
-    "name": lambda worker: worker.name,
+    "name": lambda worker: natural(worker.name),
     "agent_cpu": lambda worker: -worker.agent.cpu_permille,
     "agent_rss": lambda worker: -worker.agent.rss_bytes,
     "cpu": lambda worker: -(worker.cpu_permille or 0),
@@ -37,8 +38,9 @@ def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
     workers = [each for each in model.workers if matches(wanted, (each.name, each.host))]
     flagged = model.stuck.reasons
     if order == "flag":
-        workers.sort(key=lambda each: (each.key not in flagged, -(each.cpu_permille or 0), each.name))
+        workers.sort(key=lambda each: (each.key not in flagged, natural(each.name)))
     elif order in _BY:
+        workers.sort(key=lambda each: natural(each.name))
         workers.sort(key=_BY[order])
     else:
         raise WishError("there is no such column")

@@ -109,6 +109,12 @@ def test_workers_are_sorted_filtered_and_paged_here(hear: Hear) -> None:
     assert data(state, "live", offset=10_000)["workers"]["rows"], "a page beyond the end is the last one"
 
 
+def test_workers_stay_in_their_order_while_they_work(hear: Hear) -> None:
+    state = hear("workers", agent(*(row(cpu=990 - number * 7 % 50) for number in range(12))))
+    rows = data(state, "live")["workers"]["rows"]
+    assert [each["name"] for each in rows] == [f"rome07:{number}" for number in range(12)]
+
+
 def test_a_stuck_worker_comes_first_and_says_why(hear: Hear) -> None:
     state = hear(
         "workers", agent(row(), row(running_ms=3_600_000)), agent(row(), agent=b"other", seen_ms=100, host="b")

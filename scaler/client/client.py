@@ -118,7 +118,7 @@ class Client(Caller):
         if address is None and processes and n_workers is None:
             address = address_said_outside()
         if address is None:
-            cluster = lifetime.start_cluster(processes, n_workers)
+            cluster = lifetime.start_cluster(processes, n_workers, not stream_output)
             address = cluster.get_address()
         seconds = (timeout_seconds, heartbeat_interval_seconds)
         link = lifetime.new_link(address, seconds)

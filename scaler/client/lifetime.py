@@ -33,9 +33,9 @@ class LocalCluster(Protocol):
     def shutdown(self) -> None: ...
 
 
-start_local_cluster: Callable[[int | None], LocalCluster] | None = None
-"""Starts the cluster of a client without an address, with so many workers. Set by the package, because a client imports
-neither scheduler nor worker."""
+start_local_cluster: Callable[[int | None, bool], LocalCluster] | None = None
+"""Starts the cluster of a client without an address, with so many workers, which log what tasks write or do not. Set by
+the package, because a client imports neither scheduler nor worker."""
 
 start_thread_cluster: Callable[[int | None], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""
@@ -65,16 +65,20 @@ def check_workers(n_workers: int | None, address: str | None) -> None:
     check_whole_number("n_workers", n_workers, 1, WORKERS_MOST)
 
 
-def start_cluster(has_processes: bool, n_workers: int | None) -> LocalCluster:
+def start_cluster(has_processes: bool, n_workers: int | None, logs_output: bool = True) -> LocalCluster:
     """Start the cluster of a client without an address.
+
+    Args:
+        logs_output: whether its workers log what tasks write, or the client prints that.
 
     Raises:
         ConfigError: if no starter is set.
     """
-    start = start_local_cluster if has_processes else start_thread_cluster
-    if start is None:
-        raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
-    return start(n_workers)
+    if has_processes and start_local_cluster is not None:
+        return start_local_cluster(n_workers, logs_output)
+    if not has_processes and start_thread_cluster is not None:
+        return start_thread_cluster(n_workers)
+    raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
 
 
 def new_link(address: str, seconds: Seconds) -> LinkThread:

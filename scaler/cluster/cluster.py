@@ -59,6 +59,7 @@ class Cluster(ChildProcess):
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,
         task_output_lines_per_second: int = 500,
+        task_output_in_log: bool = True,
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")

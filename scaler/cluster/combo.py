@@ -79,6 +79,8 @@ class SchedulerClusterCombo:
             session begins anew, and tasks whose results are among them run again.
         task_output_lines_per_second: so many lines that tasks write travel from a worker in a second, for future.logs()
             and those who watch, twice as many from a whole cluster; 0: none, they are in the log only.
+        task_output_in_log: whether what tasks write is in the log of their worker too; off: only the client and those
+            who watch get it.
         task_output_retention_seconds: how long the lines that a task has written are kept after its last one.
 
     Raises:
@@ -131,6 +133,7 @@ class SchedulerClusterCombo:
         frame_bytes: int = 67108864,
         kept_bytes: int = 268435456,
         task_output_lines_per_second: int = 500,
+        task_output_in_log: bool = True,
         task_output_retention_seconds: float = 600,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not NOT_GIVEN}
@@ -178,19 +181,21 @@ def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in inspect.signature(part).parameters if name in arguments}
 
 
-def start_local_cluster(n_workers: int | None = None) -> SchedulerClusterCombo:
+def start_local_cluster(n_workers: int | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
     """Return a quiet cluster for one client; prints of its tasks go to standard error.
 
     The environment and `scaler.toml` override these settings, but not a number of workers.
 
     Args:
         n_workers: None: one for each core.
+        logs_output: False: its client prints what its tasks write, so the cluster does not.
     """
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),
         "logging_paths": ("/dev/stderr",),
         "logging_level": "WARNING",
         "event_loop": best_event_loop(),
+        "task_output_in_log": logs_output,
     }
     for part in (SchedulerConfig, ClusterConfig):
         for name, value in said(part, list(arguments)).items():

@@ -55,11 +55,11 @@ class TaskOutputs:
         self.held: deque[TaskOutput] = deque()
         """lines of this task that travel when it ends, if they are the last ones then"""
 
-    def say(self, stream: OutputStream, text: str) -> None:
-        """A line was written, in any thread. If no task is executed, it is only in the log."""
+    def say(self, stream: OutputStream, text: str) -> bool:
+        """A line was written, in any thread. Return whether it is of a task: another one is only in the log."""
         number = self._words[0]
         if self._is_off or not number:
-            return
+            return False
         text = text[:LINE_CHARACTERS]
         with self._lock:
             if number != self._number:
@@ -69,11 +69,16 @@ class TaskOutputs:
                 dropped, self._dropped = self._dropped + len(self.held), 0
                 self.held.clear()
                 self._put(TaskOutput(number, stream, time.time_ns() // 1000, dropped, text))
-                return
+                return True
             self.held.append(TaskOutput(number, stream, time.time_ns() // 1000, 0, text))
             if len(self.held) > LAST_LINES:
                 self.held.popleft()
                 self._dropped += 1
+        return True
+
+    def leaves_to_log(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is to be in the log where that has nothing of what tasks write: a filter."""
+        return record.name.startswith(OURS) or self._is_off or not self._words[0]
 
     def after_task(self) -> None:
         """A task ends, and some of its lines are held: say them, and how many are missing before them."""

@@ -341,10 +341,13 @@ def _follow_agent(channel: int) -> None:
     os._exit(1)
 
 
-def _after_task(processor: Processor, streams: TaskStreams) -> Callable[[], None]:
-    """Have what tasks write go to the agent as well. Return what is to be called after each task."""
+def _after_task(processor: Processor, streams: TaskStreams, logs_tasks: bool) -> Callable[[], None]:
+    """Have what tasks write go to the agent, and to the log or not. Return what is to be called after each task."""
     outputs = processor.outputs
-    streams.forward = outputs.say
+    streams.forward, streams.logs_tasks = outputs.say, logs_tasks
+    if not logs_tasks:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(outputs.leaves_to_log)
     logging.getLogger().addHandler(OutputHandler(outputs))
     held = outputs.held
 
@@ -372,7 +375,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     progress = Progress(progress_descriptor)
     os.close(progress_descriptor)
     processor = Processor(Channel(connection, remembers_blocks=True), progress, birth, config)
-    after_task = _after_task(processor, streams)
+    after_task = _after_task(processor, streams, config.task_output_in_log)
     os.register_at_fork(after_in_child=streams.forked)
     os.register_at_fork(after_in_child=processor.forked)
     continued = processor.waiting.continued if config.hard_processor_suspend else None

@@ -167,15 +167,18 @@ class TaskStreams:
 
     def __init__(self) -> None:
         self._log = TaskLog()
-        self.forward: Callable[[OutputStream, str], None] = _nowhere
-        """takes each line too"""
+        self.forward: Callable[[OutputStream, str], bool] = _nowhere
+        """takes each line too, and returns whether it is of a task"""
+        self.logs_tasks = True
+        """whether lines of tasks are in the log"""
         self._lines = [_Lines(descriptor, partial(self._say, descriptor)) for descriptor in LEVELS]
         self._output_lines, self._error_lines = self._lines
         self._output, self._error = map(_Stream, self._lines)
 
     def _say(self, descriptor: int, line: str) -> None:
-        self._log.say(LEVELS[descriptor], line)
-        self.forward(_STREAMS[descriptor], line)
+        is_of_task = self.forward(_STREAMS[descriptor], line)
+        if self.logs_tasks or not is_of_task:
+            self._log.say(LEVELS[descriptor], line)
 
     def enter(self) -> None:
         """Take the places."""
@@ -205,5 +208,5 @@ class TaskStreams:
             lines.forked()
 
 
-def _nowhere(_stream: OutputStream, _line: str) -> None:
-    pass
+def _nowhere(_stream: OutputStream, _line: str) -> bool:
+    return False

@@ -158,6 +158,14 @@ class ClusterConfig(Settings):
             most=100_000,
         ),
     )
+    task_output_in_log: bool = field(
+        default=True,
+        metadata=entry(
+            "whether what tasks write is in the log of their worker too; off: only the client and those who watch get "
+            "it",
+            "--task-output-in-log",
+        ),
+    )
     engine: str = field(
         default="processes",
         metadata=entry(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,29 @@ def test_what_tasks_write_is_printed_here_with_worker_and_task(address: str, cap
             "rome07 speak: hello inner",
         ]
     )
+
+
+WITH_A_CLUSTER_OF_ITS_OWN = """
+import logging, sys
+from scaler import Client
+
+def speak():
+    print("hello")
+    print("careful", file=sys.stderr)
+    logging.getLogger("mine").warning("watch out")
+
+if __name__ == "__main__":
+    with Client(n_workers=1, stream_output=True) as client:
+        client.map(speak, [(), ()])
+"""
+
+
+def test_the_cluster_of_a_client_that_prints_output_does_not_print_it_too(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WITH_A_CLUSTER_OF_ITS_OWN)
+    ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    lines = sorted(line.partition(" ")[2] for line in (ran.stdout + ran.stderr).splitlines())
+    assert lines == ["speak: WARNING:mine: watch out"] * 2 + ["speak: careful"] * 2 + ["speak: hello"] * 2, ran
 
 
 def test_a_task_that_writes_very_much_ends_and_its_last_lines_are_there(address: str) -> None:

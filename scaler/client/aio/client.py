@@ -127,7 +127,7 @@ class AsyncClient(AsyncCaller):
         """Start the local cluster, if there is to be one, and the connection. It does not wait for the scheduler."""
         async with self._starting:
             if self._address is None:
-                self._cluster = await _started_cluster(self._n_workers)
+                self._cluster = await _started_cluster(self._n_workers, not self._stream_output)
                 self._address = self._cluster.get_address()
         self._connected()
 
@@ -260,10 +260,10 @@ class AsyncClient(AsyncCaller):
         await self.disconnect()
 
 
-async def _started_cluster(n_workers: int | None) -> lifetime.LocalCluster:
+async def _started_cluster(n_workers: int | None, logs_output: bool) -> lifetime.LocalCluster:
     """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
     loop = asyncio.get_running_loop()
-    starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers)
+    starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers, logs_output)
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:

@@ -27,8 +27,8 @@ class Cluster:
     def get_address(self) -> str:
         return self.scheduler.address
 
-    def of(self, n_workers: int | None) -> Cluster:
-        self.n_workers = n_workers
+    def of(self, n_workers: int | None, logs_output: bool) -> Cluster:
+        self.n_workers, self.logs_output = n_workers, logs_output
         return self
 
     def shutdown(self) -> None:
@@ -61,6 +61,13 @@ def test_a_number_of_workers_is_that_of_a_local_cluster_whatever_the_environment
     with Client(n_workers=3) as client:
         assert client.submit(abs, -1).result(10) == 1
     assert (cluster.n_workers, cluster.shutdowns) == (3, 1)
+    assert cluster.logs_output
+
+
+def test_of_a_client_that_prints_output_the_local_cluster_does_not_log_it(cluster: Cluster) -> None:
+    with Client(stream_output=True) as client:
+        assert client.submit(abs, -1).result(10) == 1
+    assert not cluster.logs_output
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])

@@ -162,6 +162,8 @@ def test_the_cluster_of_a_client_is_quiet_unless_said_otherwise(monkeypatch: pyt
     cluster = start_local_cluster()._cluster._config
     assert (cluster.n_workers, cluster.logging) == (17, LoggingConfig(("/dev/stderr",), "DEBUG"))
     assert start_local_cluster(3)._cluster._config.n_workers == 3
+    assert cluster.task_output_in_log
+    assert not start_local_cluster(logs_output=False)._cluster._config.task_output_in_log
 
 
 def test_a_bad_value_is_refused_at_once() -> None:

@@ -41,6 +41,16 @@ class Scene:
         return [(line.number, line.dropped, line.text) for line in said]
 
 
+def test_a_log_without_tasks_has_records_of_ours_and_those_of_no_task() -> None:
+    scene = Scene()
+    theirs, ours = (logging.LogRecord(name, 30, "", 0, "text", None, None) for name in ("mine", "scaler.task"))
+    assert scene.outputs.leaves_to_log(theirs)
+    scene.words[0] = 3
+    assert not scene.outputs.leaves_to_log(theirs)
+    assert scene.outputs.leaves_to_log(ours)
+    assert Scene(0).outputs.leaves_to_log(theirs)
+
+
 def test_a_line_has_the_number_of_its_task_and_between_tasks_none_travels() -> None:
     scene = Scene()
     scene.outputs.say(OUT, "of no task")

@@ -74,6 +74,18 @@ def test_each_line_is_logged_when_it_is_complete_and_at_any_level(task: Task) ->
     assert task.lines() == ["one two", "three %s", "unfinished"]
 
 
+def test_lines_that_somebody_takes_for_a_task_are_logged_unless_the_log_is_to_have_none(task: Task) -> None:
+    takes = [True]
+    task.streams.forward = lambda _stream, _line: takes[0]
+    task.enter()
+    print("one")
+    task.streams.logs_tasks = False
+    print("two")
+    takes[0] = False
+    print("of no task")
+    assert task.lines() == ["one", "of no task"]
+
+
 def test_standard_error_is_a_warning(task: Task) -> None:
     task.enter()
     print("printed")

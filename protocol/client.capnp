@@ -121,7 +121,7 @@ struct GraphNode {
   count @0 :UInt32;              # number of items
   graphId @1 :Data;              # id column: the graph that each belongs to
   taskId @2 :Data;               # id column: the tasks
-  functionId @3 :Data;           # id column: the objects that hold the functions
+  functionId @3 :Data;           # id column: the objects that hold the functions; zero: nothing runs, see README.md
   payload @4 :List(Data);        # the block of arguments, with results of other nodes in it, see README.md
   objectIds @5 :List(Data);      # ids of the objects among the arguments, one after the other
   dependencies @6 :List(Data);   # positions of the nodes it depends on, each once: UInt32, little-endian, one after the other

@@ -19,7 +19,7 @@ from __future__ import annotations
 from itertools import chain
 
 from scaler.actors.explanations import follow
-from scaler.actors.graph_node import Node, input_node, positions, worth_storing
+from scaler.actors.graph_node import Node, input_node, where_most_is, worth_storing
 from scaler.actors.graph_view import show_graph, tell_ended
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
@@ -40,8 +40,9 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import TaskActor
+from scaler.graph.positions import positions
 from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.serialization import OBJECT, VALUE, Frames, put_results
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
 from scaler.wire.messages.columns import Batch
@@ -130,17 +131,17 @@ class GraphActor(Actor):
 
     def _add(self, item: GraphNode) -> None:
         node, nodes = Node(item), self._nodes
-        position = len(nodes)
         self._open_count += 1
         if node.object_ids:
             self._object_store.send(UseObjects(node.object_ids))
+        if item.function_id == NO_ID:  # it has run, and nobody needs its result any more
+            self._add_ended(node, TaskStatus.CANCELED, b"")
+            return
         try:
             dependencies = positions(item.dependencies) if item.dependencies else ()
             state = self._readiness.add(dependencies)
         except ValueError as error:
-            self._readiness.add(())
-            nodes.append(node)
-            self._fail(position, TaskStatus.INTERNAL_ERROR, f"the graph cannot be read: {error}".encode())
+            self._add_ended(node, TaskStatus.INTERNAL_ERROR, f"the graph cannot be read: {error}".encode())
             return
         nodes.append(node)
         node.dependencies = dependencies
@@ -149,11 +150,16 @@ class GraphActor(Actor):
         if self._given_up:
             self._end(node, *self._given_up)
         elif state == READY:
-            self._start(position)
+            self._start(len(nodes) - 1)
         elif state == FAILED:
             cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
             assert cause.status is not None
             self._end(node, cause.status, cause.payload)
+
+    def _add_ended(self, node: Node, status: TaskStatus, payload: bytes) -> None:
+        self._readiness.add(())
+        self._nodes.append(node)
+        self._fail(len(self._nodes) - 1, status, payload)
 
     def _add_input(self, item: GraphInput) -> None:
         node = input_node(item)
@@ -242,13 +248,8 @@ class GraphActor(Actor):
         node.block = b""
         spec = self._spec
         task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
-        near = self._where_most_is(node) if more_ids else None
+        near = where_most_is(self._nodes, node) if more_ids else None
         self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near, bool(node.dependencies))))
-
-    def _where_most_is(self, node: Node) -> ActorRef | None:
-        """Return the worker that made the largest result that a node needs, if that is worth a preference."""
-        largest = max(map(self._nodes.__getitem__, node.dependencies), key=lambda each: each.size)
-        return largest.made_by
 
     def _result(self, position: int) -> tuple[int, bytes]:
         """Return a finished node's result as an argument: its kind and data."""

@@ -5,7 +5,6 @@ Kept by its graph, which alone changes it. Must never: send.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -58,9 +57,9 @@ def input_node(item: GraphInput) -> Node:
     return Node(GraphNode(item.graph_id, item.task_id, ObjectId(NO_ID), b"", b"", b"", wanted=0))
 
 
-def positions(packed: bytes) -> tuple[int, ...]:
-    """Return the positions in a row of them."""
-    return struct.unpack(f"<{len(packed) // 4}I", packed)
+def where_most_is(nodes: Sequence[Node], node: Node) -> ActorRef | None:
+    """Return the worker that made the largest result that a node needs, if that is worth a preference."""
+    return max(map(nodes.__getitem__, node.dependencies), key=lambda each: each.size).made_by
 
 
 def worth_storing(values: Sequence[Node]) -> list[Node]:

@@ -66,6 +66,12 @@ def parent(folder: str, client: Client) -> list[bytes]:
     return [future.result() for future in [client.submit(task, folder, "child"), client.submit(task, folder, "other")]]
 
 
+def task_without_a_gate(folder: str) -> bytes:
+    with Path(folder, "own").open("a") as file:
+        file.write("x")
+    return b"own"
+
+
 def join(*values: bytes) -> bytes:
     return b"+".join(values)
 
@@ -92,7 +98,7 @@ def test_results_of_tasks_that_ended_while_there_was_no_scheduler_arrive(cluster
         time.sleep(0.3)  # they end, most probably; the result is the same in any case
         with scheduler(cluster.address):
             assert [future.result(60) for future in futures] == [b"a" * size, b"b" * size]
-    assert [cluster.begun(name) for name in ("a", "b")] == [1, 1]
+    assert [cluster.begun(name) for name in ("a", "b", "own")] == [1, 1, 1]
 
 
 def test_a_parent_that_waits_and_its_children_go_on(cluster: Cluster) -> None:
@@ -110,15 +116,21 @@ def test_a_parent_that_waits_and_its_children_go_on(cluster: Cluster) -> None:
 def test_running_nodes_of_a_graph_go_on(cluster: Cluster) -> None:
     with Client(cluster.address) as client:
         data = {"folder": cluster.folder, "first": "a", "second": "b"}
-        calls = {"a": (task, "folder", "first"), "b": (task, "folder", "second"), "all": (join, "a", "b")}
-        future = client.get({**data, **calls}, ["all"], block=False)["all"]
+        calls = {
+            "own": (task_without_a_gate, "folder"),
+            "a": (task, "folder", "first"),
+            "b": (task, "folder", "second"),
+        }
+        futures = client.get({**data, **calls, "all": (join, "a", "b")}, ["own", "all"], block=False)
+        future = futures["all"]
+        assert futures["own"].result(60) == b"own"
         cluster.wait_for("a", "b")
         cluster.kill()
         with scheduler(cluster.address):
             wait_until(lambda: client._core.link._conversation.is_welcome, "the client is back")
             cluster.open_gate()
             assert future.result(60) == b"a+b"
-    assert [cluster.begun(name) for name in ("a", "b")] == [1, 1]
+    assert [cluster.begun(name) for name in ("a", "b", "own")] == [1, 1, 1]
 
 
 def test_the_next_scheduler_is_soon_at_work(cluster: Cluster) -> None:

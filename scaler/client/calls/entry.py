@@ -11,7 +11,8 @@ from typing import Protocol, TypeAlias
 
 from scaler.client.calls.inputs import Input
 from scaler.client.object_reference import ObjectReference
-from scaler.ids import ObjectId, TaskId
+from scaler.graph.positions import positions
+from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
@@ -118,12 +119,32 @@ class GraphEntry:
             place = next(place for place, node in enumerate(nodes) if node.task_id == task_id)
         return len(self.inputs) + place
 
-    def nodes_to_say(self) -> list[GraphNode]:
-        """Return the nodes; only those without a result are still marked as wanted."""
-        return [node if not node.wanted or node.task_id in self.sinks else _unwanted(node) for node in self.nodes]
+    def nodes_to_say(self) -> Sequence[GraphNode]:
+        """Return the nodes: only those without a result are still wanted, and only what these need is to run."""
+        sinks = self.sinks
+        if all(node.task_id in sinks for node in self.nodes if node.wanted):
+            return self.nodes
+        said: list[GraphNode] = []
+        needed: set[int] = set()
+        position = len(self.inputs) + len(self.nodes)
+        for node in reversed(self.nodes):
+            position -= 1
+            is_wanted = node.task_id in sinks
+            if is_wanted or position in needed:
+                needed.update(positions(node.dependencies))
+                said.append(node if is_wanted or not node.wanted else _unwanted(node))
+            else:
+                said.append(_ended(node))
+        said.reverse()
+        return said
 
 
 def _unwanted(node: GraphNode) -> GraphNode:
     return GraphNode(
         node.graph_id, node.task_id, node.function_id, node.payload, node.object_ids, node.dependencies, wanted=0
     )
+
+
+def _ended(node: GraphNode) -> GraphNode:
+    """It keeps its place, and the objects that were made for it: they go with it."""
+    return GraphNode(node.graph_id, node.task_id, ObjectId(NO_ID), b"", node.object_ids, b"", wanted=0)

@@ -14,7 +14,7 @@ from scaler.actors.graph_node import SHARED_BYTES
 from scaler.actors.policy import Rules
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, argument_block
 from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
@@ -78,6 +78,26 @@ def test_objects_of_a_graph_stay_until_all_nodes_that_may_name_them_have_come(
         client.leave()
     simulation.advance(1.0)
     assert len(agent.started) == (2 if ends == "complete" else 1)
+    assert OBJECT_ID not in store.objects
+    assert simulation.living_graphs() == []
+    leave_and_check(simulation, client)
+
+
+def test_a_node_whose_result_nobody_needs_any_more_does_not_run_and_its_objects_go(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    graph_id, store = GraphId(b"g" * 16), simulation.tree.objects
+    first, second, third = (
+        replace(node(client, graph_id, TaskId(bytes([number]) * 16)), object_ids=OBJECT_ID) for number in (1, 2, 3)
+    )
+    client.say(ObjectInstruction(InstructionKind.CREATE_FOR_TASK, OBJECT_ID, "", [b"content"]), GraphTask(graph_id, 3))
+    client.say(replace(first, function_id=ObjectId(NO_ID), wanted=0))
+    simulation.advance(1.0)
+    assert OBJECT_ID in store.objects
+    client.say(second, replace(third, dependencies=bytes(4)))  # which it should not
+    simulation.advance(1.0)
+    assert [run.task_id for run in agent.started] == [second.task_id]
+    statuses = {result.task_id: result.status for result in client.surplus}
+    assert statuses == {second.task_id: TaskStatus.SUCCESS, third.task_id: TaskStatus.CANCELED}
     assert OBJECT_ID not in store.objects
     assert simulation.living_graphs() == []
     leave_and_check(simulation, client)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from scaler.client.calls.entry import GraphEntry
-from scaler.ids import GraphId, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import GraphNode, GraphTask
 
 
@@ -15,8 +17,14 @@ class Sink:
         self.errors.append(make_error())
 
 
-def node(number: int, wanted: int) -> GraphNode:
-    return GraphNode(GraphId(b"g" * 16), TaskId(bytes([number]) * 16), ObjectId(b"f" * 16), b"a", b"o", b"d", wanted)
+def node(number: int, wanted: int, *needs: int) -> GraphNode:
+    dependencies = b"".join(each.to_bytes(4, "little") for each in needs)
+    ids = GraphId(b"g" * 16), TaskId(bytes([number]) * 16), ObjectId(b"f" * 16)
+    return GraphNode(*ids, b"a", b"o", dependencies, wanted)
+
+
+def ended(number: int) -> GraphNode:
+    return GraphNode(GraphId(b"g" * 16), TaskId(bytes([number]) * 16), ObjectId(NO_ID), b"", b"o", b"", 0)
 
 
 def entry(*sinks: Any) -> GraphEntry:
@@ -27,11 +35,19 @@ def entry(*sinks: Any) -> GraphEntry:
     return made
 
 
-def test_a_node_whose_result_has_come_is_not_wanted_again_and_else_the_same() -> None:
-    graph = entry(Sink(), None, Sink())
-    assert graph.nodes_to_say() == graph.nodes
-    del graph.sinks[graph.nodes[2].task_id]
-    assert graph.nodes_to_say() == [node(0, 1), node(1, 0), node(2, 0)]
+@pytest.mark.parametrize("n_inputs", [0, 2])
+def test_only_what_has_no_result_is_wanted_again_and_only_what_that_needs_is_to_run(n_inputs: int) -> None:
+    def at(*places: int) -> tuple[int, ...]:
+        return tuple(n_inputs + place for place in places)
+
+    nodes = [node(0, 0), node(1, 1, *at(0)), node(2, 0, *range(n_inputs)), node(3, 1, *at(1)), node(4, 1, *at(2))]
+    inputs: list[Any] = [object()] * n_inputs
+    graph = GraphEntry(GraphTask(GraphId(b"g" * 16), n_inputs + len(nodes)), nodes, (), (), (), inputs)
+    graph.sinks = {nodes[place].task_id: Sink() for place in (1, 3, 4)}  # type: ignore[misc]
+    assert graph.nodes_to_say() == nodes
+    del graph.sinks[nodes[1].task_id]
+    del graph.sinks[nodes[4].task_id]
+    assert graph.nodes_to_say() == [node(0, 0), node(1, 0, *at(0)), ended(2), node(3, 1, *at(1)), ended(4)]
 
 
 def test_each_sink_that_waits_fails_once_with_an_error_of_its_own() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from operator import attrgetter
 from typing import Protocol
 
@@ -47,11 +47,12 @@ def show_graph(
     client_id: ClientId,
     spec: GraphTask,
     nodes: Sequence[Node],
-    running: Container[TaskId],
+    running: Collection[TaskId],
     open_count: int,
 ) -> None:
     """Add to the backlog what was asked for."""
     backlog.open[client_id] += open_count
+    backlog.inputs += max(0, open_count - len(running))
     if not backlog.wants_graphs:
         return
     statuses: Counter[int | None] = Counter(map(_STATUS, nodes))

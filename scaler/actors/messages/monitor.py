@@ -100,8 +100,14 @@ class Backlog:
     functions: Counter[ObjectId] = field(default_factory=Counter)
     accounts: dict[int, int] = field(default_factory=dict)
     """waiting tasks by account; empty if clients take no turns"""
+    untakeable: int = 0
+    """of the waiting ones, those that no worker that is there could take"""
+    untakeable_functions: Counter[ObjectId] = field(default_factory=Counter)
+    """of those that were counted, the functions of these"""
     open: Counter[ClientId] = field(default_factory=Counter)
     """open tasks, by client"""
+    inputs: int = 0
+    """nodes of graphs that wait for the results of others"""
     wants_graphs: bool = False
     wants_nodes_of: frozenset[bytes] = frozenset()
     """short ids of graphs"""

@@ -16,6 +16,7 @@ from scaler.actors.object_store import ObjectTable
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import FUNCTION_ROW, StateFunction
 from scaler.wire.messages.worker import AgentState
+from scaler.wire.reasons import NOT_ABLE
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
@@ -99,12 +100,21 @@ class Functions:
         known = {**dict.fromkeys(running, 0), **dict.fromkeys(waiting, 0), **dict.fromkeys(self._totals, 0)}
         known.pop(_REST, None)
         order = sorted(known, key=lambda each: self._rank(each, running, waiting), reverse=True)
-        reason = why_tasks_wait(backlog)
-        items = [self._item((each,), running, waiting, reason) for each in order[:SHOWN_MOST]]
+        usual, stuck = why_tasks_wait(backlog), self._untakeable(backlog)
+        items = [
+            self._item((each,), running, waiting, NOT_ABLE if each in stuck else usual) for each in order[:SHOWN_MOST]
+        ]
         rest = [*order[SHOWN_MOST:], _REST]
         if len(rest) > 1 or _REST in self._totals:
-            items.append(self._item(rest, running, waiting, reason))
+            items.append(self._item(rest, running, waiting, usual))
         return items, len(known)
+
+    def _untakeable(self, backlog: Backlog) -> frozenset[bytes]:
+        """Return the functions most of whose waiting tasks no worker could take."""
+        if not backlog.workers:
+            return frozenset()
+        counted, stuck = backlog.functions, backlog.untakeable_functions
+        return frozenset(self._short_of(each) for each, count in stuck.items() if 2 * count > counted[each])
 
     def _short_of(self, function_id: ObjectId) -> bytes:
         known = self._short.get(function_id)

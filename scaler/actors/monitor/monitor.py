@@ -185,7 +185,7 @@ class Monitor(Actor):
         if due & {topics.SCHEDULER, topics.FUNCTIONS, topics.CLIENTS}:
             counted = FUNCTIONS_COUNTED if topics.FUNCTIONS in due else 0
             self._sources.balancer.notify(SayBacklog(backlog, counted))
-        if wants_graphs or wants_tasks or topics.CLIENTS in due:
+        if wants_graphs or wants_tasks or due & {topics.CLIENTS, topics.SCHEDULER}:
             self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
         return backlog
 

@@ -14,7 +14,7 @@ from scaler.actors.monitor.sources import Sources
 from scaler.ids import ClientId, public_id
 from scaler.wire.messages.monitor import ENDED, REASONS, RECEIVED, SENT, StateClient, StateCount, StateScheduler
 from scaler.wire.outcomes import OUTCOMES
-from scaler.wire.reasons import NO_ROOM, NO_WORKER
+from scaler.wire.reasons import INPUTS, NO_ROOM, NO_WORKER, NOT_ABLE
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""
@@ -49,12 +49,15 @@ def _counts(sources: Sources, backlog: Backlog) -> Iterator[StateCount]:
     for group, traffic in ((SENT, sources.sent), (RECEIVED, sources.received)):
         for name, amount in traffic.by_name().items():
             yield StateCount(group, name, amount)
-    if backlog.waiting:
-        yield StateCount(REASONS, why_tasks_wait(backlog), backlog.waiting)
+    untakeable = backlog.untakeable if backlog.workers else 0
+    reasons = {why_tasks_wait(backlog): backlog.waiting - untakeable, NOT_ABLE: untakeable, INPUTS: backlog.inputs}
+    for reason, amount in reasons.items():
+        if amount:
+            yield StateCount(REASONS, reason, amount)
 
 
 def why_tasks_wait(backlog: Backlog) -> str:
-    """Return what the tasks that no worker has are waiting for."""
+    """Return what the tasks that no worker has are waiting for, but for those that no worker could take."""
     return NO_ROOM if backlog.workers else NO_WORKER
 
 

@@ -225,6 +225,14 @@ class Choosy(Generic[W, T]):
         hint = ",".join(f"{name}={amount}" for name, amount in needs.amounts if amount) or "NAME"
         return f"{asks}{what} ({found}); start one with scaler_cluster ADDRESS --capabilities {hint}"
 
+    def untakeable(self) -> int:
+        """Return how many tasks wait that no worker could take, whatever becomes free."""
+        return sum(len(kind.queue) for kind in self.kinds.values() if not kind.able)
+
+    def no_worker_can_take(self) -> Iterator[T]:
+        """Go through these tasks."""
+        return (ready for kind in self.kinds.values() if not kind.able for ready in kind.queue)
+
     def by_account(self) -> Counter[int]:
         """Return how many tasks of each account wait; nothing if accounts take no turns."""
         counts: Counter[int] = Counter()

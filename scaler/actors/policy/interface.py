@@ -113,6 +113,10 @@ class Backlog(Protocol):
     functions: Counter[ObjectId]
     accounts: dict[int, int]
     """waiting tasks by account; empty if accounts take no turns"""
+    untakeable: int
+    """of the waiting ones, those that no worker that is there could take"""
+    untakeable_functions: Counter[ObjectId]
+    """of those that were counted, the functions of these"""
 
 
 @dataclass(slots=True)

@@ -225,7 +225,11 @@ class Placement(Generic[W, T]):
         backlog.waiting, backlog.running = self._waiting(), self._places.tasks
         backlog.workers = len(self._places)
         backlog.accounts = dict(self._choosy.by_account() + Counter(self._queue.by_account()))
+        backlog.untakeable = self._choosy.untakeable()
         if functions:
+            backlog.untakeable_functions = Counter(
+                ready.spec.function_id for ready in islice(self._choosy.no_worker_can_take(), functions)
+            )
             tasks = islice(chain(self._queue, self._choosy), functions)
             backlog.functions = Counter(ready.spec.function_id for ready in tasks)
             backlog.counted = min(functions, backlog.waiting)

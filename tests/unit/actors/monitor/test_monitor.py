@@ -12,7 +12,8 @@ from scaler.actors.events import EVERY_TASK
 from scaler.actors.messages.monitor import SubscriptionsChanged
 from scaler.actors.monitor import About, Gauges
 from scaler.actors.monitor.outputs import SHOWN_MOST
-from scaler.ids import public_id
+from scaler.ids import ObjectId, TaskId, public_id
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.monitor import (
     BIN_ROW,
@@ -38,6 +39,7 @@ from scaler.wire.messages.monitor import (
     StateTask,
 )
 from scaler.wire.messages.worker import AgentState, Part, RunOutput, RunTask
+from scaler.wire.structs import RunOptions
 from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, Simulation
 
 SHORT = public_id(FUNCTION_ID)
@@ -179,6 +181,26 @@ def test_why_tasks_wait(simulation: Simulation, board: Board) -> None:
     simulation.advance(1.0)
     (shown,) = board.take(StateClient)
     assert (shown.open, shown.waiting) == (8, state.waiting)
+
+
+def test_what_no_worker_can_take_and_what_waits_for_inputs_is_counted_apart(
+    simulation: Simulation, board: Board
+) -> None:
+    client = simulation.client()
+    simulation.agent(1, long)
+    client.submit(20)
+    options = RunOptions(capabilities=(("tpu", 1),)).encode()
+    client.say(*[Task(TaskId(bytes([n]) * 16), ObjectId(b"F" * 16), b"", b"", options=options) for n in range(3)])
+    client.submit_graph([(), (0,), (1,)], [2])
+    board.want("scheduler", "functions")
+    simulation.advance(1.0)
+    said = counts(board, REASONS)
+    assert (said["no worker can take it"], said["inputs"]) == (3, 2)
+    assert said["no room"] > 10
+    simulation.advance(1.0)
+    waits_for = {each.waiting: each.waits_for for each in board.take(StateFunction)}
+    assert waits_for[3] == "no worker can take it"
+    assert set(waits_for.values()) == {"no worker can take it", "no room"}
 
 
 def say_state(agent: SimulatedAgent, simulation: Simulation, **parts: bytes) -> None:

@@ -239,6 +239,7 @@ struct OutputRequest {
   count @0 :UInt32;   # number of items
   number @1 :Data;    # UInt32 column: made up by the client
   taskId @2 :Data;    # id column: the task; zero: all
+  report @3 :Data;    # byte column: 1 = only its latest report, how far it is; 0 = its lines, without reports
 }
 
 struct OutputLine {
@@ -246,7 +247,7 @@ struct OutputLine {
   count @0 :UInt32;        # number of items
   number @1 :Data;         # UInt32 column: of the request
   taskId @2 :Data;         # id column: the task
-  stream @3 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging
+  stream @3 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging, 3 = report: "40% of the paths"
   timeUs @4 :Data;         # UInt64 column: when: microseconds since 1970, by the clock of the worker's host
   dropped @5 :Data;        # UInt32 column: so many lines before this one were left out
   name @6 :List(Text);     # of the task

@@ -18,6 +18,9 @@ from scaler.ids import NO_ID, TaskId
 
 _NOTHING_HAPPENS = nullcontext()
 
+REPORT_CHARACTERS = 200
+"""So many characters of the text of a report travel."""
+
 
 class Voice(Protocol):
     """The part of a client that a wait uses."""
@@ -55,6 +58,23 @@ class CurrentTask:
         """How long it may still run before it is interrupted, in seconds; None: for ever."""
         return None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
 
+    def report(self, fraction: float, text: str = "") -> None:
+        """Say how far this task is, for `future.progress()`, progress bars and whoever watches the cluster.
+
+        It may be called as often as you like: four reports a second travel at the most, the latest ones. It does
+        nothing when the task has ended, or if its worker has no way to say it (docs/howto/progress.md).
+
+        Args:
+            fraction: how much of it is done, from 0 to 1.
+            text: what it does now; 200 characters of it travel.
+
+        Raises:
+            ValueError: if `fraction` is no such number.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must be a number from 0 to 1, not {fraction!r}")
+        current.report(self, f"{100 * fraction:.4g}% {' '.join(text.split())[:REPORT_CHARACTERS]}".rstrip())
+
 
 def _nothing() -> None:
     pass
@@ -80,6 +100,9 @@ class TaskContext:
     def describe_task(self) -> CurrentTask | None:
         """Return what the running task is; None: this thread or process runs none."""
         return None
+
+    def report(self, task: CurrentTask, line: str) -> None:
+        """Say how far a task is, if it still runs here, soon and not too often."""
 
     @property
     def child_priority(self) -> int:

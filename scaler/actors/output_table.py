@@ -1,7 +1,7 @@
-"""OutputTable: the lines that tasks have written, for some time, and in bounded memory.
+"""OutputTable: the lines that tasks have written, and how far they are, for some time, and in bounded memory.
 
-Written by `TaskOutputs`, read by the monitor too. Of each task the last lines are kept; of all tasks those that have
-written last. What is left out is counted. Must never: send.
+Written by `TaskOutputs`, read by the monitor too. Of each task the last lines are kept, and its latest report; of all
+tasks those that have written last. What is left out is counted. Must never: send.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from typing import NamedTuple
 
 from scaler.ids import TaskId, public_id
+from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput
 
 LINES_MOST = 1000
@@ -42,7 +43,7 @@ class KeptLine(NamedTuple):
 class TaskOutput:
     """What is kept of one task."""
 
-    __slots__ = ("account", "at", "dropped", "lines", "name", "short_id", "size")
+    __slots__ = ("account", "at", "dropped", "lines", "name", "report", "short_id", "size")
 
     def __init__(self, account: int, name: str, short_id: bytes) -> None:
         self.account = account
@@ -50,6 +51,8 @@ class TaskOutput:
         self.name = name
         self.short_id = short_id
         self.lines: deque[KeptLine] = deque()
+        self.report: KeptLine | None = None
+        """how far it has said last to be"""
         self.size = LINE_BYTES
         self.dropped = 0
         """how many of its lines were left out, here or before"""
@@ -92,10 +95,14 @@ class OutputTable:
             self._tasks.move_to_end(task_id)
         task.at = now
         task.dropped += line.dropped
-        task.lines.append(line)
         before = task.size
         task.size += line.size
-        while len(task.lines) > LINES_MOST or task.size > BYTES_MOST:
+        if line.stream == OutputStream.REPORT:
+            task.size -= task.report.size if task.report is not None else 0
+            task.report = line
+        else:
+            task.lines.append(line)
+        while task.lines and (len(task.lines) > LINES_MOST or task.size > BYTES_MOST):
             task.size -= task.lines.popleft().size
             task.dropped += 1
         self._size += task.size - before
@@ -127,9 +134,15 @@ class OutputTable:
         return self._tasks.get(task_id)
 
     def after(self, task_id: TaskId, number: int) -> list[KeptLine]:
-        """Return the lines of a task that came after the one with this number."""
+        """Return the lines of a task that came after the one with this number, and its latest report if that did."""
         task = self._tasks.get(task_id)
-        return [] if task is None else [line for line in task.lines if line.number > number]
+        if task is None:
+            return []
+        lines = [line for line in task.lines if line.number > number]
+        if task.report is not None and task.report.number > number:
+            lines.append(task.report)
+            lines.sort()
+        return lines
 
     @property
     def size_bytes(self) -> int:

@@ -21,6 +21,7 @@ from scaler.actors.peer import Peer
 from scaler.ids import NO_CONNECTION, NO_ID, TaskId
 from scaler.message import message
 from scaler.wire.messages.client import OutputLine, OutputRequest, OutputResponse, Task
+from scaler.wire.messages.common import OutputStream
 
 UNHEARD_MOST = 5000
 """So many lines may be on their way to a client. A stream leaves out further ones; answers wait."""
@@ -114,7 +115,7 @@ class TaskOutputs(Actor):
             name = self._name(spec)
             kept = add(line, account, name, said.worker, now)
             reader = streams.get(account)
-            if reader is not None:
+            if reader is not None and line.stream != OutputStream.REPORT:
                 self._stream(reader, spec.task_id, name, kept)
         self._expire_later()
 
@@ -171,9 +172,10 @@ class TaskOutputs(Actor):
         dropped = 0
         if task is not None and task.account in accounts:
             dropped = task.dropped
-            for line in task.lines:
+            lines = task.lines if not request.report else () if task.report is None else (task.report,)
+            for line in lines:
                 self._outbox.put(peer, _item(request.number, request.task_id, task.name, line))
-            reader.said(len(task.lines))
+            reader.said(len(lines))
         self._outbox.put(peer, OutputResponse(request.number, dropped))
 
     def _look_later(self) -> None:

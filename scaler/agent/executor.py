@@ -40,7 +40,7 @@ Mail out, to the link:
   link still takes for open is then answered with `NOT_FOUND`, so that the scheduler does not wait for it.
 - `RunBlocked`, `RunUnblocked`: this run waits for other tasks and holds no place, so that another one runs; it holds
   one again, for which it waits unless it gave up its wait. Any depth works on one worker.
-- `RunOutput`: a line that a task has written, before its result. Optional.
+- `RunOutput`: a line that a task has written, or how far it is, before its result. Optional.
 - `ExecutorProcessGone`: a process is gone in which clients may have been.
 
 Mail out, to the object cache: `NeedObject`.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from scaler.ids import TaskId
 from scaler.process.allowance import Allowance
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput, RunResult
 
 TIMES_OF_ONE = 2
@@ -36,6 +37,10 @@ class Outputs:
         """Return the lines that may be said. `is_up`: whether there is a scheduler now; else there are none."""
         passing = Batch[RunOutput]()
         for line in lines:
+            if line.stream == OutputStream.REPORT:  # there are few, and only the latest counts
+                if is_up:
+                    passing.append(line)
+                continue
             run = (line.task_id, line.attempt)
             if is_up and self._allowance.take(len(line.text)):
                 passing.append(_with(line, self._dropped(run) + line.dropped, line.text))

@@ -59,7 +59,7 @@ class _UnreadError(Exception):
 
 _UNREAD = _UnreadError()
 
-_INTERNAL = frozenset({"as_argument", "deliver", "fail", "needs", "notify", "refuse", "settle", "store"})
+_INTERNAL = frozenset({"as_argument", "ask_report", "deliver", "fail", "needs", "notify", "refuse", "settle", "store"})
 
 
 class ScalerFuture(AskedFuture[T], ResultArgument):

@@ -22,6 +22,7 @@ from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Ter
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
+from scaler.client.progress.reports import Reports
 from scaler.ids import ObjectId, random_id
 from scaler.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
@@ -97,7 +98,9 @@ class MapRun:
         """
         if progress:
             self._look_at = -inf
-            self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, self._concern)
+            reports = Reports(self._link.read_oldest_report)
+            notes = lambda: self._concern() or reports.text()  # noqa: E731
+            self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, notes)
         try:
             self._submit_all(items)
             while self._done < self._submitted:

@@ -6,17 +6,20 @@ longer than the user wants.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, overload
+from typing import Protocol, TypeVar, overload
 
 from scaler.client.link.outputs import Taker
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
 from scaler.wire.messages.common import OUTPUT_STREAMS
+
+T = TypeVar("T")
 
 LOG_SECONDS = 10.0
 """How long a user waits for the answer, if nothing else is said."""
@@ -104,12 +107,42 @@ def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
     return TaskLog(tuple(read_line(line) for line in lines if line.text or not line.dropped), dropped)
 
 
+@dataclass(frozen=True)
+class TaskProgress:
+    """How far a task is, as it has said itself with `current_task().report(...)`.
+
+    Attributes:
+        fraction: how much of it is done, from 0 to 1.
+        text: what it did then.
+        time: when it said so, by the clock of the worker's host.
+        worker: where it ran.
+    """
+
+    fraction: float
+    text: str
+    time: datetime
+    worker: str
+
+    def __str__(self) -> str:
+        return f"{100 * self.fraction:.4g}% {self.text}".rstrip()
+
+
+def read_progress(lines: Sequence[OutputLine]) -> TaskProgress | None:
+    """Return the report among these lines; None: there is none, or it cannot be read."""
+    for line in lines:
+        percent, _, text = line.text.partition("%")
+        with contextlib.suppress(ValueError):
+            read = read_line(line)
+            return TaskProgress(min(1.0, max(0.0, float(percent) / 100)), text.strip(), read.time, read.worker)
+    return None
+
+
 class AskedLink(Protocol):
     """The part of the link that is used here."""
 
     address: str
 
-    def read_output(self, task_id: TaskId, taker: Taker) -> None: ...
+    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None: ...
 
 
 def ask(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:
@@ -118,8 +151,27 @@ def ask(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:
     Raises:
         TimeoutError: if the scheduler did not answer in time.
     """
-    answer: Future[TaskLog] = Future()
-    link.read_output(task_id, lambda lines, dropped: answer.set_result(read_log(lines, dropped)))
+    return _answer(link, task_id, read_log, False, timeout)
+
+
+def ask_progress(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskProgress | None:
+    """Return how far a task has said to be.
+
+    Raises:
+        TimeoutError: if the scheduler did not answer in time.
+    """
+    return _answer(link, task_id, lambda lines, _dropped: read_progress(lines), True, timeout)
+
+
+def _answer(
+    link: AskedLink,
+    task_id: TaskId,
+    read: Callable[[Sequence[OutputLine], int], T],
+    report: bool,
+    timeout: float | None,
+) -> T:
+    answer: Future[T] = Future()
+    link.read_output(task_id, lambda lines, dropped: answer.set_result(read(lines, dropped)), report)
     try:
         return answer.result(timeout)
     except FutureTimeoutError:
@@ -129,6 +181,6 @@ def ask(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskLog:
 def late(address: str, timeout: float | None) -> FutureTimeoutError:
     """Return the error of an answer that did not come."""
     return FutureTimeoutError(
-        f"the scheduler at {address} did not say within {timeout:g} seconds what the task has written: it is busy, or "
-        "not there"
+        f"the scheduler at {address} did not say within {timeout:g} seconds what the task has written or reported: it "
+        "is busy, or not there"
     )

@@ -85,6 +85,9 @@ class ByThread(TaskContext):
     def describe_task(self) -> CurrentTask | None:
         return self._here().describe_task()
 
+    def report(self, task: CurrentTask, line: str) -> None:
+        self._here().report(task, line)
+
     @property
     def child_priority(self) -> int:
         return self._here().child_priority

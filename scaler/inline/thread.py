@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
@@ -67,6 +68,14 @@ class TaskGoesOn:
     number: int
 
 
+@message
+class TaskReports:
+    """It has said how far it is; `take_report` returns that."""
+
+    thread: TaskThread
+    number: int
+
+
 class Runner(Protocol):
     """What a worker hands its tasks to, one at a time: a thread here, a place in an engine elsewhere."""
 
@@ -120,6 +129,9 @@ class TaskThread:
         self.context = InlineTaskContext(
             birth, address, self._words, self._say, self._await_permission, thread=self._thread
         )
+        self.context.say_report = self._report
+        self._reports: deque[tuple[int, str]] = deque(maxlen=1)
+        self._is_report_known = False
         self._thread.start()
 
     # For the worker
@@ -135,6 +147,11 @@ class TaskThread:
     def permit(self, number: int) -> None:
         """Let the task with this number go on, which asked for it."""
         self._permissions.put(number)
+
+    def take_report(self) -> tuple[int, str] | None:
+        """Return when a task has said last how far it is, in microseconds since 1970, and what; None: not again."""
+        self._is_report_known = False  # before the look: what comes after it is told again
+        return self._reports.pop() if self._reports else None
 
     def end(self) -> None:
         """End the thread, after the task that it runs."""
@@ -168,6 +185,12 @@ class TaskThread:
             if permitted == _EVERYTHING:
                 self._permissions.put(_EVERYTHING)
                 return
+
+    def _report(self, line: str) -> None:
+        self._reports.append((time.time_ns() // 1000, line))
+        if not self._is_report_known:
+            self._is_report_known = True
+            self._tell(TaskReports(self, self._words[0]))
 
     def _say(self, items: list[Any]) -> None:
         for item in items:

@@ -34,21 +34,24 @@ from scaler.agent.view import ProcessNow
 from scaler.ids import ObjectId
 from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
-from scaler.inline.thread import Job, Runner, TaskAsks, TaskEnded, TaskGoesOn, TaskWaits
+from scaler.inline.thread import Job, Runner, TaskAsks, TaskEnded, TaskGoesOn, TaskReports, TaskThread, TaskWaits
 from scaler.message import message
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import (
     RecallRequest,
     RecallResponse,
     RunBlocked,
     RunCancel,
+    RunOutput,
     RunResult,
     RunTask,
     RunUnblocked,
 )
 from scaler.wire.structs import RunOptions
 
+REPORT_SECONDS = 0.25
+"""Of the reports of a task, one travels in this time at the most: the latest."""
 IDLE_MOST = 2
 """So many threads are kept for the next tasks."""
 
@@ -79,6 +82,14 @@ class LimitDue:
     thread: Runner
     number: int
     seconds: float
+
+
+@message
+class ReportDue:
+    """The task in this thread has said how far it is, some time ago."""
+
+    thread: TaskThread
+    number: int
 
 
 class InlineWorker(Actor):
@@ -221,7 +232,19 @@ class InlineWorker(Actor):
         if run is not None and run.state is _State.WAITS:
             self._unblock(run)
 
-    def _run_if(self, news: TaskWaits | TaskAsks | TaskGoesOn) -> _Run | None:
+    @handles(TaskReports)
+    def _task_reports(self, reports: TaskReports) -> None:
+        """Wait for what else it says meanwhile: only the latest counts."""
+        self.schedule(REPORT_SECONDS, ReportDue(reports.thread, reports.number))
+
+    @handles(ReportDue)
+    def _report_due(self, due: ReportDue) -> None:
+        report, run = due.thread.take_report(), self._run_if(due)
+        if report is not None and run is not None and run.state is not _State.ABANDONED:
+            run_of_it = run.task.task_id, run.task.worker, run.task.attempt
+            self._link.send(Batch[RunOutput]([RunOutput(*run_of_it, OutputStream.REPORT, report[0], 0, report[1])]))
+
+    def _run_if(self, news: TaskWaits | TaskAsks | TaskGoesOn | ReportDue) -> _Run | None:
         """Return the run that the news is of, if it has not ended."""
         run = self._runs.get(news.thread)
         return run if run is not None and run.number == news.number else None

@@ -2,7 +2,7 @@
 
 Used by the streams and by the handler of `logging` that stands here; puts lines into the uplink, before the result of
 the task. So many lines and bytes travel in a second. Of the others the last ones of each task travel at its end, and
-the rest is counted. A task that writes nothing costs nothing here.
+the rest is counted. Of reports the latest ones travel. A task that writes nothing costs nothing here.
 
 Must never: let a task fail because of its text, or wait.
 """
@@ -34,6 +34,7 @@ class TaskOutputs:
     Args:
         words: the progress page; the first one is the number of the task that is executed.
         put: puts an item into the uplink.
+        put_report: puts a report into the uplink.
         lines_per_second: so many lines travel in a second; 0: none.
     """
 
@@ -41,11 +42,13 @@ class TaskOutputs:
         self,
         words: Sequence[int],
         put: Callable[[TaskOutput], None],
+        put_report: Callable[[TaskOutput], None],
         lines_per_second: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
         self._put = put
+        self._put_report = put_report
         self._allowance = Allowance(lines_per_second, BURST_SECONDS, clock)
         self._is_off = not lines_per_second
         self._lock = threading.RLock()
@@ -79,6 +82,12 @@ class TaskOutputs:
     def leaves_to_log(self, record: logging.LogRecord) -> bool:
         """Return whether a record is to be in the log where that has nothing of what tasks write: a filter."""
         return record.name.startswith(OURS) or self._is_off or not self._words[0]
+
+    def report(self, text: str) -> None:
+        """The task says how far it is, in any thread."""
+        number = self._words[0]
+        if number and not self._is_off:
+            self._put_report(TaskOutput(number, OutputStream.REPORT, time.time_ns() // 1000, 0, text))
 
     def after_task(self) -> None:
         """A task ends, and some of its lines are held: say them, and how many are missing before them."""

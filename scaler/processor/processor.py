@@ -81,7 +81,8 @@ class Processor:
         self._words = progress.words
         self._uplink = Uplink(channel)
         uplink = self._uplink
-        self.outputs = TaskOutputs(progress.words, uplink.put_line, config.task_output_lines_per_second)
+        puts, per_second = (uplink.put_line, uplink.put_report), config.task_output_lines_per_second
+        self.outputs = TaskOutputs(progress.words, *puts, per_second)
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
         self.waiting = ProcessorTaskContext(birth, config.address, progress.words, *ways, limit_seconds=limit_seconds)
@@ -103,6 +104,7 @@ class Processor:
         self._values = Values()
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
+        self.waiting.say_report = self.outputs.report
         self._after_task: Callable[[], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._may_interrupt = False

@@ -40,6 +40,10 @@ def _said_name(run: RunTask) -> str:
     return run.name
 
 
+def _to_nobody(_line: str) -> None:
+    """Say nothing: nobody could hear it."""
+
+
 class Birth(NamedTuple):
     """What a process is told when it is made a processor."""
 
@@ -88,6 +92,7 @@ class ProcessorTaskContext(TaskContext):
         self.run = _NO_RUN
         """of the task that is executed"""
         self.name_of: Callable[[RunTask], str] = _said_name
+        self.say_report: Callable[[str], None] = _to_nobody
         self._children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
         self._needs: list[Callable[[], bool]] = []
         self._waits = 0
@@ -125,6 +130,10 @@ class ProcessorTaskContext(TaskContext):
         limits = [limit for limit in (self._limit_seconds, RunOptions.decode(run.options).timeout_ms / 1000) if limit]
         ends_at = self._words[4] / 1e9 + min(limits) if limits else None
         return CurrentTask(run.task_id, self.name_of(run), run.attempt, self._worker, ends_at)
+
+    def report(self, task: CurrentTask, line: str) -> None:
+        if self._words[0] and (self.run.task_id, self.run.attempt) == (task.task_id, task.attempt):
+            self.say_report(line)
 
     def wait(
         self, voice: Voice | None = None, is_over: Callable[[], bool] | None = None, seconds: float | None = None

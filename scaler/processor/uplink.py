@@ -35,6 +35,9 @@ TICK_SECONDS = 0.003
 IDLE_TICKS = 8
 """After so many ticks without an unsent result the flusher sleeps until it is woken."""
 
+REPORT_NS = 250_000_000
+"""Of the reports of tasks, one travels in this time at the most: the latest."""
+
 _RESUME = Batch[ResumeTask]
 
 
@@ -44,6 +47,8 @@ class Uplink:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._unsent: deque[RunResult | TaskOutput] = deque()
+        self._reports: deque[TaskOutput] = deque(maxlen=1)
+        self._next_report_ns = 0
         self._first_unsent_ns = 0
         self._lock = threading.Lock()
         self._has_results = threading.Event()
@@ -80,6 +85,12 @@ class Uplink:
         if self._is_flusher_asleep:
             self._has_results.set()
 
+    def put_report(self, report: TaskOutput) -> None:
+        """Send how far a task is, unless it says something newer before that may travel; for any thread."""
+        self._reports.append(report)
+        if not self._take_report(perf_counter_ns()) and self._is_flusher_asleep:
+            self._has_results.set()
+
     def send_results(self) -> None:
         """Send all results that there are."""
         with self._lock:
@@ -103,15 +114,28 @@ class Uplink:
         with contextlib.suppress(ChannelClosedError):  # the agent is gone: the main thread sees to that
             while True:
                 self._is_flusher_asleep = True
-                self._has_results.wait()
+                if not self._reports:
+                    self._has_results.wait()
                 self._has_results.clear()
                 self._is_flusher_asleep = False
                 idle_ticks = 0
                 while idle_ticks < IDLE_TICKS:
                     sleep(TICK_SECONDS)
+                    if self._reports:
+                        idle_ticks = 0
+                        self._take_report(perf_counter_ns())
                     idle_ticks = 0 if self._unsent else idle_ticks + 1
                     if self._unsent:
                         self.send_results()
+
+    def _take_report(self, now_ns: int) -> bool:
+        """Have the latest report leave if it may. Return whether that is so. Two threads may call it at once."""
+        if now_ns < self._next_report_ns:
+            return False
+        self._next_report_ns = now_ns + REPORT_NS
+        with contextlib.suppress(IndexError):
+            self.put_line(self._reports.pop())
+        return True
 
     def leave(self) -> None:
         """In a forked process: send nothing, receive nothing, and never wait."""

@@ -24,13 +24,14 @@ from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
-from scaler.client.task_log import LOG_SECONDS, TaskLog, late, read_log
+from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress, late, read_log, read_progress
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import ExplainResponse, OutputLine, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
@@ -51,7 +52,7 @@ class AsyncFutureLink(Protocol):
 
     def ask(self, task_id: TaskId, asker: Asker) -> None: ...
 
-    def read_output(self, task_id: TaskId, taker: Taker) -> None: ...
+    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None: ...
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None: ...
 
@@ -169,13 +170,30 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             TimeoutError: if it did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        answer: asyncio.Future[TaskLog] = self._link.loop.create_future()
+        return await self._answer(read_log, False, timeout)
+
+    async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
+        """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
+
+        None: it has said nothing yet, or the scheduler has forgotten it (docs/howto/progress.md).
+
+        Args:
+            timeout: how many seconds to wait for the scheduler; None: for ever.
+
+        Raises:
+            TimeoutError: if it did not answer in time.
+            DisconnectedError: if the client is disconnected.
+        """
+        return await self._answer(lambda lines, _dropped: read_progress(lines), True, timeout)
+
+    async def _answer(self, read: Callable[[Sequence[OutputLine], int], A], report: bool, timeout: float | None) -> A:
+        answer: asyncio.Future[A] = self._link.loop.create_future()
 
         def take(lines: Sequence[OutputLine], dropped: int) -> None:
             if not answer.done():
-                answer.set_result(read_log(lines, dropped))
+                answer.set_result(read(lines, dropped))
 
-        self._link.read_output(self.task_id, take)
+        self._link.read_output(self.task_id, take, report)
         try:
             return await asyncio.wait_for(answer, timeout)
         except asyncio.TimeoutError:

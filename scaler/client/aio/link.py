@@ -134,10 +134,12 @@ class AsyncLink:
         """Ask what an open task waits for. The answer comes in the loop, if one comes."""
         self._put(partial(self._conversation.ask, task_id, asker))
 
-    def read_output(self, task_id: TaskId, taker: Taker) -> None:
-        """Ask what a task has written. The answer comes in the loop, with nothing if the client ends."""
+    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None:
+        """Ask what a task has written, or only what it has reported last. The answer comes in the loop, with nothing if
+        the client ends.
+        """
         self.check_open()
-        self._put(partial(self._conversation.outputs.ask, task_id, taker))
+        self._put(partial(self._conversation.outputs.ask, task_id, taker, report))
 
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""

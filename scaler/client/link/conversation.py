@@ -22,7 +22,7 @@ from typing import Any
 
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.outputs import Outputs
+from scaler.client.link.outputs import Outputs, Taker
 from scaler.client.link.questions import Asker, Questions
 from scaler.client.link.watch import Watch
 from scaler.errors import ProtocolError
@@ -346,6 +346,12 @@ class Conversation:
     def _on_info_responses(self, batch: Batch[InfoResponse]) -> None:
         for response in batch:
             self._work.inquiries.on_response(response)
+
+    def ask_oldest_report(self, taker: Taker) -> None:
+        """Ask what the oldest open task has reported last."""
+        oldest = self._work.oldest()
+        if oldest is not None:
+            self.outputs.ask(oldest, taker, report=True)
 
     # The clock
 

@@ -41,17 +41,18 @@ class Outputs:
     def __init__(self, say: Callable[[Any], None]) -> None:
         self._say = say
         self._numbers = count(1)
-        self._open: dict[int, tuple[TaskId, Taker, list[OutputLine]]] = {}
+        self._open: dict[int, tuple[OutputRequest, Taker, list[OutputLine]]] = {}
         self._stream: Stream | None = None
         self._stream_number = 0
 
-    def ask(self, task_id: TaskId, taker: Taker) -> None:
-        """Ask what a task has written."""
+    def ask(self, task_id: TaskId, taker: Taker, report: bool = False) -> None:
+        """Ask what a task has written, or only what it has reported last."""
         number = next(self._numbers) % NUMBERS
-        self._open[number] = (task_id, taker, [])
+        request = OutputRequest(number, task_id, report)
+        self._open[number] = (request, taker, [])
         if len(self._open) > OPEN_MOST:
             del self._open[next(iter(self._open))]
-        self._say(OutputRequest(number, task_id))
+        self._say(request)
 
     def follow(self, stream: Stream) -> None:
         """Ask for all that tasks write from now on."""
@@ -77,9 +78,9 @@ class Outputs:
         """Ask in a new session."""
         if self._stream is not None:
             self._say(OutputRequest(self._stream_number, TaskId(NO_ID)))
-        for number, (task_id, _, lines) in self._open.items():
+        for request, _, lines in self._open.values():
             lines.clear()
-            self._say(OutputRequest(number, task_id))
+            self._say(request)
 
     def end(self) -> None:
         """The client has ended: nothing more comes."""

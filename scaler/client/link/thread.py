@@ -188,10 +188,16 @@ class LinkThread:
         """Ask what an open task waits for. The answer comes in the link's thread, if one comes."""
         self._inbox.put(partial(self._conversation.ask, task_id, asker))
 
-    def read_output(self, task_id: TaskId, taker: Taker) -> None:
-        """Ask what a task has written. The answer comes in the link's thread, with nothing if the client ends."""
+    def read_output(self, task_id: TaskId, taker: Taker, report: bool = False) -> None:
+        """Ask what a task has written, or only what it has reported last. The answer comes in the link's thread, with
+        nothing if the client ends.
+        """
         self.check_open()
-        self._inbox.put(partial(self._conversation.outputs.ask, task_id, taker))
+        self._inbox.put(partial(self._conversation.outputs.ask, task_id, taker, report))
+
+    def read_oldest_report(self, taker: Taker) -> None:
+        """Ask what the oldest open task of this client has reported last, if there is one."""
+        self._inbox.put(partial(self._conversation.ask_oldest_report, taker))
 
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""

@@ -26,7 +26,7 @@ class Progress:
     Args:
         total: how many there are, or None if that is unknown.
         stream: where to show it, if no notebook is around.
-        concern: returns why nothing goes on, as a sentence; empty: nothing is known to be wrong.
+        concern: returns what else there is to say: why nothing goes on, or how far the oldest task is; or nothing.
         display: shows it; None: what suits the stream.
     """
 

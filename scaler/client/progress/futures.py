@@ -12,7 +12,9 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from scaler.client.future import ScalerFuture
+from scaler.client.link.outputs import Taker
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
+from scaler.client.progress.reports import Reports
 from scaler.config import check_number
 
 F = TypeVar("F", bound="Future[Any]")
@@ -65,6 +67,7 @@ class _Watch:
     def __init__(self, futures: list[F]) -> None:
         self._open: list[Any] = futures
         self._pause_seconds = REDRAW_SECONDS
+        self._reports = Reports(self._ask)
         self.done = 0
         self.failed = 0
 
@@ -88,9 +91,17 @@ class _Watch:
         wait(self._open[-1:], seconds)
 
     def concern(self) -> str:
-        """Return why nothing goes on."""
-        first = self._open[0] if self._open else None
-        return first.concern if isinstance(first, ScalerFuture) else ""
+        """Return why nothing goes on, or how far the first open task is."""
+        first = self._first()
+        return "" if first is None else first.concern or self._reports.text()
+
+    def _first(self) -> ScalerFuture[Any] | None:
+        return next((future for future in self._open[:1] if isinstance(future, ScalerFuture)), None)
+
+    def _ask(self, taker: Taker) -> None:
+        first = self._first()
+        if first is not None:
+            first.ask_report(taker)
 
 
 def _has_failed(future: Future[Any]) -> bool:

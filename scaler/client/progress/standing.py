@@ -15,7 +15,7 @@ class Standing:
         done: how many have ended, the failed ones too.
         total: how many there are, or None if that is unknown.
         rate: how many end in a second.
-        concern: why nothing goes on, or an empty text.
+        concern: why nothing goes on, or how far the oldest task is, or an empty text.
     """
 
     done: int

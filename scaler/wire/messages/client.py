@@ -303,6 +303,8 @@ class OutputRequest:
     """made up by the client; its answer has the same"""
     task_id: TaskIdColumn
     """`NO_ID`: all tasks"""
+    report: U8 = 0
+    """whether only the latest report of the task is wanted, which is not among its lines"""
 
 
 @message

@@ -60,9 +60,11 @@ class OutputStream(IntEnum):
     STANDARD_OUTPUT = 0
     STANDARD_ERROR = 1
     LOGGING = 2
+    REPORT = 3
+    """how far it is, as it says itself: `40% of the paths`; the latest one counts"""
 
 
-OUTPUT_STREAMS = ("stdout", "stderr", "logging")
+OUTPUT_STREAMS = ("stdout", "stderr", "logging", "report")
 """What people call them."""
 
 

@@ -13,8 +13,15 @@ from scaler.wire.messages.worker import RunOutput
 ONE, OTHER = TaskId(b"1" * 16), TaskId(b"2" * 16)
 
 
-def add(table: OutputTable, task_id: TaskId, text: str, now: float = 0.0, dropped: int = 0) -> int:
-    line = RunOutput(task_id, 0, 1, OutputStream.STANDARD_OUTPUT, 7, dropped, text)
+def add(
+    table: OutputTable,
+    task_id: TaskId,
+    text: str,
+    now: float = 0.0,
+    dropped: int = 0,
+    stream: OutputStream = OutputStream.STANDARD_OUTPUT,
+) -> int:
+    line = RunOutput(task_id, 0, 1, stream, 7, dropped, text)
     return table.add(line, 5, "name", "worker", now).number
 
 
@@ -84,3 +91,22 @@ def test_nothing_is_kept_without_a_retention() -> None:
     table = OutputTable(0.0)
     add(table, ONE, "a")
     assert len(table) == 0
+
+
+def test_of_the_reports_of_a_task_the_latest_is_kept_and_takes_no_place_of_its_lines() -> None:
+    table = OutputTable(60.0)
+    add(table, ONE, "a")
+    empty = table.size_bytes
+    for number in range(2 * LINES_MOST):
+        add(table, ONE, f"{number % 10}%", stream=OutputStream.REPORT)
+    last = add(table, ONE, "b")
+    task = table.find(ONE)
+    assert task is not None
+    assert task.report is not None
+    assert ([line.text for line in task.lines], task.report.text, task.dropped) == (["a", "b"], "9%", 0)
+    assert texts(table, ONE) == ["a", "9%", "b"]
+    assert table.after(ONE, last) == []
+    assert table.size_bytes == empty + task.report.size + LINE_BYTES + 1
+    for _ in range(100):
+        add(table, ONE, "x" * BYTES_MOST, stream=OutputStream.REPORT)
+    assert task.size <= 2 * BYTES_MOST

@@ -160,3 +160,18 @@ def test_a_stream_goes_on_after_a_restart_of_the_room_and_ends_with_its_client()
     simulation.run()
     desk = simulation.tree.outputs
     assert (desk.readers, desk.streams) == ({}, {})
+
+
+def test_a_report_is_no_line_and_is_said_when_it_is_asked_for(simulation: Simulation) -> None:
+    client, other, agent = simulation.client(), simulation.client(), simulation.agent(1, slow)
+    task_id = busy(simulation, client, agent)
+    ask(simulation, client, OutputRequest(1, ALL))
+    run = agent.started[-1]
+    for text in ("10%", "40% of it"):
+        agent.say(RunOutput(task_id, run.worker, run.attempt, OutputStream.REPORT, 7, 0, text))
+    simulation.run()
+    ask(simulation, client, OutputRequest(2, task_id), OutputRequest(3, task_id, report=1))
+    ask(simulation, other, OutputRequest(4, task_id, report=1))
+    assert [(line.number, line.text) for line in client.said(OutputLine)] == [(3, "40% of it")]
+    assert [response.number for response in client.said(OutputResponse)] == [2, 3]
+    assert other.said(OutputLine) == []

@@ -42,3 +42,13 @@ def test_without_a_scheduler_all_are_left_out_and_the_end_of_the_run_says_so() -
     assert outputs.passing([*lines(ONE, 4), *lines(OTHER, 1)], is_up=False) == []
     assert [(words.task_id, words.dropped, words.text) for words in outputs.last_words([result(ONE)])] == [(ONE, 4, "")]
     assert [task_id for task_id, _ in outputs.owed] == [OTHER]
+
+
+def test_reports_pass_whatever_was_written_and_are_not_owed() -> None:
+    outputs = Outputs(1, lambda: 0.0)
+    outputs.passing(lines(ONE, 1000), is_up=True)
+    report = RunOutput(ONE, 0, 1, OutputStream.REPORT, 7, 0, "40%")
+    owed = dict(outputs.owed)
+    assert outputs.passing([report], is_up=True) == [report]
+    assert outputs.passing([report], is_up=False) == []
+    assert outputs.owed == owed

@@ -28,7 +28,8 @@ class Link:
     def __init__(self, lines: Sequence[OutputLine] | None) -> None:
         self._lines = lines
 
-    def read_output(self, _task_id: TaskId, taker: Taker) -> None:
+    def read_output(self, _task_id: TaskId, taker: Taker, report: bool = False) -> None:
+        self.report = report
         if self._lines is not None:
             taker(self._lines, 4)
 
@@ -63,3 +64,23 @@ def test_a_clock_that_is_wrong_harms_nothing() -> None:
 def test_no_answer_is_an_error_that_says_so() -> None:
     with pytest.raises(TimeoutError, match=r"the scheduler at tcp://here:1 did not say within 0\.01 seconds"):
         task_log.ask(Link(None), TASK, 0.01)
+
+
+def test_how_far_a_task_is() -> None:
+    link = Link([line("40.5% of the paths", stream=OutputStream.REPORT)])
+    progress = task_log.ask_progress(link, TASK, 5)
+    assert link.report
+    assert progress is not None
+    assert (progress.fraction, progress.text, progress.worker) == (0.405, "of the paths", "rome07-3")
+    assert (str(progress), progress.time.timestamp()) == ("40.5% of the paths", pytest.approx(7e-6))
+    assert task_log.ask_progress(Link([]), TASK, 5) is None
+    with pytest.raises(TimeoutError, match="did not say within 0 seconds"):
+        task_log.ask_progress(Link(None), TASK, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("half", None), ("%", None), ("5", "5%"), ("1e9%", "100%"), ("-3% x", "0% x")]
+)
+def test_what_another_program_reports_harms_nothing(text: str, shown: str | None) -> None:
+    progress = task_log.read_progress([line(text)])
+    assert (None if progress is None else str(progress)) == shown

@@ -26,7 +26,8 @@ class Scene:
         self.words = [0]
         self.clock = VirtualClock(1000.0)
         self.said: list[TaskOutput] = []
-        self.outputs = TaskOutputs(self.words, self.said.append, lines_per_second, self.clock)
+        self.reports: list[TaskOutput] = []
+        self.outputs = TaskOutputs(self.words, self.said.append, self.reports.append, lines_per_second, self.clock)
 
     def run(self, number: int, *lines: str) -> None:
         self.words[0] = number
@@ -158,3 +159,18 @@ def test_what_a_forked_child_writes_is_in_the_log_only(driver: Driver) -> None:
     assert driver.call(fork).status == TaskStatus.SUCCESS
     assert [line.text for line in driver.output] == ["in the parent"]
     assert "in the child" in driver.log_text
+
+
+def test_a_report_is_that_of_the_task_that_runs() -> None:
+    scene = Scene()
+    scene.outputs.report("0%")
+    scene.words[0] = 3
+    scene.outputs.report("40% of it")
+    assert [(line.number, line.stream, line.text) for line in scene.reports] == [(3, OutputStream.REPORT, "40% of it")]
+    assert scene.said == []
+    quiet = Scene(lines_per_second=0)
+    quiet.words[0] = 1
+    quiet.outputs.report("1%")
+    scene.outputs.forked()
+    scene.outputs.report("50%")
+    assert (len(quiet.reports), len(scene.reports)) == (0, 1)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from scaler import task_context
 from scaler.ids import ObjectId, TaskId
 from scaler.processor.task_context import Birth, ProcessorTaskContext
-from scaler.task_context import CurrentTask
+from scaler.task_context import CurrentTask, current_task
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.priority import of_child, with_wish
@@ -179,6 +181,26 @@ def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float
     assert described is not None
     assert described.ends_at == ends_at
     assert described.seconds_left == (None if ends_at is None else 0), "the process is older than that"
+
+
+def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(task_context, "current", bench.waiting)
+    bench.waiting.run, bench.waiting.say_report = run_task(), said.append
+    task = current_task()
+    assert task is not None
+    task.report(0)
+    task.report(1 / 3, "the\n second  third" + 300 * "x")
+    task.report(1.0, "done")
+    assert said == ["0%", f"33.33% the second third{200 * 'x'}"[:207], "100% done"]
+    for fraction in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            task.report(fraction)
+    bench.words[0] = 0
+    task.report(0.5)
+    bench.words[0], bench.waiting.run = 2, replace(run_task(), attempt=10)
+    task.report(0.5)
+    assert len(said) == 3
 
 
 def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 
 from scaler.ids import TaskId
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.uplink import Uplink
+from scaler.processor.uplink import REPORT_NS, Uplink
 from scaler.wire.codec import decode, encode
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, OutputStream, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import EndProcessor, ResumeTask, TaskUnblocked
+from scaler.wire.messages.processor import EndProcessor, ResumeTask, TaskOutput, TaskUnblocked
 from scaler.wire.messages.worker import RunResult
 
 
@@ -109,3 +110,21 @@ def test_the_end_of_the_agent_ends_the_hearing(agent: Agent) -> None:
     assert next(heard)[0] == EndProcessor("last words")
     with pytest.raises(ChannelClosedError):
         next(heard)
+
+
+def report(text: str) -> TaskOutput:
+    return TaskOutput(1, OutputStream.REPORT, 7, 0, text)
+
+
+def test_of_many_reports_the_latest_travel_and_a_second_apart_at_most_four(agent: Agent) -> None:
+    agent.uplink.start()
+    began_ns = time.monotonic_ns()
+    for number in range(20_000):
+        agent.uplink.put_report(report(str(number)))
+    heard: list[Any] = []
+    while not heard or heard[-1].text != "19999":
+        heard += agent.hear()
+    seconds = (time.monotonic_ns() - began_ns) / REPORT_NS
+    assert len(heard) <= seconds + 1
+    agent.uplink.put_report(report("later"))
+    assert [line.text for line in agent.hear()] == ["later"]

@@ -88,3 +88,10 @@ def test_requests_that_were_given_up_are_forgotten() -> None:
     scene.said.clear()
     scene.outputs.say_again()
     assert len(scene.said) == OPEN_MOST
+
+
+def test_a_question_for_a_report_is_said_again_as_such() -> None:
+    scene = Scene()
+    scene.outputs.ask(ONE, scene.take_log, report=True)
+    scene.outputs.say_again()
+    assert scene.said == [OutputRequest(1, ONE, 1)] * 2

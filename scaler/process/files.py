@@ -1,12 +1,18 @@
-"""Files: raises the limit of open files. Each connection and each large object takes one."""
+"""Files: raises the limit of open files, and says when it is nearly reached. Each connection and each large object
+takes one.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import threading
 
 MANY_FILES = 65_536
+
+SCARCE = 0.9
+"""The part of the limit from which on few files are left."""
 
 
 def allow_many_files() -> int:
@@ -23,3 +29,31 @@ def allow_many_files() -> int:
         if soft < most and threading.current_thread() is threading.main_thread():
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+class OpenFiles:
+    """Says once, each time that it comes to that, that few more files can be opened. A look costs two system calls."""
+
+    def __init__(self) -> None:
+        self._was_scarce = False
+
+    def warning(self) -> str:
+        """Return a sentence if few files are left, and enough were at the last look; else nothing."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        was_scarce, self._was_scarce = self._was_scarce, _lowest_free(limit) >= SCARCE * limit
+        if was_scarce or not self._was_scarce:
+            return ""
+        return (
+            f"nearly all of the {limit} files that this process may have open are open: soon nobody else can connect; "
+            f"raise the hard limit (ulimit -Hn, or LimitNOFILE= of systemd)"
+        )
+
+
+def _lowest_free(limit: int) -> int:
+    """Return the number that the next file gets: the system takes the lowest free one. The limit: there is none."""
+    try:
+        descriptor = os.dup(0)
+    except OSError:
+        return limit
+    os.close(descriptor)
+    return descriptor

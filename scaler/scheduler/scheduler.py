@@ -19,7 +19,7 @@ from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
-from scaler.process.files import allow_many_files
+from scaler.process.files import OpenFiles, allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
@@ -41,8 +41,8 @@ SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler looks at its clock, so that it knows when it was stopped itself: half of the silence after
-which a connection that ends was not closed (`actors/session.py`)."""
+"""How often the scheduler looks at its open files, and at its clock, so that it knows when it was stopped itself: half
+of the silence after which a connection that ends was not closed (`actors/session.py`)."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth since the last time that makes it try."""
@@ -109,6 +109,7 @@ class SchedulerProcess:
         self._suspects: dict[Connection, int] = {}
         """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
+        self._open_files = OpenFiles()
 
     def _usual_monitor_address(self) -> str:
         """Return where viewers expect the monitor: as the address was given, with the port that it has."""
@@ -232,6 +233,9 @@ class SchedulerProcess:
 
     def _look_regularly(self) -> None:
         self._shell.turn()
+        warning = self._open_files.warning()
+        if warning:
+            logger.warning("scheduler: %s", warning)
         self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
 
     def _connections_lost(self, edge: SchedulerEdge) -> None:

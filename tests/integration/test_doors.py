@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +44,18 @@ def test_a_scheduler_raises_its_limit_of_open_files() -> None:
     with command("scheduler", free_address(), preexec_fn=few_files) as running:
         running.wait_for("address tcp")
         assert psutil.Process(running.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
+
+
+def test_a_scheduler_says_when_nearly_all_files_are_open() -> None:
+    with command("scheduler", free_address(), preexec_fn=few_files_for_ever) as running, contextlib.ExitStack() as stack:
+        port = int(running.wait_for("address tcp").rpartition("address tcp://127.0.0.1:")[2].partition(",")[0])
+        for _ in range(64):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        running.wait_for("nearly all of the 64 files")
+
+
+def few_files_for_ever() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
 
 def few_files() -> None:

@@ -23,6 +23,7 @@ from zmq.utils.monitor import parse_monitor_message
 from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
+from scaler.wire.descriptors import Descriptors
 from scaler.wire.private import new_private_address, remove_private_place
 from scaler.wire.transport import AddressInUseError, Message, PeerGoneError
 
@@ -182,33 +183,6 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
     return [memoryview(bytearray(frame)) for frame in _receive_payload(socket)]
 
 
-class _Descriptors:
-    """By which descriptor of the system each connection came.
-
-    A descriptor is used again as soon as its connection has been closed, and the news of that may be read after the
-    first message of the next connection. So a descriptor may have several.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[Connection, int] = {}
-        self._connections: dict[int, list[Connection]] = {}
-
-    def add(self, connection: Connection, descriptor: int) -> None:
-        self.known[connection] = descriptor
-        self._connections.setdefault(descriptor, []).append(connection)
-
-    def of(self, descriptor: int) -> list[Connection]:
-        return list(self._connections.get(descriptor, ()))
-
-    def remove(self, connection: Connection) -> None:
-        descriptor = self.known.pop(connection, None)
-        if descriptor is not None:
-            connections = self._connections[descriptor]
-            connections.remove(connection)
-            if not connections:
-                del self._connections[descriptor]
-
-
 class RouterSocket:
     """The scheduler's end: many peers, each known by its connection.
 
@@ -256,7 +230,7 @@ class RouterSocket:
         self.expect = self._inlet.expect
         self._monitor = _CutMonitor(self._socket)
         self.monitor_descriptor = self._monitor.descriptor
-        self._descriptors = _Descriptors()
+        self._descriptors = Descriptors()
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
         """Return the connection, header and payload frames of the next message, or None if there is none."""

@@ -47,7 +47,10 @@ def test_a_scheduler_raises_its_limit_of_open_files() -> None:
 
 
 def test_a_scheduler_says_when_nearly_all_files_are_open() -> None:
-    with command("scheduler", free_address(), preexec_fn=few_files_for_ever) as running, contextlib.ExitStack() as stack:
+    with (
+        command("scheduler", free_address(), preexec_fn=few_files_for_ever) as running,
+        contextlib.ExitStack() as stack,
+    ):
         port = int(running.wait_for("address tcp").rpartition("address tcp://127.0.0.1:")[2].partition(",")[0])
         for _ in range(64):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))

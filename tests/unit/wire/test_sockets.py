@@ -154,22 +154,6 @@ def test_router_hears_once_which_peer_was_cut(context: Any, pair: Pair) -> None:
     pair.router.send(pair.connection, b"still works", [])
 
 
-def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
-    """The news of a loss may be read after the first message of the connection that has the descriptor now."""
-    one, other, third = (Connection(name) for name in (b"one", b"other", b"third"))
-    descriptors = sockets._Descriptors()
-    descriptors.add(one, 7)
-    descriptors.add(third, 8)
-    descriptors.add(other, 7)
-    assert descriptors.of(7) == [one, other]
-    descriptors.remove(one)
-    descriptors.remove(one)
-    assert descriptors.of(7) == [other]
-    descriptors.remove(other)
-    assert descriptors.of(7) == []
-    assert descriptors.known == {third: 8}
-
-
 def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
     other = DealerSocket(context, pair.router.address)
     other.send(b"hello", [])

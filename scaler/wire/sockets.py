@@ -53,6 +53,7 @@ the peer back."""
 FRAME_BYTES_MOST = 64 * 1024 * 1024
 """A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
 chunks."""
+_ROUTING_ID_BYTES = 5
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
 
@@ -183,6 +184,19 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
     return [memoryview(bytearray(frame)) for frame in _receive_payload(socket)]
 
 
+def _is_made_up_by_router(connection: Connection) -> bool:
+    """Return whether a routing id is one of ROUTER's own. A peer that chooses one is no Scaler peer: it could be taken
+    for another connection, before or after.
+    """
+    return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
+
+
+def _shut_down(descriptor: int) -> None:
+    """Close a connection below ZeroMQ, which has no call for this."""
+    with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(unix.SHUT_RDWR)
+
+
 class RouterSocket:
     """The scheduler's end: many peers, each known by its connection.
 
@@ -238,9 +252,14 @@ class RouterSocket:
         if connection is None:
             return None
         header = _receive_part(self._socket, _NOBLOCK, False)  # it always follows, and may be empty
+        frames = _receive_payload(self._socket) if header.more else []
         if connection not in self._descriptors.known and self._has_descriptors:
-            self._descriptors.add(connection, int(header.get(zmq.SRCFD)))
-        return connection, header.bytes, _receive_payload(self._socket) if header.more else []
+            descriptor = int(header.get(zmq.SRCFD))
+            if not _is_made_up_by_router(connection):
+                _shut_down(descriptor)
+                return connection, b"", []  # which no codec accepts
+            self._descriptors.add(connection, descriptor)
+        return connection, header.bytes, frames
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         """Send a message.
@@ -267,14 +286,12 @@ class RouterSocket:
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. What has come on it already can still be received.
 
-        ZeroMQ has no call for this, so the connection is shut down below it. If its descriptor belongs to another one
-        now, it is gone already.
+        If its descriptor belongs to another one now, it is gone already.
         """
         descriptor = self._descriptors.known.get(connection)
         if descriptor is None or self._descriptors.of(descriptor)[-1] != connection:
             return
-        with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:
-            copy.shutdown(unix.SHUT_RDWR)
+        _shut_down(descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close. Messages have `linger_seconds` to leave. May be called again."""

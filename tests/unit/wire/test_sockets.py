@@ -167,6 +167,22 @@ def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
     other.close()
 
 
+def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[Any], pair: Pair) -> None:
+    with context.socket(zmq.DEALER) as peer:
+        peer.setsockopt(zmq.LINGER, 0)
+        peer.setsockopt(zmq.IPV6, "[" in pair.router.address)
+        peer.setsockopt(zmq.ROUTING_ID, b"chosen")
+        monitor = peer.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        peer.connect(pair.router.address)
+        peer.send_multipart([b"hello", b"and more"])
+        assert received(pair.router) == (b"chosen", b"", [])
+        assert monitor.poll(PATIENCE_SECONDS * 1000)
+        peer.disable_monitor()
+        monitor.close()
+    pair.router.send(pair.connection, b"still works", [])
+    assert received(pair.dealer)[0] == b"still works"
+
+
 def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
     other = context.socket(zmq.DEALER)
     other.setsockopt(zmq.IPV6, 1)

@@ -100,7 +100,7 @@ def test_a_future_shows_what_is_for_users(client: Client) -> None:
         *("add_done_callback", "cancel", "cancelled", "done", "exception", "result", "running"),
         *("set_exception", "set_result", "set_running_or_notify_cancel"),
     }
-    ours = {"concern", "explain", "has_failed", "logs", "name", "profiling_info", "story", "task_id"}
+    ours = {"concern", "explain", "has_failed", "logs", "name", "profiling_info", "progress", "story", "task_id"}
     assert shown == of_the_standard_library | ours
 
 

@@ -13,6 +13,7 @@ SEEDS ?= 1000
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 PARALLEL ?= -n 4 --dist loadfile --no-loadscope-reorder
+PAIRS ?= -n 2 --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= --hypothesis-profile=few
 FAST := $(wildcard tests/unit tests/property tests/architecture)
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
@@ -34,7 +35,8 @@ test: $(VENV)/.dev $(VENV)/.compiled ## all tests that need nothing but pip, in 
 
 test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser docs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@$(if $(ARGS),,$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property)
-	@$(BIN)/python -m pytest -m more $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m pytest -m 'more and alone')
+	@$(BIN)/python -m pytest $(if $(ARGS),-m more,$(PAIRS) -m 'more and not alone') $(ARGS)
 
 fast: $(VENV)/.dev $(VENV)/.compiled ## the tests without real processes, with few examples of each property, in 30 seconds
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scaler.settings import PROCESSES
-from tests.support.lengths import Lengths
+from tests.support.lengths import Lengths, table_for
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
 # the timeout of pytest still bounds each test. `make fast` takes few, `make test-more` many; to look for new ones:
 # pytest --hypothesis-profile=explore
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("few", derandomize=True, deadline=None, max_examples=10)
-settings.register_profile("many", derandomize=True, deadline=None, max_examples=400)
+settings.register_profile("many", derandomize=True, deadline=None, max_examples=200)
 settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
@@ -37,8 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: one of `more` that takes the whole machine, and runs beside no other")
     if config.getoption("--note-lengths") and not _is_one_of_several(config):
-        config.pluginmanager.register(Lengths())
+        config.pluginmanager.register(Lengths(table_for(config.option.markexpr)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -53,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     items.sort(key=cost)
     if _is_one_of_several(config):
-        Lengths().order(items)
+        Lengths(table_for(config.option.markexpr)).order(items)
 
 
 def _is_one_of_several(config: pytest.Config) -> bool:

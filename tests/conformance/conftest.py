@@ -17,6 +17,7 @@ OURS = ("futures://tests.support.engines:processes", "inline", "processes", "sym
 MORE = (DASK, RAY)
 """For these a cluster is started. They are tested in `make test-more`."""
 
+HERE = str(Path(__file__).parent)
 SOAM = str(Path(__file__).parents[1] / "support" / "soam")
 
 
@@ -27,13 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "engine" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--engine", default=None)
-        more = [pytest.param(name, marks=pytest.mark.more) for name in MORE]
+        more = [pytest.param(name, marks=[pytest.mark.more, pytest.mark.alone]) for name in MORE]
         metafunc.parametrize("engine", [chosen] if chosen else [*OURS, *more], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All of one engine, then all of the other: they share its processes."""
-    own = [index for index, item in enumerate(items) if Path(__file__).parent in item.path.parents]
+    own = [index for index, item in enumerate(items) if str(item.path).startswith(HERE)]
     by_engine = sorted((items[index] for index in own), key=lambda item: str(item.callspec.params.get("engine", "")))  # type: ignore[attr-defined]
     for index, item in zip(own, by_engine, strict=True):
         items[index] = item

@@ -16,6 +16,7 @@ import pytest
 from scaler import Client
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
+from tests.support.timing import at_best
 
 pytestmark = pytest.mark.faults
 
@@ -133,16 +134,24 @@ def test_running_nodes_of_a_graph_go_on(cluster: Cluster) -> None:
     assert [cluster.begun(name) for name in ("a", "b", "own")] == [1, 1, 1]
 
 
-def test_the_next_scheduler_is_soon_at_work(cluster: Cluster) -> None:
-    with Client(cluster.address, heartbeat_interval_seconds=1) as client:
-        client.submit(abs, 1).result(60)
-        time.sleep(2.5)  # the agent has heard that it is the only one
-        cluster.kill()
-        futures = [client.submit(abs, number) for number in range(100)]
-        with scheduler(cluster.address):
-            start = time.monotonic()
-            assert [future.result(60) for future in futures] == list(range(100))
-            assert time.monotonic() - start < 5.0  # an upper bound on a machine that does other things
+def test_the_next_scheduler_is_soon_at_work(tmp_path: Path) -> None:
+    def seconds_until_all_is_done() -> float:
+        address = free_address()
+        with (
+            scheduler(address) as (_, first),
+            command("cluster", address, "-n", "2"),
+            Client(address, heartbeat_interval_seconds=1) as client,
+        ):
+            client.submit(abs, 1).result(60)
+            time.sleep(2.5)  # the agent has heard that it is the only one
+            Cluster(address, first, tmp_path).kill()
+            futures = [client.submit(abs, number) for number in range(100)]
+            with scheduler(address):
+                start = time.monotonic()
+                assert [future.result(60) for future in futures] == list(range(100))
+                return time.monotonic() - start
+
+    assert at_best(seconds_until_all_is_done, 4) < 4
 
 
 def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on(tmp_path: Path) -> None:

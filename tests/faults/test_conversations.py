@@ -148,7 +148,7 @@ with Client(sys.argv[1]) as client:
 def test_peers_that_are_paused_for_less_than_the_time_out_go_on(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with (
-        scheduler(None, "-wt", "3", "-ct", "3") as (address, running),
+        scheduler(None, "-wt", "8", "-ct", "8") as (address, running),
         command("cluster", address, "-n", "1") as agent,
     ):
         client = subprocess.Popen([sys.executable, "-c", CLIENT, address, str(mark)], cwd=REPOSITORY, stdout=PIPE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 import subprocess
@@ -110,10 +111,14 @@ def test_a_task_whose_process_dies_is_tried_again(client: Client, tmp_path: Path
 
 
 def test_the_death_of_a_processor_is_noticed_at_once(client: Client, tmp_path: Path) -> None:
-    future = client.submit(append_and_maybe_die, str(tmp_path / "a"), 1)
-    start = time.monotonic()
-    assert future.result(30) == 2
-    assert time.monotonic() - start < 5
+    paths = (str(tmp_path / str(number)) for number in itertools.count())
+
+    def die_once() -> float:
+        start = time.monotonic()
+        assert client.submit(append_and_maybe_die, next(paths), 1).result(30) == 2
+        return time.monotonic() - start
+
+    assert at_best(die_once, 1.0) < 1.0
 
 
 def test_tasks_beside_a_poison_task_lose_nothing(client: Client) -> None:
@@ -195,7 +200,7 @@ def test_without_a_scheduler_every_future_ends_with_a_timeout_error() -> None:
             client.submit(pow, 2, 2).result()
         with pytest.raises(TimeoutError, match=address):
             client.map(pow, [(2, 2)])
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 30
 
 
 def test_a_client_waits_for_no_scheduler_before_it_is_asked_for_something() -> None:
@@ -221,7 +226,7 @@ def test_a_scheduler_that_dies_for_good_ends_every_future_with_a_timeout_error()
         start = time.monotonic()
         for future in futures:
             assert isinstance(future.exception(30), TimeoutError)
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 30
 
 
 def test_a_cluster_without_a_scheduler_ends_itself_with_exit_code_0() -> None:

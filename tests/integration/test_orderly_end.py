@@ -62,7 +62,7 @@ def test_idle_processes_leave_nothing_behind(tmp_path: Path) -> None:
         files = client.submit(use_everything, str(tmp_path)).result(30)
         assert all(Path(file).exists() for file in files[:2])
         began = time.monotonic()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert sorted(path.name for path in tmp_path.iterdir()) == ["atexit", "thread"]
     assert [file for file in files if Path(file).exists()] == []
 

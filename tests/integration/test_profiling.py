@@ -31,12 +31,12 @@ def work(compute_seconds: float, sleep_seconds: float, n_bytes: int) -> bytes:
 def test_a_task_is_measured_alone_whatever_ran_before_it(address: str) -> None:
     with Client(address, profiling=True) as client:
         client.submit(work, 0, 0, 300 * MB).result(30)
-        future = client.submit(work, 0.1, 0.2, 50 * MB)
+        future = client.submit(work, 0.1, 0.5, 50 * MB)
         assert future.result(30) == b"x"
         info = future.profiling_info()
-        assert 0.3 <= info.duration_s < 10
+        assert 0.6 <= info.duration_s < 30
         assert info.duration_us == round(info.duration_s * 1e6)
-        assert 0.1 <= info.cpu_time_s < 0.3
+        assert 0.1 <= info.cpu_time_s < 0.5
         assert 45 * MB < info.peak_memory == info.memory_peak < 60 * MB
         small = client.submit(int)
         small.result(30)
@@ -54,7 +54,7 @@ def test_a_failed_a_large_and_a_timed_out_one_are_measured_too(address: str) -> 
         assert large.profiling_info().duration_s < 1  # not fetched for that
         timed_out = client.submit(time.sleep, 60, profiling=True)
         assert isinstance(timed_out.exception(30), TimeoutError)
-        assert 2 <= timed_out.profiling_info().duration_s < 10
+        assert 2 <= timed_out.profiling_info().duration_s < 30
 
 
 def test_a_graph_is_measured_and_a_map_works_as_ever(address: str) -> None:

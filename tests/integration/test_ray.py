@@ -17,7 +17,7 @@ from tests.support.engine_clusters import THREADS, RayCluster, end_with_children
 from tests.support.processes import command, free_address, wait_until
 
 pytest.importorskip("ray")
-pytestmark = [pytest.mark.more, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")

@@ -132,8 +132,8 @@ def test_map_raises_the_exception_of_a_task_and_the_client_stays_usable(client: 
 def test_map_with_a_timeout_gives_up_in_time(client: Client) -> None:
     start = time.monotonic()
     with pytest.raises(TimeoutError):
-        client.map(time.sleep, [(20,)], timeout=0.3)
-    assert time.monotonic() - start < 5
+        client.map(time.sleep, [(60,)], timeout=0.3)
+    assert time.monotonic() - start < 30
     assert client.submit(add, 1, 1).result(30) == 2
 
 

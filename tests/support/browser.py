@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.processes import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -46,6 +48,7 @@ class Watched:
 
     def __init__(self, context: BrowserContext) -> None:
         self.page: Page = context.new_page()
+        self.page.set_default_timeout(PATIENCE_SECONDS * 1000)
         self._tools = context.new_cdp_session(self.page)
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -66,7 +69,7 @@ class Watched:
     def text(self, selector: str = "body") -> str:
         return str(self.page.inner_text(selector))
 
-    def wait_for(self, text: str, selector: str = "body", seconds: float = 20) -> None:
+    def wait_for(self, text: str, selector: str = "body", seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a text is in an element."""
         self.page.wait_for_function(
             "([selector, text]) => document.querySelector(selector)?.innerText.includes(text)",

@@ -130,7 +130,7 @@ class FakeScheduler:
             while (received := self._router.receive()) is not None:
                 self._receive(*received)
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> None:
         """Go on until `condition`; an error that says what was seen last if that takes too long."""
         deadline = time.monotonic() + seconds
         while not condition():

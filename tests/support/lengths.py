@@ -1,6 +1,6 @@
 """How long the files of tests take: the long ones start first when several run at a time, or the last would run alone.
 
-`make test ARGS=--note-lengths` writes the table anew.
+`make test ARGS=--note-lengths` writes the table anew, and `make test-more ARGS=--note-lengths` its own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 TABLE = Path(__file__).with_name("lengths.txt")
+TABLE_OF_MORE = Path(__file__).with_name("lengths_more.txt")
 LEAST_SECONDS = 1.0
 """Shorter files are not in the table."""
 
@@ -18,8 +19,9 @@ LEAST_SECONDS = 1.0
 class Lengths:
     """The table, and what one run adds up."""
 
-    def __init__(self) -> None:
-        rows = (line.split() for line in TABLE.read_text().splitlines())
+    def __init__(self, table: Path) -> None:
+        self._table = table
+        rows = (line.split() for line in table.read_text().splitlines())
         self._known = {path: float(seconds) for seconds, path in rows}
         self._measured: defaultdict[str, float] = defaultdict(float)
 
@@ -33,7 +35,14 @@ class Lengths:
 
     def pytest_sessionfinish(self) -> None:
         rows = sorted(((seconds, path) for path, seconds in self._measured.items()), reverse=True)
-        TABLE.write_text("".join(f"{seconds:6.1f} {path}\n" for seconds, path in rows if seconds >= LEAST_SECONDS))
+        self._table.write_text(
+            "".join(f"{seconds:6.1f} {path}\n" for seconds, path in rows if seconds >= LEAST_SECONDS)
+        )
+
+
+def table_for(marks: str) -> Path:
+    """Return the table for what `pytest -m MARKS` selects."""
+    return TABLE if "not more" in marks else TABLE_OF_MORE
 
 
 def _path(nodeid: str) -> str:

@@ -118,7 +118,7 @@ class Publisher:
         self.topics: Counter[str] = Counter()
         """Subscriptions that have been seen, by topic."""
 
-    def await_topic(self, topic: str, seconds: float = 10) -> None:
+    def await_topic(self, topic: str, seconds: float = 60) -> None:
         """Wait until somebody subscribes to the topic."""
         ends_at = time.monotonic() + seconds
         while not self.topics[topic]:

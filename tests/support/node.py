@@ -62,7 +62,7 @@ class Node:
     def flush(self) -> bool:
         return False
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> None:
         """Run the shell until `condition`."""
         self._condition, self._deadline = condition, time.monotonic() + seconds
         self.shell._edge = self

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def wait_until(
@@ -39,11 +39,20 @@ def wait_until(
         time.sleep(pause_seconds)
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_address() -> str:
-    """Return a loopback address whose port was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    """Return a loopback address whose port is given to nobody else as long as this process lives.
+
+    A socket is bound there, and never listens. So the kernel takes the port for no connection, and for no other socket
+    that asks for any port; a server that asks for this one gets it, as servers bind with SO_REUSEADDR.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _reserved.append(probe)
+    return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 def alive(pid: int) -> bool:

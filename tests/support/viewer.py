@@ -57,7 +57,7 @@ class Viewer:
     def leave(self, topic: str) -> None:
         self.socket.setsockopt(zmq.UNSUBSCRIBE, topic.encode())
 
-    def messages(self, seconds: float = 20.0) -> Iterator[Message]:
+    def messages(self, seconds: float = 60.0) -> Iterator[Message]:
         """What comes within this time."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
@@ -65,7 +65,7 @@ class Viewer:
                 topic, header = self.socket.recv_multipart()
                 yield Message(topic, header)
 
-    def until(self, is_it: Callable[[Message], Any], what: str, seconds: float = 20.0) -> Message:
+    def until(self, is_it: Callable[[Message], Any], what: str, seconds: float = 60.0) -> Message:
         """Return the first message that is as the test wants it."""
         last: dict[str, Message] = {}
         for message in self.messages(seconds):

@@ -21,7 +21,7 @@ MARKER = "STORM"
 """The environment variable by which each process of a storm can be found, whoever has started it."""
 LIFE = "STORM_LIFE"
 """The environment variable that names the life of a member, so that tasks can say which agent has run them."""
-END_SECONDS = 20.0
+END_SECONDS = 40.0
 
 
 class Member:
@@ -150,7 +150,7 @@ class Members:
     def scheduler(self) -> Member:
         return self._all["scheduler"]
 
-    def until(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    def until(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:

@@ -23,6 +23,7 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import HELD_RUN, DisconnectResponse, RunCancel
 from tests.support.fake_scheduler_for_agents import FakeScheduler, failure_of, start_agent, value_of
 from tests.support.processes import alive, free_address
+from tests.support.timing import at_best
 
 pytestmark = pytest.mark.processes
 
@@ -331,7 +332,7 @@ def test_signal_ends_the_agent_in_good_order(
     below = agent.below()
     assert len(below) == 3
     agent.process.send_signal(number)
-    scheduler.until(agent.ended, 5)
+    scheduler.until(agent.ended, 30)
     assert agent.process.returncode == 0
     assert scheduler.goodbyes == [number.name]
     assert is_gone(below)
@@ -372,7 +373,7 @@ def test_killed_agent_leaves_no_process(
     below = agent.below()
     assert len(below) == 3
     agent.process.kill()
-    scheduler.until(lambda: is_gone(below), 10)
+    scheduler.until(lambda: is_gone(below), 30)
 
 
 def test_end_of_the_parent_is_the_end_of_the_agent(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
@@ -385,7 +386,7 @@ def test_end_of_the_parent_is_the_end_of_the_agent(scheduler: FakeScheduler, sta
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
     below = agent.below()
     os.close(ours)
-    scheduler.until(agent.ended, 5)
+    scheduler.until(agent.ended, 30)
     assert is_gone(below)
 
 
@@ -409,9 +410,12 @@ def test_idle_agent_does_not_poll(scheduler: FakeScheduler, start: Callable[...,
     def used() -> float:
         return sum(sum(process.cpu_times()[:2]) for process in processes)
 
-    before, beats = used(), len(scheduler.heartbeats)
-    scheduler.until(lambda: len(scheduler.heartbeats) == beats + 1)
-    assert used() - before <= 0.03
+    def used_between_heartbeats() -> float:
+        before, beats = used(), len(scheduler.heartbeats)
+        scheduler.until(lambda: len(scheduler.heartbeats) > beats)
+        return used() - before
+
+    assert at_best(used_between_heartbeats, 0.035) < 0.035
 
 
 def test_agent_runs_on_uvloop(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
@@ -420,6 +424,6 @@ def test_agent_runs_on_uvloop(scheduler: FakeScheduler, start: Callable[..., Age
     scheduler.until(lambda: scheduler.hellos)
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
     agent.process.terminate()
-    scheduler.until(agent.ended, 5)
+    scheduler.until(agent.ended, 30)
     assert agent.process.returncode == 0
     assert "event loop uvloop" in agent.output()

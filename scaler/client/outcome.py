@@ -8,6 +8,7 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from typing import Any
 
+from scaler.client.sources import with_sources
 from scaler.errors import (
     DeserializeObjectError,
     MissingObjects,
@@ -56,7 +57,7 @@ def read_error(result: TaskResult, name: str) -> BaseException:
         return TaskFailedError(f"task {name} ended with the unknown status {result.status}: {text}")
     error = error_type(f"task {name}: {text or TaskStatus(result.status).name.lower().replace('_', ' ')}")
     if where:
-        error.__cause__ = RemoteTraceback(where)
+        error.__cause__ = RemoteTraceback(with_sources(where))
     return error
 
 
@@ -99,6 +100,7 @@ def _read_failure(payload: bytes, name: str) -> BaseException:
         failure = TaskFailure.decode(payload)
     except ProtocolError as error:
         return TaskFailedError(f"task {name} failed, and its failure cannot be read: {error}")
+    failure = failure._replace(traceback=with_sources(failure.traceback))
     reason = "it cannot be pickled"
     if failure.exception:
         try:

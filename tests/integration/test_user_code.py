@@ -132,3 +132,19 @@ def test_arrays_of_numpy_can_be_changed(client: Client) -> None:
     assert client.submit(add_one, array).result(30).sum() == 100_000
     with pytest.raises(ValueError, match="read-only"):
         client.submit(add_one, client.send_object(array)).result(30)
+
+
+OF_A_COMMAND = """
+import sys
+from scaler import Client
+def price(n):
+    return 1 / n  # a line of the command
+with Client(sys.argv[1]) as client:
+    print(client.submit(price, 0).exception(60).__cause__)
+"""
+
+
+def test_a_traceback_shows_the_lines_of_a_function_without_a_file(address: str) -> None:
+    command = [sys.executable, "-c", OF_A_COMMAND, address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert "return 1 / n  # a line of the command" in done.stdout

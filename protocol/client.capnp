@@ -186,6 +186,7 @@ struct ExplainResponse {
   worker @5 :List(Text);   # the worker that has it; empty: none
   tries @6 :Data;          # UInt32 column: which try this is, from 1; 0: not known
   past @7 :List(Text);     # why the earlier tries ended, for people
+  stateMs @8 :Data;        # UInt64 column: for how many milliseconds it has been in this state at least; 0 = not known
 }
 
 struct ClientDisconnect {

@@ -268,6 +268,7 @@ class Acceptor(Actor):
             lambda: len(self._directory.agents_by_token),
             self._read_options,
             self._paused_since,
+            self._directory.attempt_times,
         )
 
     def _reply(self, peer: Peer, *, is_resumed: bool) -> None:

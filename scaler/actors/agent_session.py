@@ -49,6 +49,7 @@ from scaler.wire.messages.worker import (
     RunCancel,
     RunOutput,
     RunResult,
+    RunStanding,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -144,7 +145,14 @@ class AgentSession(Session):
 
     # From the agent
 
-    @handles(Batch[RunResult], Batch[RecallResponse], Batch[RunBlocked], Batch[RunUnblocked], Batch[RunOutput])
+    @handles(
+        Batch[RunResult],
+        Batch[RecallResponse],
+        Batch[RunBlocked],
+        Batch[RunUnblocked],
+        Batch[RunOutput],
+        Batch[RunStanding],
+    )
     def _news_of_runs(self, news: Batch[Any]) -> None:
         if len(news) == 1:
             self._tell(news[0].worker, news)

@@ -200,7 +200,7 @@ class Balancer(Actor):
     @handles(ExplainWaiting)
     def _explain(self, waiting: ExplainWaiting) -> None:
         found = in_the_queue(self._policy.room(waiting.needs))
-        explain(waiting.question, READY, found, waiting.tries)
+        explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     @handles(SayBacklog)
     def _say_backlog(self, say: SayBacklog) -> None:

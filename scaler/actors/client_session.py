@@ -70,7 +70,6 @@ logger = logging.getLogger(__name__)
 COME_BACK_SECONDS = 5.0
 """How long a client whose connection was cut has to come back; never longer than its time-out."""
 
-
 SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
@@ -99,8 +98,7 @@ class ClientSession(ObjectOwner):
         title = f"client {identity.peer_id.hex()[:8]}"
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
         self._crash_limit = crash_limit
-        self._tasks_most = tasks_most
-        self._next_attempt = next_attempt
+        self._tasks_most, self._next_attempt = tasks_most, next_attempt
         self._account = account
         self._adoption = services.adoption if is_back else None
         self._tasks: dict[TaskId, ActorRef] = {}
@@ -121,6 +119,7 @@ class ClientSession(ObjectOwner):
             self._crash_limit,
             self._next_attempt,
             services.read_options,
+            services.attempt_times,
             self._account,
             self._adoption,
         )
@@ -239,6 +238,7 @@ class ClientSession(ObjectOwner):
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
         self._heard_beat(batch[-1].sent_ns)
+        self._services.attempt_times.mark(self._next_attempt, self.now())
         if self._again is not None and self._again.is_over(batch[-1], self._peer.pipe.arriving_bytes):
             self._again = None
         for heartbeat in batch:

@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from scaler.actors.accounts import Accounts
+from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.kit import ActorRef
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer, PeerKey
@@ -25,6 +26,7 @@ class Directory:
     def __init__(self, next_attempt: Callable[[], int], outbox: Outbox) -> None:
         self.next_attempt = next_attempt
         """gives each run a number of its own"""
+        self.attempt_times = AttemptTimes()
         self.peers: dict[PeerKey, Peer] = {}
         """all that have a session"""
         self.connected: dict[Connection, Peer] = {}

@@ -13,11 +13,12 @@ from itertools import islice
 from typing import Protocol
 
 from scaler.actors.kit import ActorRef
-from scaler.actors.messages.tasks import NOT_KNOWN, ExplainInput, ExplainNode, ExplainRun, ExplainTask, Tries
+from scaler.actors.messages.tasks import NOT_KNOWN, ExplainInput, ExplainNode, ExplainRun, ExplainTask, Tries, age
 from scaler.actors.policy.interface import Room
 from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING, State, shown_state
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse, GraphInput
+from scaler.wire.messages.common import Standing
 from scaler.wire.reasons import (
     CANCEL,
     CHILDREN,
@@ -37,17 +38,33 @@ DEPENDENCIES_MOST = 1000
 """So many dependencies of a node are looked at."""
 STEPS_MOST = 100
 """So many nodes that wait for each other are followed."""
+WORTH_SAYING_SECONDS = 1.0
+UINT64_MOST = 2**64 - 1
 
 
 def explain(
-    question: ExplainTask, state: State, found: tuple[Reason, str], tries: Tries = NOT_KNOWN, worker: str = ""
+    question: ExplainTask,
+    state: State,
+    found: tuple[Reason, str],
+    tries: Tries = NOT_KNOWN,
+    worker: str = "",
+    seconds: float = 0.0,
 ) -> None:
-    """Answer a question. If the task waits for another one, that is the one which is `found`."""
+    """Answer a question. If the task waits for another one, that is the one which is `found`.
+
+    Args:
+        seconds: for how long it has been in this state at least; 0: not known.
+    """
+    if state is READY and seconds >= WORTH_SAYING_SECONDS:
+        found = found[0], f"{found[1]}; it has waited for {age(seconds)}"
+    sentence = found[1]
     if question.because:
-        state, tries, worker = READY, NOT_KNOWN, ""
-    shown, sentence = shown_state(state), question.because + found[1]
-    past = tries.told(question.asked_at)
-    question.asker.send(ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, past))
+        state, tries, worker, seconds = READY, NOT_KNOWN, "", 0.0
+        sentence = question.because + (f"that one{sentence[2:]}" if sentence.startswith("it ") else sentence)
+    shown = shown_state(state)
+    past, milliseconds = tries.told(question.asked_at), min(int(seconds * 1000), UINT64_MOST)
+    answer = ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, past, milliseconds)
+    question.asker.send(answer)
 
 
 def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
@@ -97,7 +114,21 @@ _CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to
 
 def explain_other(question: ExplainTask, state: State, tries: Tries) -> None:
     """Answer about a task that is neither in the queue nor at a worker."""
-    explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries)
+    seconds = question.asked_at - tries.past[-1].at if state is DELAYED and tries.past else 0.0
+    explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries, seconds=seconds)
+
+
+class Where(Protocol):
+    """The part of an agent's answer that an explanation reads."""
+
+    @property
+    def standing(self) -> int: ...
+
+    @property
+    def run_ms(self) -> int: ...
+
+    @property
+    def pid(self) -> int: ...
 
 
 class Run(Protocol):
@@ -110,19 +141,42 @@ class Run(Protocol):
     def canceled(self) -> bool: ...
 
 
-def explain_run(asked: ExplainRun, name: str, runs: Mapping[TaskId, Run], is_cut: bool) -> None:
+def explain_run(
+    asked: ExplainRun, name: str, runs: Mapping[TaskId, Run], is_cut: bool, where: Where | None = None
+) -> None:
     """Answer about a task that a worker has, if it still has it.
 
     Args:
         name: of the worker.
         runs: the tasks of the worker.
         is_cut: whether its connection is lost.
+        where: what its agent says of the run; None: nothing.
     """
     run = runs.get(asked.task_id)
-    if run is not None:
-        state = CANCELING if run.canceled else RUNNING
+    if run is None:
+        return
+    state = CANCELING if run.canceled else RUNNING
+    is_known = where is not None and where.standing in (Standing.RUNS, Standing.WAITS)
+    seconds = where.run_ms / 1000 if where is not None and is_known else 0.0
+    if where is not None and not (is_cut or run.canceled or run.lent_places):
+        found = _as_the_agent_says(name, len(runs), where)
+    else:
         found = _at_worker(name, len(runs), run.lent_places > 0, run.canceled, is_cut)
-        explain(asked.question, state, found, asked.tries, name)
+    explain(asked.question, state, found, asked.tries, name, seconds)
+
+
+def _as_the_agent_says(name: str, tasks: int, where: Where) -> tuple[Reason, str]:
+    if where.standing == Standing.RUNS:
+        process = f" in process {where.pid}" if where.pid else ""
+        return WORKER, f"it runs at worker {name}{process}, and has for {age(where.run_ms / 1000)}"
+    if where.standing == Standing.QUEUED and tasks > 1:
+        ahead = f"{tasks - 1:,} other task{'s' * (tasks != 2)}"
+        first = f"; the one that runs there has for {age(where.run_ms / 1000)}" if where.run_ms else ""
+        return WORKER, (
+            f"it has not begun: worker {name} has {ahead}, and runs one at a time{first}; it moves when another worker "
+            "is idle"
+        )
+    return _at_worker(name, tasks, is_blocked=False, is_canceled=False, is_cut=False)
 
 
 def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cut: bool) -> tuple[Reason, str]:

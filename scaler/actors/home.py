@@ -9,6 +9,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Protocol
 
+from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.events import Events
 from scaler.actors.kit import ActorRef
 from scaler.actors.policy.needs import Needs, needs_of
@@ -54,8 +55,8 @@ class Home:
     """
 
     __slots__ = (
-        "account", "adoption", "balancer", "client_id", "crash_limit", "ended", "events", "graph_id", "next_attempt",
-        "object_store", "read_options", "session",
+        "account", "adoption", "attempt_times", "balancer", "client_id", "crash_limit", "ended", "events", "graph_id",
+        "next_attempt", "object_store", "read_options", "session",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Home:
         crash_limit: int,
         next_attempt: Callable[[], int],
         read_options: Callable[[bytes], Options],
+        attempt_times: AttemptTimes,
         account: int = 0,
         adoption: ActorRef | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class Home:
         self.crash_limit = crash_limit
         self.next_attempt = next_attempt
         self.read_options = read_options
+        self.attempt_times = attempt_times
         self.account = account
         self.adoption = adoption
         self.graph_id: GraphId | None = None

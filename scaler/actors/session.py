@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import ClassVar
 
+from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.events import (
     CUT,
     FAILED,
@@ -45,8 +46,8 @@ class Services:
     """The parts of the scheduler that sessions use."""
 
     __slots__ = (
-        "acceptor", "adoption", "balancer", "census", "count_agents", "events", "object_store", "outbox",
-        "outputs", "paused_since", "read_options",
+        "acceptor", "adoption", "attempt_times", "balancer", "census", "count_agents", "events", "object_store",
+        "outbox", "outputs", "paused_since", "read_options",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,7 @@ class Services:
         count_agents: Callable[[], int],
         read_options: Callable[[bytes], Options],
         paused_since: Callable[[float], float],
+        attempt_times: AttemptTimes,
     ) -> None:
         self.acceptor = acceptor
         self.balancer = balancer
@@ -74,6 +76,7 @@ class Services:
         self.count_agents = count_agents
         self.read_options = read_options
         self.paused_since = paused_since
+        self.attempt_times = attempt_times
 
 
 class Session(Actor):

@@ -267,7 +267,8 @@ class TaskActor(AdoptableTask):
         if self._worker is not None:
             self._worker.send(ExplainRun(question, self._spec.task_id, self._tries))
         elif self._state is READY:
-            self._home.balancer.send(ExplainWaiting(question, self._needs(), self._tries))
+            seconds = self._home.attempt_times.seconds_since(self._attempt, self.now())
+            self._home.balancer.send(ExplainWaiting(question, self._needs(), self._tries, seconds))
         else:
             explain_other(question, self._state, self._tries)
 

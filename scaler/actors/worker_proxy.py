@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from enum import Enum
 
-from scaler.actors.accounted_worker import AccountedWorker
-from scaler.actors.explanations import explain_run
+from scaler.actors.asked_worker import AskedWorker
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages.adoption import RunsLost
 from scaler.actors.messages.outputs import RunsSaid
@@ -20,7 +19,6 @@ from scaler.actors.messages.tasks import (
     AssignTasks,
     BalancerRestarted,
     CancelRun,
-    ExplainRun,
     KeepResult,
     PlacesFreed,
     PlacesTaken,
@@ -76,7 +74,7 @@ class Outlook(Enum):
     END = "end"
 
 
-class WorkerProxy(AccountedWorker):
+class WorkerProxy(AskedWorker):
     """One worker. `runs` is in the order in which the worker takes them, within a priority.
 
     Args:
@@ -99,11 +97,8 @@ class WorkerProxy(AccountedWorker):
         held: Iterable[tuple[TaskId, int]] = (),
         offer: Offer = NO_OFFER,
     ) -> None:
-        super().__init__(peer, balancer, held, offer)
-        self.name = name
+        super().__init__(name, index, peer, outbox, balancer, held, offer)
         self._host = host
-        self._index = index
-        self._outbox = outbox
         self._queue_size = queue_size
         self._adoption = adoption
         self._outputs = outputs
@@ -369,10 +364,6 @@ class WorkerProxy(AccountedWorker):
         if was_lost and self._runs:
             self._adoption.send(RunsLost([(run.spec.task_id, run.task) for run in self._runs.values()]))
         self._runs, self._orphans = {}, Orphans(())
-
-    @handles(ExplainRun)
-    def _explain(self, asked: ExplainRun) -> None:
-        explain_run(asked, self.name, self._runs, is_cut=not self._peer.connection)
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

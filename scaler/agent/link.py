@@ -30,6 +30,7 @@ from scaler.agent.messages import (
     SayStatistics,
 )
 from scaler.agent.outputs import Outputs
+from scaler.agent.standing import StandingDue, standings
 from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
 from scaler.peer.states import UP
@@ -53,6 +54,7 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunOutput,
+    RunQuestion,
     RunResult,
     RunTask,
     RunUnblocked,
@@ -132,6 +134,17 @@ class Link(SchedulerConnection):
         watch = self._watch
         if due.number == watch.number and watch.interval_seconds and self._course.state is UP:
             self._door.say_alone(watch.report(due.view, self.now(), self._round_trip_us))
+
+    @handles(Batch[RunQuestion])
+    def _asked_where(self, questions: Batch[RunQuestion]) -> None:
+        if self._is_up():
+            self.actor_ref.send(StandingDue(questions, self._watch.look() if self._watch.can_look else None))
+
+    @handles(StandingDue)
+    def _say_where(self, due: StandingDue) -> None:
+        if self._course.state is UP:
+            for standing in standings(due.questions, due.view, self._ledger):
+                self._door.say_alone(standing)
 
     # Tasks
 

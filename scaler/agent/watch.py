@@ -109,6 +109,11 @@ class Watch:
         elif self._ledger.tally is None:
             self._ledger.tally = Tally()
 
+    @property
+    def can_look(self) -> bool:
+        """Whether the workers can say what they execute."""
+        return bool(self._workers)
+
     def look(self) -> View:
         """Ask the workers what they do. They have answered when the mail that is sent now arrives."""
         view = View()

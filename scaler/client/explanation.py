@@ -41,6 +41,7 @@ class Story:
         worker: the worker that has it, or an empty text.
         tries: which try this is, from 1; 0 if it is not known.
         past: why the earlier tries ended, or an empty text.
+        seconds: for how long at least it waits in this state, or runs; None: not known.
     """
 
     task_id: bytes
@@ -51,6 +52,7 @@ class Story:
     worker: str = ""
     tries: int = 0
     past: str = ""
+    seconds: float | None = None
 
     def __str__(self) -> str:
         again = f" This is try {self.tries}; {self.past}." if self.past else ""
@@ -86,7 +88,9 @@ def from_answer(task_id: TaskId, name: str, answer: ExplainResponse | None, seco
     if answer.waits_for == ENDED:
         return Story(task_id, name, "", ENDED, "this client has no open task of that id: it has ended")
     state = answer.state or "inactive"
-    return Story(task_id, name, state, answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past)
+    since = answer.state_ms / 1000 if answer.state_ms else None
+    known = (answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past, since)
+    return Story(task_id, name, state, *known)
 
 
 def _ask(link: AskedLink, task_id: TaskId, seconds: float) -> ExplainResponse | None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from pathlib import Path
 
 import pytest
 
 from scaler import Client, Cluster, Scheduler
+from scaler.client.explanation import Story
 from scaler.wire.reasons import NO_WORKER, WORKER
 from tests.support.processes import wait_until
 
 
-def nap(seconds: float) -> float:
-    time.sleep(seconds)
-    return seconds
+def hold(path: str) -> int:
+    while not os.path.exists(path):  # noqa: PTH110 - it travels to a worker
+        time.sleep(0.01)
+    return 1
+
+
+def run_of(story: Story) -> tuple[Story, float] | None:
+    """The story, and for how long the task runs, if the agent has said so in time."""
+    return (story, story.seconds) if story.seconds is not None and story.waits_for == WORKER else None
 
 
 def test_a_task_is_explained_and_warned_about_until_a_worker_comes(
@@ -27,14 +35,18 @@ def test_a_task_is_explained_and_warned_about_until_a_worker_comes(
     cluster = Cluster(address=address, n_workers=1, logging_level="WARNING")
     try:
         with Client(address, heartbeat_interval_seconds=0.5) as client:
-            future = client.submit(nap, 1)
+            future = client.submit(hold, str(tmp_path / "end"))
             assert future.story().waits_for == NO_WORKER
             warning = "1 task waits: no worker is connected"
             wait_until(lambda: any(warning in text for text in caplog.messages), "a warning")
             with pytest.raises(TimeoutError, match="no worker is connected"):
-                client.map(nap, [(0,)], timeout=0.1)
+                client.map(abs, [(0,)], timeout=0.1)
             cluster.start()
             wait_until(lambda: future.story().waits_for == WORKER, "a worker")
+            first, seconds = wait_until(lambda: run_of(future.story()), "it has begun")
+            assert f"it runs at worker {first.worker} in process " in first.sentence
+            wait_until(lambda: (future.story().seconds or 0.0) > seconds, "it runs for longer")
+            (tmp_path / "end").touch()
             assert future.result(60) == 1
             wait_until(lambda: "the tasks that waited go on" in caplog.messages, "the end of the warning")
     finally:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors import task_states
+from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.events import Events
 from scaler.actors.home import Home
 from scaler.actors.messages.adoption import NotHeld, RunAdopted, RunFound
@@ -90,6 +91,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
         3,
         count(1).__next__,
         RunOptions.decode,
+        AttemptTimes(),
         0,
         adoption,
     )

@@ -78,6 +78,7 @@ from scaler.wire.messages.common import (
     ObjectKept,
     ObjectRequest,
     ObjectResponse,
+    Standing,
     TaskStatus,
 )
 from scaler.wire.messages.directions import (
@@ -97,7 +98,9 @@ from scaler.wire.messages.worker import (
     RestartRequest,
     RunBlocked,
     RunCancel,
+    RunQuestion,
     RunResult,
+    RunStanding,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -991,14 +994,15 @@ class SimulatedAgent(SimulatedPeer):
 
     def on_item(self, item: Any) -> None:
         kind = type(item)
-        if kind is RunTask:
-            self._order(item)
-        elif kind is RunCancel:
-            self._cancel(item)
-        elif kind is RecallRequest:
-            self._give_back(item)
-        elif kind is ObjectInstruction:
-            self._instruct(item)
+        simple: dict[type, Callable[[Any], None]] = {
+            RunTask: self._order,
+            RunCancel: self._cancel,
+            RunQuestion: self._say_where,
+            RecallRequest: self._give_back,
+            ObjectInstruction: self._instruct,
+        }
+        if kind in simple:
+            simple[kind](item)
         elif kind is ObjectResponse:
             if item.found:
                 self.kept.add(item.object_id)
@@ -1013,6 +1017,20 @@ class SimulatedAgent(SimulatedPeer):
             self.restarts += kind is RestartRequest
             assert kind in (HelloReply, HelloRequest, ProcessorNews, RestartRequest), item
             super().on_item(item)
+
+    def _say_where(self, question: RunQuestion) -> None:
+        if self.hangs:
+            return
+        slot = self.slots[question.worker]
+        run_ms = int((slot.outcome.seconds + self._simulation.clock() - slot.ends) * 1000) if slot.outcome else 0
+        is_first = bool(slot.queue) and slot.queue[0].task_id == question.task_id
+        if question.task_id in self.suspended:
+            standing, run_ms = Standing.WAITS, 0
+        else:
+            standing = Standing.RUNS if is_first else Standing.QUEUED
+        pid = 4711 if is_first else 0
+        answer = RunStanding(question.task_id, question.worker, question.attempt, standing, run_ms, pid)
+        self.say_alone(answer)
 
     def _instruct(self, item: ObjectInstruction) -> None:
         if item.kind == InstructionKind.KEEP_RESULT:

@@ -157,11 +157,12 @@ class Tries(NamedTuple):
     def told(self, now: float) -> str:
         """Return how the last ones before it ended, and how long ago, for people."""
         return "; ".join(
-            f"try {number} {event} {_age(now - at)} ago: {sentence}" for number, at, event, sentence in self.past
+            f"try {number} {event} {age(now - at)} ago: {sentence}" for number, at, event, sentence in self.past
         )
 
 
-def _age(seconds: float) -> str:
+def age(seconds: float) -> str:
+    """Return a time for people."""
     if seconds < 120:
         return f"{max(0.0, seconds):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
@@ -205,11 +206,12 @@ class ExplainInput:
 
 @message
 class ExplainWaiting:
-    """task -> balancer: I wait with you; answer this, and say which try it is."""
+    """task -> balancer: I wait with you, for so many seconds at least; answer this, and say which try it is."""
 
     question: ExplainTask
     needs: Needs | None
     tries: Tries
+    seconds: float
 
 
 @message
@@ -219,6 +221,13 @@ class ExplainRun:
     question: ExplainTask
     task_id: TaskId
     tries: Tries
+
+
+@message
+class AnswerOverdue:
+    """worker proxy -> itself, by timer: has the agent said where this run is?"""
+
+    asked: ExplainRun
 
 
 # Graphs

@@ -233,6 +233,8 @@ class ExplainResponse:
     """which try this is, from 1; 0: not known"""
     past: Reason = ""
     """why the earlier tries ended, for people"""
+    state_ms: U64 = 0
+    """for how many milliseconds it has been in this state at least; 0: not known"""
 
 
 @message

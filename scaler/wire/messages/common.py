@@ -68,6 +68,16 @@ OUTPUT_STREAMS = ("stdout", "stderr", "logging", "report")
 """What people call them."""
 
 
+class Standing(IntEnum):
+    """Where a run is at its worker."""
+
+    NOT_KNOWN = 0
+    QUEUED = 1
+    RUNS = 2
+    WAITS = 3
+    """for other tasks"""
+
+
 class InstructionKind(IntEnum):
     """What to do with an object."""
 
@@ -87,6 +97,7 @@ class InstructionKind(IntEnum):
 ProfileColumn = Annotated[bytes, "bytes", Rows(PROFILE.size, 1)]
 StatusColumn = Annotated[int, "u8", TaskStatus]
 StreamColumn = Annotated[int, "u8", OutputStream]
+StandingColumn = Annotated[int, "u8", Standing]
 InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 

@@ -89,7 +89,9 @@ from scaler.wire.messages.worker import (
     RunBlocked,
     RunCancel,
     RunOutput,
+    RunQuestion,
     RunResult,
+    RunStanding,
     RunTask,
     RunUnblocked,
     WatchRequest,
@@ -178,6 +180,7 @@ AGENT_TO_SCHEDULER = Direction(
         Chunk,
         AgentState,
         RunOutput,
+        RunStanding,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -198,6 +201,7 @@ SCHEDULER_TO_AGENT = Direction(
         Chunk,
         WatchRequest,
         RestartRequest,
+        RunQuestion,
     ),
 )
 AGENT_TO_PROCESSOR = Direction(

@@ -27,7 +27,7 @@ from scaler.wire.messages.columns import (
     TaskIdColumn,
     Text,
 )
-from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColumn
+from scaler.wire.messages.common import ProfileColumn, StandingColumn, StatusColumn, StreamColumn
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, RUN_ROW, WORKER_ROW
 
 HELD_RUN = struct.Struct("<16sIH")
@@ -134,6 +134,29 @@ class RunResult:
     """a `PROFILE`, if it was measured"""
     failure: Reason = ""
     """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
+
+
+@message
+class RunQuestion:
+    """Where is this run? Answered by a `RunStanding`."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+
+
+@message
+class RunStanding:
+    """Where a run is at its worker."""
+
+    task_id: TaskIdColumn
+    worker: U16
+    attempt: U32
+    standing: StandingColumn
+    run_ms: U32 = 0
+    """since its call began; of a run that is in the queue: of the one that the worker runs; 0: not known"""
+    pid: U32 = 0
+    """the process that executes it; 0: not known"""
 
 
 @message

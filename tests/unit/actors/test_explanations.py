@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaler.actors.asked_worker import ANSWER_SECONDS
 from scaler.actors.explanations import STEPS_MOST
 from scaler.actors.messages.tasks import FIRST_TRY
 from scaler.ids import NO_ID, GraphId, TaskId
@@ -48,6 +49,11 @@ def test_a_task_without_any_worker_says_what_to_start(simulation: Simulation) ->
     assert (answer.state, answer.waits_for, answer.worker, answer.tries) == ("inactive", NO_WORKER, "", 1)
     assert "no worker is connected" in answer.sentence
     assert "scaler_cluster" in answer.sentence
+    assert "it has waited" not in answer.sentence
+    simulation.advance(100.0)
+    answer = ask(simulation, client, task_id)
+    assert answer.sentence.endswith("; it has waited for 99 s")
+    assert 98_000 <= answer.state_ms <= 100_000
 
 
 def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulation) -> None:
@@ -68,8 +74,16 @@ def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:
     answer = ask(simulation, client, task_id)
     assert (answer.state, answer.waits_for, answer.tries) == ("running", WORKER, 1)
     assert answer.worker
-    assert answer.worker in answer.sentence
-    assert "nothing else" in answer.sentence
+    simulation.advance(12.0)
+    answer = ask(simulation, client, task_id)
+    assert answer.sentence == f"it runs at worker {answer.worker} in process 4711, and has for 12 s"
+    assert answer.state_ms == 12_000
+    agent.hang()
+    client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
+    simulation.advance(2 * ANSWER_SECONDS)
+    answer = client.said(ExplainResponse)[-1]
+    assert "nothing else" in answer.sentence, "its agent says nothing"
+    assert answer.state_ms == 0
     agent.cut()
     simulation.advance(0.1)
     assert "connection is lost" in ask(simulation, client, task_id).sentence
@@ -82,6 +96,9 @@ def test_a_task_in_the_queue_of_a_worker_says_how_many_are_there(simulation: Sim
     simulation.advance(1.0)  # the function is known to be short
     task_ids = client.submit(3)
     simulation.run()
+    answer = ask(simulation, client, task_ids[-1])
+    assert answer.sentence.startswith("it has not begun: worker ")
+    assert answer.state_ms == 0
     assert "2 other tasks" in ask(simulation, client, task_ids[-1]).sentence
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.events import Events
 from scaler.actors.home import Home
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
@@ -70,6 +71,7 @@ class Scene:
                 crash_limit=3,
                 next_attempt=count(1).__next__,
                 read_options=RunOptions.decode,
+                attempt_times=AttemptTimes(),
                 adoption=adoption,
             ),
         )

@@ -30,7 +30,7 @@ class Answers:
     def _run(self) -> None:
         (request,) = self._scheduler.wait_for(ExplainRequest)
         self._scheduler.say(
-            ExplainResponse(request.task_id, "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x")
+            ExplainResponse(request.task_id, "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x", 40_500)
         )
 
     def join(self) -> None:
@@ -43,7 +43,7 @@ def test_a_story_is_what_the_scheduler_says(client: Client, scheduler: FakeSched
     answers = Answers(scheduler)
     story = client.story(future)
     answers.join()
-    assert story == Story(future.task_id, "abs", "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x")
+    assert story == Story(future.task_id, "abs", "inactive", NO_WORKER, SENTENCE, "", 2, "try 1 crashed: x", 40.5)
     assert str(story) == f"task abs ({future.task_id.hex()[-8:]}): {SENTENCE}. This is try 2; try 1 crashed: x."
 
 

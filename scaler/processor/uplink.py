@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 SEND_AFTER_NS = 2_000_000
 """A result waits no longer than this for those of the next tasks, between tasks."""
+SEND_AT_ONCE_US = 6_000
+"""The result of a task that took so long waits for none: the agent hands over the next task when it has it."""
 TICK_SECONDS = 0.003
 """How often the flusher looks for unsent results while tasks run."""
 IDLE_TICKS = 8
@@ -66,7 +68,8 @@ class Uplink:
         """Send a result soon. `is_last`: the caller flushes right after."""
         unsent = self._unsent
         unsent.append(result)
-        if result.frames:  # perhaps memory that the task has kept, and that the next task changes
+        # Frames are perhaps memory that the task has kept, and that the next task changes.
+        if result.frames or result.duration_us > SEND_AT_ONCE_US:
             self.send_results()
             return
         now_ns = perf_counter_ns()

@@ -1,7 +1,8 @@
 """Prefetch: decides how many tasks a worker hands to a processor at a time.
 
 Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
-whose objects it has (see `supplies.py`).
+whose objects it has (see `supplies.py`). A longer task has one other behind it, up to `NEXT_US` each: a processor that
+asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores.
 
 Must never: let a processor idle while tasks wait, or hold short tasks behind a long one.
 """
@@ -17,7 +18,11 @@ from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
 
 HELD_US = 6_000.0
-"""The most work that a processor holds, unless a single task has more; refilled when half of it is done."""
+"""The most work that a processor holds in more than two tasks; refilled when half of it is done."""
+NEXT_US = 25_000.0
+"""The longest task that a processor holds with another one, be it the first or the next."""
+UNKNOWN_US = 50_000.0
+"""Expected of a function of which no call has ended: nothing waits behind it, and it waits behind nothing."""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
 """The most bytes of arguments in one portion, unless a single task has more."""
@@ -37,18 +42,22 @@ class Prefetch:
     def take(self, processor: ProcessorRecord) -> list[RunTask]:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects."""
         held, known = processor.held, self._expected_us
+        held_us = processor.held_us
         portion: list[RunTask] = []
-        if held and (processor.held_us > HELD_US / 2 or len(held) > HELD_TASKS / 2):
+        if held and (held_us > (HELD_US / 2 if len(held) > 1 else NEXT_US) or len(held) > HELD_TASKS / 2):
             return portion
         used = self._supplies.used_by(processor)
-        held_us = processor.held_us
         room_bytes = PORTION_BYTES
         row = self._queue.first_row()
         while row:
             task = row[0]
-            expected_us = known.get(task.function_id, HELD_US)
+            expected_us = known.get(task.function_id, UNKNOWN_US)
             room_bytes -= len(task.payload)
-            if held and (held_us + expected_us > HELD_US or len(held) >= HELD_TASKS or room_bytes < 0):
+            if held and (
+                (held_us + expected_us > HELD_US and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
+                or len(held) >= HELD_TASKS
+                or room_bytes < 0
+            ):
                 break
             if (task.function_id not in used or task.object_ids) and not self._supplies.has_all(processor, task):
                 if self._supplies.holds_up(processor, task):

@@ -26,7 +26,9 @@ from scaler.worker.processor_states import ASKING, BLOCKED, KILLED
 from scaler.worker.processors import ProcessorRecord, Processors
 
 STUCK_SECONDS = 0.01
-"""When a processor with several tasks finishes none for this time, the others are taken back."""
+"""When a processor with several tasks finishes none for this time, the others are taken back. But for a task that is
+expected to take longer than a few milliseconds (see `prefetch.py`), it is twice the time that it is expected to take.
+"""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
@@ -79,9 +81,11 @@ class Recall:
 
     def watch(self, processor: ProcessorRecord) -> None:
         """Watch this processor, which was handed tasks, for as long as it has more than one."""
-        if len(processor.held) > 1 and processor.number not in self._watched:
+        held = processor.held
+        if len(held) > 1 and processor.number not in self._watched:
             self._watched.add(processor.number)
-            self._schedule(STUCK_SECONDS, StuckCheck(processor.number, processor.results_seen))
+            seconds = max(STUCK_SECONDS, 2e-6 * held[0][1]) if held[0] else STUCK_SECONDS
+            self._schedule(seconds, StuckCheck(processor.number, processor.results_seen))
 
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
         """Withhold the tasks behind the executing one, and take them back soon.

@@ -12,7 +12,7 @@ import pytest
 
 from scaler.ids import TaskId
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.uplink import REPORT_NS, Uplink
+from scaler.processor.uplink import REPORT_NS, SEND_AT_ONCE_US, Uplink
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, OutputStream, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
@@ -65,6 +65,12 @@ def test_a_large_result_leaves_before_the_next_task_can_change_it(agent: Agent) 
     agent.uplink.put(large, is_last=False)
     memory[:] = b"other"
     assert [bytes(frame) for item in agent.hear() for frame in item.frames] == [b"first"]
+
+
+def test_the_result_of_a_task_that_took_some_milliseconds_waits_for_none(agent: Agent) -> None:
+    slow = RunResult(TaskId(b"2" * 16), 0, 1, TaskStatus.SUCCESS, b"", SEND_AT_ONCE_US + 1, ())
+    agent.uplink.put(slow, is_last=False)
+    assert [item.duration_us for item in agent.hear()] == [slow.duration_us]
 
 
 def test_results_leave_together(agent: Agent) -> None:

@@ -7,7 +7,15 @@ import pytest
 from scaler.agent.messages import StoredObject
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.prefetch import FUNCTIONS_REMEMBERED, HELD_TASKS, HELD_US, OVERHEAD_US, PORTION_BYTES, Prefetch
+from scaler.worker.prefetch import (
+    FUNCTIONS_REMEMBERED,
+    HELD_TASKS,
+    NEXT_US,
+    OVERHEAD_US,
+    PORTION_BYTES,
+    UNKNOWN_US,
+    Prefetch,
+)
 from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
 from tests.support.room_bench import RoomBench
@@ -76,6 +84,30 @@ def test_long_tasks_are_handed_one_by_one(bench: SlotBench) -> None:
     assert bench.handed() == tasks[1:2]
 
 
+def test_one_task_waits_in_the_processor_behind_one_that_takes_some_milliseconds(bench: SlotBench) -> None:
+    bench.know(microseconds=9_000)
+    tasks = [bench.task() for _ in range(4)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:2]
+    bench.finish(tasks[0], microseconds=9_000)
+    assert bench.handed() == tasks[2:3]
+    bench.finish(tasks[1], microseconds=9_000)
+    assert bench.handed() == tasks[3:]
+
+
+def test_none_waits_behind_a_longer_one_and_a_longer_one_does_not_wait(bench: SlotBench) -> None:
+    bench = SlotBench().with_function(FUNCTION, OTHER)
+    bench.know(microseconds=int(NEXT_US))
+    bench.know(microseconds=9_000, function=OTHER)
+    long, middling, unlike = bench.task(), bench.task(OTHER), bench.task()
+    bench.run(long, middling, unlike)
+    assert bench.handed() == [long]
+    bench.finish(long, microseconds=int(NEXT_US))
+    assert bench.handed() == [middling]
+    bench.finish(middling, microseconds=9_000)
+    assert bench.handed() == [unlike]
+
+
 def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None:
     bench = SlotBench().with_function(FUNCTION, OTHER)
     bench.know(microseconds=50_000)
@@ -121,7 +153,7 @@ def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> 
 
 def test_a_function_that_takes_longer_is_believed_sooner_than_one_that_takes_less() -> None:
     stock = Stock()
-    assert stock.expected_us() == HELD_US
+    assert stock.expected_us() == UNKNOWN_US
     for took_us, expected_us in ((100, 100), (200, 150), (50, 140)):
         stock.portions.learn(FUNCTION, took_us - OVERHEAD_US)
         assert stock.expected_us() == expected_us
@@ -131,8 +163,8 @@ def test_nothing_is_known_of_a_deleted_function_and_of_too_many() -> None:
     stock = Stock()
     stock.portions.learn(FUNCTION, 0)
     stock.portions.forget([OTHER, FUNCTION])
-    assert stock.expected_us() == HELD_US
+    assert stock.expected_us() == UNKNOWN_US
     stock.portions.learn(FUNCTION, 0)
     for number in range(FUNCTIONS_REMEMBERED):
         stock.portions.learn(ObjectId(number.to_bytes(16, "big")), 0)
-    assert stock.expected_us() == HELD_US
+    assert stock.expected_us() == UNKNOWN_US

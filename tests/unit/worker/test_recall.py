@@ -63,6 +63,18 @@ def test_progress_keeps_tasks_where_they_are(bench: SlotBench) -> None:
     assert list(bench.progress.words[1:3]) == [0, 0]
 
 
+def test_a_task_that_takes_as_long_as_expected_is_not_taken_for_a_long_one(bench: SlotBench) -> None:
+    bench.know(microseconds=20_000)
+    tasks = [bench.task() for _ in range(2)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks
+    bench.progress.words[0] = 2
+    bench.wait(0.039)
+    assert list(bench.progress.words[1:3]) == [0, 0]
+    bench.wait(0.002)
+    assert list(bench.progress.words[1:3]) == [2, 3]
+
+
 def test_no_timer_is_set_for_a_single_task(bench: SlotBench) -> None:
     bench.run(bench.task())
     assert bench.dispatcher.next_deadline() is None

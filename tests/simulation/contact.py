@@ -64,6 +64,8 @@ class Contacts:
 
     def closed(self, line: Line) -> None:
         """The scheduler's host knows that this connection is over."""
+        if line.connection in self._given_up:
+            return
         name = line.dialer.party.name
         contact = self._contacts.get(name)
         if contact is not None and self._lines.get(name) is line:

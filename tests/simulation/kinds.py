@@ -27,6 +27,8 @@ class Kind:
     sizes: tuple[int, ...] = (20_000, 100_000)
     """of large results and objects, which do not travel with their tasks"""
     steps: tuple[int, int] = (8, 25)
+    kept: tuple[int, ...] = ()
+    """the bytes that the scheduler keeps for a peer that is away; none: its default"""
 
 
 WORK = ("submit", "submit", "submit_many", "submit_large", "submit_graph", "submit_nested", "map", "objects", "cancel")
@@ -103,9 +105,24 @@ FUTURES = Kind(
 )
 """Futures as arguments. Of fresh seeds only: a kind more among the others would change what each seed is."""
 
+ONCE = Kind(
+    "once",
+    (
+        *("submit_once", "submit_once", "submit_once", "submit_graph_once", "submit", "submit_lazy", "submit_large"),
+        *("strange", "reset", "half_reset", "hole", "half_hole", "restart_scheduler", "pause_program", "pause_agent"),
+        *("pause_scheduler", "kill_processor", "kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves"),
+    ),
+    timeouts=(8.0, 60.0),
+    kept=(256 * 1024 * 1024, 20_000),
+)
+"""Tasks that must not begin twice. Of some fresh seeds, none of which has been found to fail as another kind."""
+ONCE_OF_24 = 5
+
 FRESH = 1000
 """The first fresh seed."""
 
 
 def kind_of(seed: int) -> Kind:
+    if seed >= FRESH and seed % 24 == ONCE_OF_24:
+        return ONCE
     return FUTURES if seed >= FRESH and seed % (len(KINDS) + 1) == len(KINDS) else KINDS[seed % len(KINDS)]

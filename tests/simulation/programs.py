@@ -25,6 +25,8 @@ class Script:
     """so many of its first runs kill their processor"""
     resists: bool = False
     """an interrupt has no effect"""
+    once: bool = False
+    """it must not begin a second time, whatever is lost"""
     parent_run: str = ""
     """the run that submitted it"""
 

@@ -15,6 +15,8 @@ from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 
 SCHEDULER = "scheduler"
+UNKNOWN_SECONDS = 60.0
+"""How long a client may go on to speak to a scheduler that has gone: it may be stopped meanwhile."""
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Record:
         """A run begins. Return how many runs of this task there were.
 
         Raises:
-            ViolationError: if there was one before, and nothing was lost between their orders.
+            ViolationError: if there was one before, and nothing was lost between their orders, or there must be one.
         """
         self.keys[task_id] = script.key
         starts = self.starts.setdefault(script.key, [])
@@ -85,6 +87,8 @@ class Record:
         if starts:
             last = starts[-1]
             self.again += 1
+            if script.once:
+                raise ViolationError(f"task {script.key} begins a second time on {processor}, and must not")
             if not self._needs_another(last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
@@ -111,6 +115,17 @@ class Record:
             raise ViolationError(
                 f"task {key} was lost {self.hits[key]} times while it ran, the limit is {self.crash_limit}: {error!r}"
             )
+        self.excused.add(key)
+
+    def excuse_once(self, key: str, since: float, error: BaseException) -> None:
+        """A task that must not begin twice has failed, because something was lost after it was submitted, or so shortly
+        before that its client did not know.
+
+        Raises:
+            ViolationError: if that is not so.
+        """
+        if all(at < since - UNKNOWN_SECONDS for at, _ in self.losses):
+            raise ViolationError(f"task {key} failed although nothing was lost: {error!r}")
         self.excused.add(key)
 
     def excuse_unread(self, key: str, user: str, error: BaseException) -> None:

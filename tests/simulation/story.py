@@ -45,6 +45,8 @@ class Story:
             crash_limit=draw.choice(kind.crash_limits),
             object_retention_seconds=5.0,
         )
+        if kind.kept:
+            limits = dataclasses.replace(limits, kept_bytes=draw.choice(kind.kept))
         self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
         self._tokens = 0
         self.world.log(f"{kind.name}: {limits}")
@@ -135,11 +137,18 @@ class Story:
         script = self.script(size=self.random.choice(self.kind.sizes))
         self._have(lambda user: user.submit(script, is_lazy=True))
 
-    def submit_graph(self) -> None:
+    def submit_graph(self, **others: Any) -> None:
         draw, count = self.random, self.random.randint(1, 8)
-        nodes = [(self.script(), draw.sample(range(i), draw.randint(0, min(i, 3)))) for i in range(count)]
+        nodes = [(self.script(**others), draw.sample(range(i), draw.randint(0, min(i, 3)))) for i in range(count)]
         wanted = draw.sample(range(count), draw.randint(1, count))
         self._have(lambda user: user.submit_graph(nodes, wanted))
+
+    def submit_once(self) -> None:
+        script, is_lazy = self.script(once=True), self.random.random() < 0.3
+        self._have(lambda user: user.submit(script, is_lazy=is_lazy))
+
+    def submit_graph_once(self) -> None:
+        self.submit_graph(once=True)
 
     def submit_after(self) -> None:
         """Its arguments are the futures of some earlier ones, which may have ended, or been read."""

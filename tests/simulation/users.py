@@ -17,7 +17,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import MissingObjects, ProcessorDiedError, WorkerDiedError
+from scaler.errors import MissingObjects, ProcessorDiedError, TaskNotFoundError, WorkerDiedError
 from scaler.ids import ClientId, ObjectId, random_id
 from scaler.serialization import DEFAULT_SERIALIZER
 from tests.simulation.loop import RESOLUTION_SECONDS
@@ -147,6 +147,8 @@ class Call:
         self.is_lazy = is_lazy
         """a large result is read at the very end"""
         self.is_canceled = False
+        self.since = user.party.world.now
+        """when it was submitted"""
         self.needed: set[str] = set()
         """the nodes that it needs, or the tasks whose futures are its arguments, and all that these need"""
         self.after: Sequence[Call] = ()
@@ -198,10 +200,8 @@ class Call:
         except CancelledError:
             if not (self.may_be_canceled or self.user.is_leaving):
                 raise ViolationError(f"task {key} was cancelled by nobody") from None
-        except (ProcessorDiedError, WorkerDiedError) as error:
-            record.excuse(key, self.needed, error)
-        except MissingObjects as error:
-            record.excuse_unread(key, self.user.name, error)
+        except (ProcessorDiedError, WorkerDiedError, MissingObjects, TaskNotFoundError) as error:
+            self._excuse(error)
         except ValueError as error:
             if self.expected is not ValueError and key not in record.excused:
                 raise ViolationError(f"task {key} raised {error!r}") from error
@@ -210,6 +210,17 @@ class Call:
         else:
             if value != self.expected:
                 raise ViolationError(f"task {key} returned {value!r:.80}, not {self.expected!r:.80}")
+
+    def _excuse(self, error: BaseException) -> None:
+        record, key = self.user.record, self.script.key
+        if self.script.once:
+            record.excuse_once(key, self.since, error)
+        elif isinstance(error, MissingObjects):
+            record.excuse_unread(key, self.user.name, error)
+        elif isinstance(error, TaskNotFoundError):
+            raise ViolationError(f"task {key} ended with {error!r}") from error
+        else:
+            record.excuse(key, self.needed, error)
 
 
 class User:
@@ -241,8 +252,11 @@ class User:
         """Submit a task; references stand for their values."""
         script = replace(script, parent_run=parent_run)
         known = [self.references[each.object_id][1] if isinstance(each, ObjectReference) else each for each in values]
-        future = self.client.submit(work, script, *values)
+        future = self._client_for(script).submit(work, script, *values)
         return self._called(future, script, known, is_lazy)
+
+    def _client_for(self, script: Script) -> Any:
+        return self.client.options(at_most_once=True) if script.once else self.client
 
     def submit_after(self, script: Script, calls: Sequence[Call], *, is_lazy: bool) -> Call:
         """Submit a task whose arguments are the futures of others."""
@@ -274,7 +288,7 @@ class User:
             self.record.owners[script.key] = self.name
             failed = any(results[each] is ValueError for each in needed)
             results.append(ValueError if failed else _expected(script, [results[each] for each in needed]))
-        futures = self.client.get(graph, [f"n{position}" for position in wanted], block=False)
+        futures = self._client_for(nodes[0][0]).get(graph, [f"n{position}" for position in wanted], block=False)
         calls = []
         for position in wanted:
             call = self._called(futures[f"n{position}"], nodes[position][0], (), is_lazy=False)

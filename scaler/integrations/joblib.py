@@ -67,7 +67,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> ScalerFuture[Any]:
         """Submit a batch."""
-        future = self._own.submit(func)
+        future = self._own.submit(joblib_batch, func)
         self._open.add(future)
         if callback is not None:
             future.add_done_callback(callback)
@@ -84,6 +84,11 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         """Cancel what is open."""
         for future in list(self._open):
             future.cancel()
+
+
+def joblib_batch(batch: Callable[[], Any]) -> Any:
+    """The task. A batch is its argument and not its function: what it carries is of one task, which may change it."""
+    return batch()
 
 
 def register(*, make_default: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, SchedulerClusterCombo, SerializeObjectError
 from tests.bridges.needs import needs
 
 dask = needs("dask")
@@ -78,6 +78,24 @@ def test_the_client_may_have_options(scheduler: Any) -> None:
     with Client() as client:
         get = scaler.integrations.dask.get(client.options(priority=1))
         assert dask.delayed(abs)(-1).compute(scheduler=get) == 1
+
+
+def test_values_of_other_tasks_are_copies(scheduler: Any) -> None:
+    mine = object()
+    assert dask.delayed(lambda pair: pair[0])((mine, 1)).compute(scheduler=scheduler) is not mine
+    assert dask.delayed(lambda pair: pair[0])((mine, 1)).compute(scheduler="threads") is mine
+
+
+def test_what_a_task_sets_in_its_process_is_not_set_in_the_program(scheduler: Any) -> None:
+    calls: list[int] = []
+    dask.delayed(calls.append)(1).compute(scheduler=scheduler)
+    assert calls == []
+
+
+def test_a_generator_is_no_value_of_a_task(scheduler: Any) -> None:
+    numbers = dask.delayed(lambda: (number for number in range(3)))()
+    with pytest.raises(SerializeObjectError, match="generator"):
+        dask.delayed(sum)(numbers).compute(scheduler=scheduler, optimize_graph=False)
 
 
 def test_what_dask_asks_of_any_scheduler(scheduler: Any) -> None:

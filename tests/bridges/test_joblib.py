@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -76,6 +77,30 @@ def test_a_time_out_frees_the_workers(client: Client) -> None:
     assert joblib.Parallel()(joblib.delayed(half)(n) for n in range(4)) == [0, 0.5, 1, 1.5]
 
 
+def inner_processes(_number: int) -> set[int]:
+    return {os.getpid(), *joblib.Parallel(n_jobs=2)(joblib.delayed(os.getpid)() for _ in range(4))}
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_parallel_call_in_a_task_stays_in_its_process() -> None:
+    assert [len(pids) for pids in joblib.Parallel()(joblib.delayed(inner_processes)(n) for n in range(2))] == [1, 1]
+
+
+def test_the_number_of_inner_threads_is_that_of_the_cluster(client: Client) -> None:
+    with pytest.raises(AssertionError, match="inner_max_num_threads"):
+        joblib.parallel_config(backend="scaler", client=client, inner_max_num_threads=2)
+
+
+def kind_of(array: Any) -> tuple[str, bool]:
+    return type(array).__name__, bool(array.flags.writeable)
+
+
+@pytest.mark.usefixtures("backend")
+def test_large_arrays_are_copies_and_no_memory_maps() -> None:
+    numpy = needs("numpy")
+    assert joblib.Parallel()(joblib.delayed(kind_of)(numpy.zeros(500_000)) for _ in range(2)) == [("ndarray", True)] * 2
+
+
 def scores(backend: str, **options: Any) -> tuple[list[float], dict[str, Any], list[float]]:
     """Grid search and a forest on the bundled digits."""
     datasets, ensemble = needs("sklearn.datasets"), needs("sklearn.ensemble")
@@ -99,6 +124,8 @@ def test_scipy_takes_the_map_of_an_executor(client: Client) -> None:
     bounds, options = [(0, 2)] * 2, {"updating": "deferred", "rng": 1, "maxiter": 5, "popsize": 5}
     with client.as_executor() as executor:
         ours = optimize.differential_evolution(optimize.rosen, bounds, workers=executor.map, **options)
+        best = optimize.brute(optimize.rosen, (slice(0, 2, 0.25),) * 2, finish=None, workers=executor.map)
     theirs = optimize.differential_evolution(optimize.rosen, bounds, **options)
     assert ours.fun == theirs.fun
     assert list(ours.x) == list(theirs.x)
+    assert list(best) == [1, 1]

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from tests.support.processes import marked
 
 
 @pytest.fixture(scope="module")
@@ -18,3 +23,13 @@ def address() -> Iterator[str]:
 def client(address: str) -> Iterator[Client]:
     with Client(address) as client:
         yield client
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """For `MARK` in the environment of a program: what it has started and left behind is found by it, and ended."""
+    mark = uuid.uuid4().hex
+    yield mark
+    for pid in marked(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

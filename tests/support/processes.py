@@ -71,6 +71,16 @@ def descendants(pid: int | None = None) -> list[int]:
         return []
 
 
+def marked(mark: str) -> list[int]:
+    """Return the ids of all living processes in whose environment `MARK` is this, whoever their parents are."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("MARK") == mark:
+                found.append(process.pid)
+    return found
+
+
 def children() -> set[int]:
     """Return the ids of the living processes that this one has started itself: schedulers and agents."""
     return {child.pid for child in psutil.Process().children() if alive(child.pid)}

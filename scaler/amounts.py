@@ -13,6 +13,8 @@ from scaler.texts import NAME_CHARACTERS, printable
 AMOUNT_MOST = 2**63 - 1
 GPU = "gpu"
 """The capability whose units have numbers, which reach the tasks."""
+MEMORY = "memory"
+"""The capability that tasks can ask for as an option of its own, in bytes."""
 CAPABILITIES_MOST = 64
 """So many a node has, and a task asks for, at the most."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

@@ -48,6 +48,7 @@ class Caller(ABC):
         timeout: float | None = None,
         at_most_once: bool | None = None,
         capabilities: Mapping[str, int | str] | None = None,
+        memory: int | str | None = None,
         no_worker_timeout: float | None = None,
     ) -> ClientWithOptions:
         """Return this client with options for tasks: `client.options(priority=5).submit(fn, 1)`. This client does not
@@ -65,6 +66,7 @@ class Caller(ABC):
             at_most_once: whether no task may be started a second time, also if it was lost.
             capabilities: what the machine of the worker must have, and how much of it each task takes while it runs,
                 such as `{"gpu": 1}`.
+            memory: how much memory each task takes: an amount of the capability `memory`, such as "8G".
             no_worker_timeout: seconds after which a task fails with `NoWorkerError` if no connected worker could have
                 taken it all the time; by default it waits.
 
@@ -82,6 +84,7 @@ class Caller(ABC):
             timeout=timeout,
             at_most_once=at_most_once,
             capabilities=capabilities,
+            memory=memory,
             no_worker_timeout=no_worker_timeout,
         )
         if options is not None:

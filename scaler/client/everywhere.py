@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler.client import presence
-from scaler.client.calls.bound import bound, hurried
+from scaler.client.calls.bound import bound, has_left, hurried
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
-from scaler.errors import NoWorkerError
 
 
 def run_on_all(
@@ -46,8 +45,3 @@ def run_on_all(
 def _results(futures: Mapping[str, ScalerFuture[Any]]) -> dict[str, Any]:
     errors = {worker: future.exception() for worker, future in futures.items()}
     return {worker: future.result() for worker, future in futures.items() if not has_left(errors[worker])}
-
-
-def has_left(error: BaseException | None) -> bool:
-    """Return whether the task of a worker has failed because the worker has left meanwhile."""
-    return isinstance(error, NoWorkerError)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, task_context
+from scaler import AsyncClient, ConfigError, DisconnectedError, task_context
 from tests.support.processes import children, descendants, wait_until
 
 SECONDS = 60.0
@@ -171,3 +171,43 @@ def test_a_connect_that_is_cancelled_leaves_no_cluster(monkeypatch: pytest.Monke
 
     run(main())
     wait_until(lambda: children() <= before, "scheduler and agent have ended")
+
+
+def test_who_is_there_and_all_workers(address: str) -> None:
+    async def use() -> None:
+        async with AsyncClient(address) as client:
+            assert (await client.wait_for_workers(2, timeout=60)).workers == 2
+            names = {worker.name for worker in await client.workers()}
+            info = await client.info()
+            assert (info.address, info.workers, len(names)) == (address, 2, 2)
+            with pytest.raises(TimeoutError, match="2 of 3 workers"):
+                await client.wait_for_workers(3, timeout=0.05)
+            with pytest.raises(ConfigError):
+                await client.wait_for_workers(0)
+            before = await client.run_on_all(os.getpid)
+            assert before.keys() == names
+            await client.restart_workers()
+            after = await client.options(name="who").run_on_all(os.getpid)
+            assert not set(before.values()) & set(after.values())
+            with pytest.raises(ZeroDivisionError):
+                await client.run_on_all(divmod, 1, 0)
+        with pytest.raises(DisconnectedError):
+            await client.info()
+
+    asyncio.run(use())
+
+
+def test_a_wait_for_workers_ends_with_its_client_and_its_task(address: str) -> None:
+    async def use() -> None:
+        async with AsyncClient(address) as client:
+            given_up = asyncio.ensure_future(client.wait_for_workers(9))
+            waiting = asyncio.ensure_future(client.wait_for_workers(9))
+            assert (await client.info()).workers == 2
+            given_up.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await given_up
+            assert (await client.info()).workers == 2
+        with pytest.raises((DisconnectedError, asyncio.CancelledError)):
+            await waiting
+
+    asyncio.run(use())

@@ -6,33 +6,24 @@ Called in the thread of the client's event loop. Must never: hold up the loop fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from scaler.client.aio import everywhere, presence
+from scaler.client.aio.calls import Calls
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.functions import Terms
-from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
+from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 WINDOW = 1024
 """How many tasks of a map are open at once, unless the user says otherwise."""
-
-
-class Calls(Protocol):
-    """The part of an asyncio client that calls use."""
-
-    def maker(self) -> CallMaker: ...
-
-    def submit_call(
-        self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
-    ) -> AsyncFuture[Any]: ...
-
-    async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]: ...
 
 
 class AsyncCaller(ABC):
@@ -45,7 +36,23 @@ class AsyncCaller(ABC):
     def _caller(self) -> tuple[Calls, TaskOptions | None]:
         """Return the client, and the options of the tasks; None: those of the client."""
 
-    def options(self, options: TaskOptions | None = None, /, **more: Any) -> AsyncClientWithOptions:
+    def options(
+        self,
+        options: TaskOptions | None = None,
+        /,
+        *,
+        name: str | None = None,
+        priority: int | None = None,
+        profiling: bool | None = None,
+        retries: int | None = None,
+        retry_on: type[BaseException] | tuple[type[BaseException], ...] | None = None,
+        retry_delay: float | None = None,
+        timeout: float | None = None,
+        at_most_once: bool | None = None,
+        capabilities: Mapping[str, int | str] | None = None,
+        memory: int | str | None = None,
+        no_worker_timeout: float | None = None,
+    ) -> AsyncClientWithOptions:
         """Return this client with options for tasks, as `Client.options` does:
         `await client.options(priority=5).submit(fn, 1)`.
 
@@ -54,12 +61,59 @@ class AsyncCaller(ABC):
             ConfigError: if a value cannot work; it is a `ValueError`.
         """
         client, known = self._caller
-        said = TaskOptions(**more)
+        said = TaskOptions(
+            name=name,
+            priority=priority,
+            profiling=profiling,
+            retries=retries,
+            retry_on=retry_on,
+            retry_delay=retry_delay,
+            timeout=timeout,
+            at_most_once=at_most_once,
+            capabilities=capabilities,
+            memory=memory,
+            no_worker_timeout=no_worker_timeout,
+        )
         if options is not None:
             said = said.over(options)
         return AsyncClientWithOptions(client, said.over(known or client.maker().options))
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> AsyncFuture[T]:
+    async def info(self) -> SchedulerInfo:
+        """Return how many workers, clusters and clients are connected to the scheduler, and how many tasks wait.
+
+        Raises:
+            TimeoutError: if no scheduler answered for `timeout_seconds`.
+            DisconnectedError: if the client is disconnected.
+        """
+        return await presence.info(self._caller[0].connected())
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the connected workers: name, cluster, tasks, versions, capabilities. Errors are those of `info`."""
+        return await presence.workers(self._caller[0].connected())
+
+    async def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
+        """Wait until at least `n_workers` workers are connected, and return what `info` does.
+
+        Raises:
+            TimeoutError: if it took longer than `timeout` seconds, or no scheduler answered for `timeout_seconds`.
+            ConfigError: if an argument is no such number; it is a `ValueError`.
+            DisconnectedError: if the client is disconnected.
+        """
+        return await presence.wait_for_workers(self._caller[0].connected(), n_workers, timeout)
+
+    async def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
+        """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
+
+        All that `Client.run_on_all` says is true here. If this is cancelled, so are its tasks.
+        """
+        client, options = self._caller
+        return await everywhere.run_on_all(client, options, fn, args, kwargs)
+
+    async def restart_workers(self) -> None:
+        """Have all workers go on with fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
+        await presence.restart_workers(self._caller[0].connected())
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`.
 
         The task is submitted at once; awaiting it may come later. Small arguments are serialised before this returns.
@@ -75,9 +129,19 @@ class AsyncCaller(ABC):
         client, terms = self._now()
         return client.submit_call(fn, args, kwargs, terms)
 
+    @overload
     async def map(
-        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
-    ) -> list[T]:
+        self, fn: Callable[..., T], items: Items, *, return_exceptions: Literal[False] = ..., window: int = ...
+    ) -> list[T]: ...
+
+    @overload
+    async def map(
+        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool, window: int = ...
+    ) -> list[T | BaseException]: ...
+
+    async def map(
+        self, fn: Callable[..., Any], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
+    ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
         If a task fails, or this is cancelled, the open tasks are cancelled.
@@ -101,9 +165,19 @@ class AsyncCaller(ABC):
 
     starmap = map  # noqa: A003 - the name is that of the other client
 
+    @overload
+    def map_unordered(
+        self, fn: Callable[..., T], items: Items, *, return_exceptions: Literal[False] = ..., window: int = ...
+    ) -> AsyncIterator[T]: ...
+
+    @overload
+    def map_unordered(
+        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool, window: int = ...
+    ) -> AsyncIterator[T | BaseException]: ...
+
     async def map_unordered(
-        self, fn: Callable[..., T], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
-    ) -> AsyncIterator[T]:
+        self, fn: Callable[..., Any], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
+    ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
 
         Items are read while results are, so there may be any number. Whoever stops reading cancels what is open.

@@ -16,8 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler import task_context
+from scaler.client import dashboard as page
 from scaler.client import lifetime
-from scaler.client.aio.caller import AsyncCaller, Calls
+from scaler.client.aio.caller import AsyncCaller
+from scaler.client.aio.calls import Calls
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.client_pickling import address_said_outside
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 MakeCall: TypeAlias = Callable[[], tuple[GraphEntry, list[tuple[str, Input]]]]
 
+_INTERNAL = frozenset({"connected", "get_values", "maker", "submit_call"})
+
 LARGE_GRAPH = 100
 """A graph of so many keys is made ready in a thread of the loop's executor."""
 
@@ -62,6 +66,8 @@ class AsyncClient(AsyncCaller):
         serializer: turns values into bytes; travels to the workers with each function.
         n_workers: of a local cluster, as for `Client`.
         modules: of your own that the workers do not have, as for `Client`.
+        dashboard: whether to start the page in the browser that shows the scheduler, when it connects, until it
+            disconnects, as for `Client`. `dashboard_url` has its address. Does nothing inside tasks.
         stream_output: whether to print here what its tasks write, each line with worker and task name.
             A thread does that.
 
@@ -80,6 +86,7 @@ class AsyncClient(AsyncCaller):
         *,
         n_workers: int | None = None,
         modules: Iterable[Module] = (),
+        dashboard: bool = False,
         stream_output: bool = False,
     ) -> None:
         # It refuses bad values.
@@ -87,6 +94,9 @@ class AsyncClient(AsyncCaller):
         if not isinstance(serializer, Serializer):
             raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
         lifetime.check_workers(n_workers, address)
+        page.check(dashboard, True)
+        self._has_dashboard = dashboard and task_context.current.address is None
+        self._dashboard: page.Dashboard | None = None
         self._n_workers = n_workers
         self._shipped = Shipped(modules)
         self._address = address or task_context.current.address
@@ -111,6 +121,15 @@ class AsyncClient(AsyncCaller):
         """The id of this client, 16 bytes."""
         return self._identity
 
+    @property
+    def dashboard_url(self) -> str | None:
+        """Where the page is that `dashboard=True` has started, with the token that its first visit needs; else None."""
+        return self._dashboard.url if self._dashboard else None
+
+    def __dir__(self) -> list[str]:
+        """Leave out what is for its calls."""
+        return [name for name in super().__dir__() if name not in _INTERNAL]
+
     def __repr__(self) -> str:
         return f"<AsyncClient {self._identity.hex()[:8]} of {self._address or 'a local cluster'}>"
 
@@ -124,14 +143,24 @@ class AsyncClient(AsyncCaller):
         await self.disconnect()
 
     async def connect(self) -> None:
-        """Start the local cluster, if there is to be one, and the connection. It does not wait for the scheduler."""
+        """Start the local cluster and the page, if there are to be any, and the connection. It does not wait for the
+        scheduler.
+        """
         async with self._starting:
             if self._address is None:
                 self._cluster = await _started_cluster(self._n_workers, not self._stream_output)
                 self._address = self._cluster.get_address()
-        self._connected()
+            self.connected()
+            if self._has_dashboard and self._dashboard is None:
+                loop = asyncio.get_running_loop()
+                self._dashboard = await loop.run_in_executor(None, page.Dashboard, self, self._address)
 
-    def _connected(self) -> AsyncLink:
+    def connected(self) -> AsyncLink:
+        """Return its link; connect, if it is not.
+
+        Raises:
+            DisconnectedError: if it is disconnected, or its local cluster was not started.
+        """
         link = self._link
         if link is None:
             if self._address is None:
@@ -152,7 +181,7 @@ class AsyncClient(AsyncCaller):
 
     def maker(self) -> CallMaker:
         """Return what makes its calls ready; connect, if it is not."""
-        self._connected()
+        self.connected()
         assert self._maker is not None
         return self._maker
 
@@ -160,7 +189,7 @@ class AsyncClient(AsyncCaller):
         self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], terms: Terms
     ) -> AsyncFuture[Any]:
         """Submit a task."""
-        maker, link = self.maker(), self._connected()
+        maker, link = self.maker(), self.connected()
         function = maker.functions.get(fn)
         task_id = TaskId(maker.new_id())
         future: AsyncFuture[Any] = AsyncFuture(
@@ -184,7 +213,7 @@ class AsyncClient(AsyncCaller):
 
     async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
         """Run a graph."""
-        maker, link = self.maker(), self._connected()
+        maker, link = self.maker(), self.connected()
         pack = partial(pack_graph, graph, keys, maker.functions, maker.packer, terms)
         is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
         entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()
@@ -210,7 +239,7 @@ class AsyncClient(AsyncCaller):
             ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
         """
         ship = self.maker().functions.ship
-        await self._connected().loop.run_in_executor(None, ship, modules)
+        await self.connected().loop.run_in_executor(None, ship, modules)
 
     async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.
@@ -220,7 +249,7 @@ class AsyncClient(AsyncCaller):
             SerializeObjectError: if it cannot be serialised.
             DisconnectedError: if the client is disconnected.
         """
-        maker, link = self.maker(), self._connected()
+        maker, link = self.maker(), self.connected()
         store = partial(maker.store, obj, name)
         stored = await link.loop.run_in_executor(None, store) if _are_large((obj,)) else store()
         reference, instruction = stored
@@ -232,7 +261,7 @@ class AsyncClient(AsyncCaller):
         """Cancel all futures of this client and forget its objects, as `Client.clear` does."""
         maker = self.maker()
         maker.stored_ids.clear()
-        self._connected().clear()
+        self.connected().clear()
 
     async def disconnect(self) -> None:
         """Cancel all open futures and leave. The scheduler continues. May be called any number of times."""
@@ -242,6 +271,8 @@ class AsyncClient(AsyncCaller):
         link.leave()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, link.close)
+        if self._dashboard is not None:
+            await loop.run_in_executor(None, self._dashboard.close)
         if self._cluster is not None:
             await loop.run_in_executor(None, self._cluster.shutdown)
 
@@ -253,7 +284,7 @@ class AsyncClient(AsyncCaller):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
-        link = self._connected()
+        link = self.connected()
         reply = _Reply(loop=link.loop)
         link.shut_down(reply)
         await reply

@@ -33,6 +33,10 @@ from scaler.wire.messages.common import TaskStatus
 T = TypeVar("T")
 A = TypeVar("A")
 
+_INTERNAL = frozenset(
+    {"as_argument", "deliver", "fail", "is_arriving", "needs", "notify", "receive_frames", "refuse", "settle", "store"}
+)
+
 LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
 
@@ -90,6 +94,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             self.add_done_callback(lambda _future: end_of_wait())
 
     # For users
+
+    def __dir__(self) -> list[str]:
+        """Leave out what is for the link and for other calls. (The base class shows no attributes of instances.)"""
+        return sorted({*super().__dir__(), "name", "task_id"} - _INTERNAL)
 
     def __repr__(self) -> str:
         state = "open"

@@ -28,6 +28,7 @@ from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sh
 from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
+from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
@@ -144,6 +145,14 @@ class AsyncLink:
     def follow_output(self, stream: Stream) -> None:
         """Have each line that any task writes from now on go to `stream`."""
         self._put(partial(self._conversation.outputs.follow, stream))
+
+    def inquire(self, inquiry: Inquiry) -> None:
+        """Ask who is there. The inquiry gets answers or an error, in the loop."""
+        self.check_open()
+        self._put(partial(self._work.inquire, inquiry))
+
+    def withdraw(self, inquiry: Inquiry) -> None:
+        self._put(partial(self._work.withdraw, inquiry))
 
     def hold(self, instruction: ObjectInstruction) -> None:
         """Store an object."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.options import TaskOptions
+from scaler.errors import NoWorkerError
 from scaler.wire.priority import MOST
 from scaler.wire.structs import RunOptions
 
@@ -23,3 +24,8 @@ def bound(terms: Terms, function: str, worker: str) -> Terms:
     priority, name, options, account = terms
     own = RunOptions.decode(options)._replace(worker=worker)
     return priority, f"{name or function} on {worker}", own.encode(), account
+
+
+def has_left(error: BaseException | None) -> bool:
+    """Return whether the task of a worker has failed because the worker has left meanwhile."""
+    return isinstance(error, NoWorkerError)

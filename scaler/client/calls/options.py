@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from scaler.amounts import CAPABILITIES_MOST, amount_of, check_name
+from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
 from scaler.config import ConfigError, check_number
 from scaler.errors import class_name
 from scaler.wire.priority import LEAST, MOST
@@ -43,6 +43,8 @@ class TaskOptions:
         capabilities: what the machine of the worker must have, and how much of it the task takes while it runs, such as
             `{"gpu": 1, "memory": "8G"}`. An amount of 0 only has to be there. A `str` is a whole number with K, M, G
             or T.
+        memory: how much memory the task takes: an amount of the capability `memory`, such as "8G". It runs where so
+            much is left of what the cluster of a machine was told to have.
         no_worker_timeout: seconds after which a task that waits fails with `NoWorkerError` if no connected worker could
             have taken it all the time, however busy. By default it waits.
 
@@ -61,6 +63,7 @@ class TaskOptions:
     timeout: float | None = None
     at_most_once: bool | None = None
     capabilities: Mapping[str, int | str] | None = field(default=None, hash=False)
+    memory: int | str | None = None
     no_worker_timeout: float | None = None
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options that travel, as `RunOptions`"""
@@ -89,7 +92,7 @@ class TaskOptions:
             profiling=bool(self.profiling),
             at_most_once=bool(self.at_most_once),
             timeout_ms=round((self.timeout or 0) * 1000),
-            capabilities=_amounts(self.capabilities),
+            capabilities=_amounts(self.capabilities, self.memory),
             no_worker_timeout_ms=round((self.no_worker_timeout or 0) * 1000),
             **({} if not self.retries else self._retry_options(self.retries)),
         )
@@ -123,12 +126,16 @@ def _check(option: str, value: object, kind: type) -> None:
         raise TypeError(f"{option} must be {'an' if kind is int else 'a'} {kind.__name__}, not {value!r}")
 
 
-def _amounts(capabilities: object) -> tuple[tuple[str, int], ...]:
+def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str, int], ...]:
     """Return capabilities as they travel."""
     if capabilities is None:
-        return ()
+        capabilities = {}
     if not isinstance(capabilities, Mapping):
         raise TypeError(f'capabilities must be a dict such as {{"gpu": 1}}, not {capabilities!r}')
+    if memory is not None:
+        if MEMORY in capabilities:
+            raise ConfigError("memory is an option and among the capabilities: leave one of them out")
+        capabilities = {**capabilities, MEMORY: amount_of(MEMORY, memory, 1)}
     if len(capabilities) > CAPABILITIES_MOST:
         raise ConfigError(f"a task can ask for {CAPABILITIES_MOST} capabilities at the most, not {len(capabilities)}")
     return tuple(sorted((check_name(name), amount_of(name, amount, 0)) for name, amount in capabilities.items()))

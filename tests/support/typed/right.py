@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from scaler import Client, ScalerFuture, TaskOptions
+from scaler import AsyncClient, AsyncFuture, Client, ScalerFuture, TaskOptions, current_task
 
 
 def square(x: float) -> float:
@@ -41,6 +41,23 @@ def check_get(client: Client, block: bool) -> None:
     assert_type(client.get({"a": (square, 2.0)}, ["a"]), dict[str, Any])
     assert_type(client.get({"a": (square, 2.0)}, ["a"], block=False), dict[str, ScalerFuture[Any]])
     assert_type(client.get({"a": (square, 2.0)}, ["a"], block=block), dict[str, Any])
+
+
+async def check_async(client: AsyncClient) -> None:
+    assert_type(client.submit(square, 4), AsyncFuture[float])
+    assert_type(await client.options(retries=1, memory="1G").submit(square, x=4), float)
+    assert_type(await client.map(square, [(1.0,)]), list[float])
+    assert_type(await client.map(square, [(1.0,)], return_exceptions=True), list[float | BaseException])
+    async for value in client.map_unordered(square, [(1.0,)]):
+        assert_type(value, float)
+    assert_type(await client.run_on_all(square, 2), dict[str, float])
+    assert_type((await client.info()).workers, int)
+
+
+def check_progress(client: Client) -> None:
+    task, progress = current_task(), client.submit(square, 4).progress()
+    if task is not None and progress is not None:
+        task.report(progress.fraction, progress.text)
 
 
 async def check_await(client: Client) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler import Client, TaskOptions
+from scaler import AsyncClient, Client, TaskOptions, current_task
 
 
 def square(x: float) -> float:
@@ -30,3 +30,17 @@ def check(client: Client) -> None:
     client.map(square, [(1.0,)], progress="x")  # wrong
     values: dict[str, int] = client.get({}, [], block=False)  # wrong
     print(text, number, values)
+
+
+async def check_async(client: AsyncClient) -> None:
+    client.submit(square, "text")  # wrong
+    client.submit(square)  # wrong
+    client.options(no_such_option=1)  # wrong
+    client.options(memory=1.5)  # wrong
+    await client.run_on_all(square, "text")  # wrong
+    text: str = await client.submit(square, 1)  # wrong
+    texts: list[str] = await client.map(square, [(1.0,)])  # wrong
+    task = current_task()
+    if task is not None:
+        task.report("half")  # wrong
+    print(text, texts)

@@ -62,8 +62,8 @@ def test_a_bad_option_is_refused_at_once(client: Client, scheduler: FakeSchedule
         client.options(priority="x")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="priority must be from"):
         client.options(priority=40_000)
-    with pytest.raises(TypeError, match="memory"):
-        client.options(memory=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="colour"):
+        client.options(colour=3)  # type: ignore[call-arg]
     assert scheduler.of(Task) == []
 
 

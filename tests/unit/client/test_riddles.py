@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +12,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from scaler import Client, DisconnectedError, SerializeObjectError
+from scaler import AsyncClient, Client, DisconnectedError, SerializeObjectError
 from scaler.pickled_functions import what_pickle_depends_on
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
@@ -144,3 +145,23 @@ def test_functions_of_the_main_script_travel_from_a_child_of_multiprocessing(
         assert client is not None
     finally:
         cloudpickle.unregister_pickle_by_value(main)
+
+
+def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
+    async def shown() -> tuple[set[str], set[str]]:
+        async with AsyncClient(scheduler.address) as client:
+            return set(dir(client)), set(dir(client.submit(abs, -1)))
+
+    of_client, of_future = asyncio.run(shown())
+    both = {
+        *("clear", "dashboard_url", "disconnect", "get", "identity", "info", "map", "map_unordered", "options"),
+        *("restart_workers", "run_on_all", "send_object", "shutdown", "starmap", "submit", "upload"),
+        *("wait_for_workers", "workers"),
+    }
+    assert {name for name in of_client if not name.startswith("_")} == {*both, "connect"}
+    of_asyncio = {name for name in dir(asyncio.Future) if not name.startswith("_")}
+    ours = {"explain", "logs", "name", "profiling_info", "progress", "story", "task_id"}
+    assert {name for name in of_future if not name.startswith("_")} == of_asyncio | ours
+    with Client(scheduler.address) as client:
+        mine = {name for name in dir(client) if not name.startswith("_")}
+    assert mine == {*both, "as_executor", "logs", "story", "trace"}

@@ -45,9 +45,9 @@ def test_a_priority_that_does_not_fit_is_refused(priority: int) -> None:
         TaskOptions(priority=priority)
 
 
-def test_an_option_that_is_not_obeyed_yet_is_refused() -> None:
-    with pytest.raises(TypeError, match="memory"):
-        TaskOptions(memory=3)  # type: ignore[call-arg]
+def test_an_option_that_there_is_not_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        TaskOptions(colour=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,16 @@ def test_capabilities_travel_as_whole_numbers_by_name() -> None:
 def test_what_is_no_capability_is_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         TaskOptions(**wrong)
+
+
+def test_memory_is_an_amount_of_its_capability() -> None:
+    travelling = RunOptions.decode(TaskOptions(memory="8G", capabilities={"gpu": 1}).run_options)
+    assert travelling.capabilities == (("gpu", 1), ("memory", 8 * 2**30))
+    assert RunOptions.decode(TaskOptions(memory=5).over(TaskOptions(priority=1)).run_options).capabilities == (
+        ("memory", 5),
+    )
+    for memory in ("much", 0, 1.5, True):
+        with pytest.raises(ConfigError, match="memory"):
+            TaskOptions(memory=memory)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        TaskOptions(memory=1, capabilities={"memory": 1})

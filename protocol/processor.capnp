@@ -36,6 +36,7 @@ struct ProcessorToAgent {
       taskUnblocked @4 :TaskUnblocked;
       engineDown @5 :EngineDown;
       taskOutput @6 :TaskOutput;
+      engineCapacity @7 :EngineCapacity;
     }
   }
 }
@@ -90,6 +91,12 @@ struct EngineDown {
   count @0 :UInt32;          # number of items
   isFinal @1 :Data;          # byte column: 1 = it will not try again, and the node ends
   reason @2 :List(Text);     # a sentence: what happened, why, and what to do
+}
+
+struct EngineCapacity {
+  # The engine of a host can run so many tasks at once now.
+  count @0 :UInt32;          # number of items
+  places @1 :Data;           # UInt32 column: how many
 }
 
 struct TaskOutput {

@@ -28,6 +28,7 @@ struct AgentToScheduler {
       agentState @12 :AgentState;
       runOutput @13 :RunOutput;
       runStanding @14 :RunStanding;
+      workersClosed @15 :WorkersClosed;
     }
   }
 }
@@ -75,6 +76,14 @@ struct WorkerHello {
   capabilities @12 :List(Text);        # resources of the node that tasks may ask for: names and amounts, "gpu=2,licence=1"
   dial @13 :Data;                      # UInt32 column: which of the agent's connections this is, counted from 1; 0 = it does not count them
   begun @14 :Data;                     # UInt32 column: if it goes on: the dial of the connection on which its session began; 0 = it does not count
+  closed @15 :Data;                    # UInt32 column: so many of the workers, the last ones, take no tasks now, see WorkersClosed
+}
+
+struct WorkersClosed {
+  # What runs the tasks can take more of them at once now, or fewer: so many workers, the last ones, take none from now on,
+  # and give back those that wait. The others take tasks. Said first in a session that begins anew.
+  count @0 :UInt32;        # number of items
+  closed @1 :Data;         # UInt32 column: how many
 }
 
 struct RunTask {

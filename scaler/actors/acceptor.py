@@ -17,7 +17,7 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.directory import Directory
 from scaler.actors.events import AGENT, CLIENT, Events, PeerRefused
-from scaler.actors.hellos import identity_of, python_of, wrong_python
+from scaler.actors.hellos import identity_of, names_of, python_of, wrong_python
 from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
@@ -33,6 +33,7 @@ from scaler.actors.messages.peers import (
     ShutdownAsked,
     StopAgent,
     WorkersCame,
+    WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.nested_session import NestedSession
@@ -225,8 +226,8 @@ class Acceptor(Actor):
             return
         if self._refused(connection, SCHEDULER_TO_AGENT, hello, key):
             return
-        identity = identity_of(hello)
-        if len(identity.worker_names) > MOST_WORKERS:
+        identity, names = identity_of(hello), names_of(hello)
+        if len(names) > MOST_WORKERS:
             self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
             return
         known = self._present(key)
@@ -246,6 +247,7 @@ class Acceptor(Actor):
                 self._services(),
                 timeout_seconds=self._limits.worker_timeout_seconds,
                 queue_size=self._limits.per_worker_queue_size,
+                names=names,
                 held=hello.held,
                 agents=hello.agents,
                 is_back=bool(hello.resumes),
@@ -253,7 +255,12 @@ class Acceptor(Actor):
         )
         self._directory.add(peer, session, connection)
         self._reply(peer, is_resumed=False)
-        logger.info("workers %s connected (Python %s)", hello.worker_names, hello.python_version)
+        logger.info("workers %s connected (Python %s)", ", ".join(identity.worker_names) or "-", hello.python_version)
+
+    @handles(WorkersChanged)
+    def _workers_changed(self, changed: WorkersChanged) -> None:
+        self._directory.describe(changed.peer, changed.identity)
+        self._census.send(WorkersCame())
 
     def _services(self) -> Services:
         return Services(

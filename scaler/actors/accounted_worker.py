@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
+from enum import Enum
 
 from scaler.actors.kit import Actor, ActorRef, handles
 from scaler.actors.messages.adoption import AdoptRun, NotHeld, RunAdopted
@@ -20,6 +21,24 @@ from scaler.actors.takings import Takings
 from scaler.ids import TaskId
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RunBlocked, RunResult, RunUnblocked
+
+
+class Membership(Enum):
+    """Whether the balancer may assign tasks to a worker."""
+
+    OUT = "out"
+    IN = "in"
+    LEAVING = "leaving"
+    """an assignment from before may be on its way"""
+
+
+class Outlook(Enum):
+    """Whether the worker takes tasks."""
+
+    WORK = "work"
+    DRAIN = "drain"
+    """it finishes its tasks, then its agent leaves"""
+    END = "end"
 
 
 class AccountedWorker(Actor):

@@ -11,23 +11,27 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerIdentity
+from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
 from scaler.actors.hellos import offer_of
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
 from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
 from scaler.actors.messages.peers import (
+    CloseWorker,
     ConnectionLost,
     DrainWorker,
     EndNested,
     NestedArrived,
+    OpenWorker,
     Resumed,
     SayStatistics,
     StopAgent,
     StopWorker,
+    WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peer import Peer
@@ -55,6 +59,7 @@ from scaler.wire.messages.worker import (
     WatchRequest,
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
+    WorkersClosed,
 )
 
 logger = logging.getLogger(__name__)
@@ -73,6 +78,7 @@ class AgentSession(Session):
     """One agent. Its workers are addressed by their position in the hello's list of names.
 
     Args:
+        names: of all its workers; the identity has those that take tasks, the first ones.
         held: the runs that the agent has, as its hello names them.
         agents: how many agents its last scheduler had; 0 if it had none, or does not know.
         is_back: whether it had a scheduler before, or another session here.
@@ -88,19 +94,23 @@ class AgentSession(Session):
         *,
         timeout_seconds: float,
         queue_size: int,
+        names: tuple[str, ...],
         held: bytes,
         agents: int = 0,
         is_back: bool = False,
     ) -> None:
         title = f"agent of {', '.join(identity.worker_names)}"
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
-        self._worker_names = identity.worker_names
+        self._names = names
+        self._n_open = len(identity.worker_names)
+        """how many of the workers, the first ones, take tasks"""
         self._queue_size = queue_size
-        self._offer = offer_of(identity)
+        self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
+        """those that have taken tasks, or have some"""
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
         self._watcher: ActorRef | None = None
@@ -110,13 +120,17 @@ class AgentSession(Session):
 
     def on_start(self) -> None:
         super().on_start()
-        held: list[list[tuple[TaskId, int]]] = [[] for _ in self._worker_names]
+        held: list[list[tuple[TaskId, int]]] = [[] for _ in self._names]
         for number, (task_id, attempt, worker) in enumerate(HELD_RUN.iter_unpack(self._held)):
             if worker < len(held) and number < HELD_MOST:
                 held[worker].append((TaskId(task_id), attempt))
             else:
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))
+        while len(held) > self._n_open and not held[-1]:
+            held.pop()
         self._workers = [self._worker(index, runs) for index, runs in enumerate(held)]
+        for worker in self._workers[self._n_open :]:
+            worker.send(CloseWorker())
         runs = [
             (task_id, worker, attempt)
             for worker, of_worker in zip(self._workers, held, strict=True)
@@ -124,12 +138,14 @@ class AgentSession(Session):
         ]
         if runs or self._agents:
             self._services.adoption.send(RunsHeld(runs, self._agents))
-        self._tell_came(tuple(self._workers))
+        self._tell_came(tuple(self._workers[: self._n_open]))
+        if len(self._workers) > self._n_open:
+            self._tell_changed(self._n_open)
 
     def _worker(self, index: int, held: list[tuple[TaskId, int]]) -> ActorRef:
         return self.spawn(
             WorkerProxy(
-                self._worker_names[index],
+                self._names[index],
                 index,
                 self._peer,
                 outbox=self._outbox,
@@ -189,16 +205,42 @@ class AgentSession(Session):
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
-        logger.info("workers %s leave: %s", ", ".join(self._worker_names), batch[0].reason)
+        logger.info("workers %s leave: %s", ", ".join(self._identity.worker_names), batch[0].reason)
         self._outbox.put(self._peer, DisconnectResponse("goodbye"))
         self._depart(LEFT, batch[0].reason)
 
     @handles(Batch[DrainRequest])
     def _drains(self, batch: Batch[DrainRequest]) -> None:
-        logger.info("workers %s take no new tasks: %s", ", ".join(self._worker_names), batch[0].reason)
+        logger.info("workers %s take no new tasks: %s", ", ".join(self._identity.worker_names), batch[0].reason)
         self._is_draining = True
         for worker in self._workers:
             worker.send(DrainWorker())
+
+    @handles(Batch[WorkersClosed])
+    def _workers_closed(self, batch: Batch[WorkersClosed]) -> None:
+        """Its engine can run more tasks at once now, or fewer."""
+        n_open = max(0, len(self._names) - batch[-1].closed)
+        was_open, self._n_open = self._n_open, n_open
+        if self._is_draining or n_open == was_open:
+            return
+        new = [self._worker(index, []) for index in range(len(self._workers), n_open)]
+        for worker in self._workers[n_open:was_open]:
+            worker.send(CloseWorker())
+        for worker in self._workers[was_open:n_open]:
+            worker.send(OpenWorker())
+        known = len(self._workers)
+        self._workers += new
+        self._identity = replace(self._identity, worker_names=self._names[:n_open])
+        self._services.acceptor.send(WorkersChanged(self._peer, self._identity))
+        self._tell_changed(known)
+        self._tell_watcher(None)
+
+    def _tell_changed(self, known: int) -> None:
+        """Tell the listener how many workers take tasks, and which workers it does not know."""
+        listener = self._services.events.listener
+        if listener is not None:
+            names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])
+            listener.send(PeerChanged(self.actor_ref, self._identity, names, workers))
 
     # For those who watch
 
@@ -308,6 +350,6 @@ class AgentSession(Session):
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:
-        say.report.add(self.role, self._title, {"workers": len(self._workers)})
-        for worker in self._workers:
+        say.report.add(self.role, self._title, {"workers": self._n_open})
+        for worker in self._workers[: self._n_open]:
             worker.notify(say)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from scaler.actors.accounts import Accounts
 from scaler.actors.attempt_times import AttemptTimes
+from scaler.actors.events import PeerIdentity
 from scaler.actors.kit import ActorRef
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer, PeerKey
@@ -81,9 +82,16 @@ class Directory:
             self._spent.popitem(last=False)
 
     def _count(self, peer: Peer, change: int) -> None:
-        if peer.identity is not None and peer.identity.worker_names:
+        if peer.identity is not None and peer.key[0] == "cluster":
             self.agents += change
             self.workers += change * len(peer.identity.worker_names)
+
+    def describe(self, peer: Peer, identity: PeerIdentity) -> None:
+        """An agent says of itself that it has more workers now, or fewer."""
+        change = int(peer.connection != NO_CONNECTION)
+        self._count(peer, -change)
+        peer.identity = identity
+        self._count(peer, change)
 
     def remove(self, peer: Peer) -> None:
         """Forget a peer whose session has ended; its last words still leave. May be called again."""

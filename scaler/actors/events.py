@@ -92,6 +92,16 @@ class PeerCame:
 
 
 @message
+class PeerChanged:
+    """Another number of the workers of an agent takes tasks now. The identity names these; `workers` are new ones."""
+
+    session: ActorRef
+    identity: PeerIdentity
+    names: tuple[str, ...]
+    workers: tuple[ActorRef, ...]
+
+
+@message
 class PeerCut:
     """The connection of a peer was lost; it may come back on another one."""
 

@@ -17,18 +17,29 @@ def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
     """Return what a peer says of itself."""
     if isinstance(hello, ClientHello):
         return PeerIdentity(hello.client_id, hello.package_version, hello.python_version, label=hello.label)
-    names = tuple(hello.worker_names.split(","))
+    names = names_of(hello)
     versions = hello.package_version, hello.python_version
-    return PeerIdentity(hello.agent_id, *versions, names, from_text(hello.capabilities))
+    return PeerIdentity(
+        hello.agent_id, *versions, names[: max(0, len(names) - hello.closed)], from_text(hello.capabilities)
+    )
 
 
-def offer_of(identity: PeerIdentity) -> Offer:
-    """Return what the node of an agent has for tasks that ask for it: also its Python, for any number of them."""
+def names_of(hello: WorkerHello) -> tuple[str, ...]:
+    """Return the names of all workers of an agent, also of those that take no tasks now."""
+    return tuple(hello.worker_names.split(","))
+
+
+def offer_of(identity: PeerIdentity, workers: int) -> Offer:
+    """Return what the node of an agent has for tasks that ask for it: also its Python, for any number of them.
+
+    Args:
+        workers: how many are awaited before it is known how much of it is free.
+    """
     amounts = dict(identity.capabilities)
     minor = ".".join(identity.python_version.split(".")[:2])
     if "." in minor:
         amounts.setdefault(f"python{minor}", AMOUNT_MOST)
-    return Offer(tuple(sorted(amounts.items())), len(identity.worker_names))
+    return Offer(tuple(sorted(amounts.items())), workers)
 
 
 def wrong_python(kind: str, own: str, of_workers: str) -> str:

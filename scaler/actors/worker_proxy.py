@@ -8,13 +8,21 @@ the worker is lost.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from enum import Enum
 
+from scaler.actors.accounted_worker import Membership, Outlook
 from scaler.actors.asked_worker import AskedWorker
 from scaler.actors.kit import ActorRef, handles
 from scaler.actors.messages.adoption import RunsLost
 from scaler.actors.messages.outputs import RunsSaid
-from scaler.actors.messages.peers import ConnectionLost, DrainWorker, Resumed, SayStatistics, StopWorker
+from scaler.actors.messages.peers import (
+    CloseWorker,
+    ConnectionLost,
+    DrainWorker,
+    OpenWorker,
+    Resumed,
+    SayStatistics,
+    StopWorker,
+)
 from scaler.actors.messages.tasks import (
     AssignTasks,
     BalancerRestarted,
@@ -54,24 +62,6 @@ from scaler.wire.messages.worker import (
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 """Only these runs measure how long tasks take: a run that was dropped from the queue took no time."""
-
-
-class Membership(Enum):
-    """Whether the balancer may assign tasks to a worker."""
-
-    OUT = "out"
-    IN = "in"
-    LEAVING = "leaving"
-    """an assignment from before may be on its way"""
-
-
-class Outlook(Enum):
-    """Whether the worker takes tasks."""
-
-    WORK = "work"
-    DRAIN = "drain"
-    """it finishes its tasks, then its agent leaves"""
-    END = "end"
 
 
 class WorkerProxy(AskedWorker):
@@ -331,6 +321,20 @@ class WorkerProxy(AskedWorker):
         if self._outlook is Outlook.WORK:
             self._outlook = Outlook.DRAIN
             self._leave_balancer()
+
+    @handles(CloseWorker)
+    def _close(self, _close: CloseWorker) -> None:
+        self._drain(DrainWorker())
+        for task_id, run in self._runs.items():
+            if not (run.canceled or run.lent_places):
+                self._outbox.put(self._peer, RecallRequest(task_id, self._index, run.attempt))
+
+    @handles(OpenWorker)
+    def _open(self, _open: OpenWorker) -> None:
+        if self._outlook is Outlook.DRAIN:
+            self._outlook = Outlook.WORK
+            if self._membership is Membership.OUT and self._peer.connection:
+                self._join()
 
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:

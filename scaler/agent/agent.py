@@ -41,6 +41,9 @@ from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
 
+ELASTIC_MOST = 256
+"""So many workers at most take tasks where their number follows an engine, or twice as many as in the beginning."""
+
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
     """Run the agent of a cluster until its end. It leaves nothing behind that it started.
@@ -69,10 +72,11 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         open_transport(config.address, config.io_threads),
         window_at(config.address, config.transfer_window_bytes),
     )
-    names = config.worker_names or _default_names(config.n_workers or executor.capacity or usable_cores())
+    names, n_open = _workers(config, executor)
     begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
-    logger.info(begins, len(names), ", ".join(names), config.address, config.event_loop)
-    tree = _tree(shell, edge, Node(shell, config, names, random_id()), executor, capabilities)
+    logger.info(begins, n_open, ", ".join(names[:n_open]), config.address, config.event_loop)
+    node = Node(shell, config, names, random_id(), is_elastic=n_open < len(names))
+    tree = _tree(shell, edge, node, executor, capabilities, n_open)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], config.drain_seconds, is_child=lifeline is not None)
     if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
@@ -89,13 +93,25 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         logger.info("cluster ended")
 
 
+def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...], int]:
+    """Return the names of all workers, and how many of them take tasks in the beginning."""
+    if config.worker_names or config.n_workers:
+        names = config.worker_names or _default_names(config.n_workers or 0)
+        return names, len(names)
+    capacity = executor.capacity
+    if capacity is not None and Part.ELASTIC in executor.parts:
+        return _default_names(max(ELASTIC_MOST, 2 * capacity)), capacity
+    names = _default_names(capacity or usable_cores())
+    return names, len(names)
+
+
 def _complain_of(exit_code: int) -> int:
     if exit_code == 70:
         logger.critical("the cluster ends because of a failure that a restart does not mend; see above")
     return exit_code
 
 
-def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str) -> Supervisor:
+def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str, n_open: int) -> Supervisor:
     """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
     config, names = node.config, node.names
 
@@ -113,6 +129,7 @@ def _tree(shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities
             end=shell.stop,
             capabilities=capabilities,
             can_say_runs=Part.WATCH in executor.parts,
+            n_open=n_open,
             can_begin_anew=Part.FRESH in executor.parts,
         )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, Protocol
 
@@ -199,7 +200,7 @@ class SchedulerConnection(Actor):
         own = (self._agent_id, names, held, self._agent_token)
         resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
-        self._door.say_hello(hello)
+        self._door.say_hello(replace(hello, closed=self._holdings.closed or 0))
 
     def _go_on(self, version: str) -> None:
         self._note_up(version)

@@ -42,6 +42,7 @@ Mail out, to the link:
   one again, for which it waits unless it gave up its wait. Any depth works on one worker.
 - `RunOutput`: a line that a task has written, or how far it is, before its result. Optional.
 - `ExecutorProcessGone`: a process is gone in which clients may have been.
+- `CapacityChanged`: so many tasks can run at once now. Only with `Part.ELASTIC`, and only if `Node.is_elastic`.
 
 Mail out, to the object cache: `NeedObject`.
 
@@ -92,6 +93,8 @@ class Part(Enum):
     (`ProcessorNews`)"""
     WATCH = "watch"
     """a worker says which runs it executes, and in which processes (`SayRuns`)"""
+    ELASTIC = "elastic"
+    """`capacity` changes, and the number of workers that take tasks with it (`CapacityChanged`)"""
     FRESH = "fresh processes"
     """a worker replaces its processes by fresh ones when it is told to (`BeginAnew`)"""
 
@@ -110,6 +113,8 @@ class Node:
     """of the workers"""
     agent_token: bytes
     """with this token, clients inside the tasks prove to the scheduler where they are"""
+    is_elastic: bool = False
+    """whether the number of workers that take tasks, the first ones, follows the capacity of the executor"""
 
 
 class Executor(Protocol):
@@ -123,6 +128,7 @@ class Executor(Protocol):
     def capacity(self) -> int | None:
         """How many tasks it can run at once, if it knows: so many workers the node has if the settings name no number.
         None: one for each core of this machine.
+        With `Part.ELASTIC`, it is the number to begin with.
         """
 
     @property

@@ -14,7 +14,7 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayWhatIsKept
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import ProcessorGone
+from scaler.wire.messages.worker import ProcessorGone, WorkersClosed
 
 PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
@@ -27,6 +27,7 @@ class Holdings:
         ledger: the runs and their results.
         requested: objects that were asked for, and whether their location could not be opened.
         gone: processors that have ended.
+        closed: how many workers, the last ones, take no tasks; None: their number never changes.
     """
 
     def __init__(self, workers: tuple[ActorRef, ...], objects: ActorRef) -> None:
@@ -34,11 +35,13 @@ class Holdings:
         self._objects = objects
         self.ledger = Ledger()
         self.requested: dict[ObjectId, bool] = {}
+        self.closed: int | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def first_words(self) -> list[Any]:
         """Return what a session begins with."""
         return [
+            *([] if self.closed is None else [WorkersClosed(self.closed)]),
             *self.ledger.results(),
             *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),
             *self.gone,

@@ -21,6 +21,7 @@ from scaler.agent.devices import devices_of
 from scaler.agent.holdings import Holdings
 from scaler.agent.messages import (
     BeginAnew,
+    CapacityChanged,
     ExecutorProcessGone,
     FetchObject,
     KeepObject,
@@ -59,6 +60,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
     WatchRequest,
+    WorkersClosed,
 )
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class Link(SchedulerConnection):
         end: called once with the exit code when the agent must end.
         capabilities: of the node, as its hello names them.
         can_say_runs: whether the workers answer `SayRuns`.
+        n_open: how many of the workers, the first ones, take tasks until the executor says otherwise; None: all.
         can_begin_anew: whether they obey `BeginAnew`.
     """
 
@@ -87,6 +90,7 @@ class Link(SchedulerConnection):
         capabilities: str = "",
         can_say_runs: bool = False,
         can_begin_anew: bool = False,
+        n_open: int | None = None,
     ) -> None:
         holdings = Holdings(workers, objects)
         super().__init__(door, config, names, agent_token, holdings, end, capabilities)
@@ -99,7 +103,12 @@ class Link(SchedulerConnection):
         self._devices = devices_of(from_text(capabilities))
         self._can_begin_anew = can_begin_anew
         asked = workers if can_say_runs else ()
+        self._n_open = self._n_opened = len(names) if n_open is None else n_open
+        """how many workers take tasks, and how many ever did"""
+        if self._n_open < len(names):
+            holdings.closed = len(names) - self._n_open
         self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
+        self._watch.shown = self._n_open
 
     # What it does now
 
@@ -107,8 +116,22 @@ class Link(SchedulerConnection):
     def _say_statistics(self, say: SayStatistics) -> None:
         say.report.add("link", self._course.state, self._ledger.statistics())
         tasks = self._ledger.tasks_by_worker()
-        for worker, name in enumerate(self._names):
+        for worker, name in enumerate(self._names[: self._n_open]):
             say.report.add("worker", name, {"tasks": tasks[worker]})
+
+    # How many workers take tasks
+
+    @handles(CapacityChanged)
+    def _capacity_changed(self, changed: CapacityChanged) -> None:
+        """Have the scheduler use more workers, or fewer, and ask those back that wait at the others."""
+        n_open = min(changed.places, len(self._names))
+        if self._holdings.closed is None or n_open == self._n_open:
+            return
+        logger.info("%d workers take tasks now, %d did before", n_open, self._n_open)
+        self._n_open, self._n_opened = n_open, max(n_open, self._n_opened)
+        self._watch.shown = n_open
+        self._holdings.closed = len(self._names) - n_open
+        self._say([WorkersClosed(self._holdings.closed)])
 
     # For those who watch
 
@@ -251,7 +274,7 @@ class Link(SchedulerConnection):
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         if self._is_up():
-            for worker in self._workers:
+            for worker in self._workers[: self._n_opened]:
                 worker.send(batch)
 
     @handles(Batch[RestartRequest])

@@ -72,6 +72,13 @@ class ExecutorProcessGone:
 
 
 @message
+class CapacityChanged:
+    """Executor to link: so many tasks can run at once now."""
+
+    places: int
+
+
+@message
 class RunsNotHere:
     """Executor to link: it was told to end or give back these runs, and does not have them."""
 

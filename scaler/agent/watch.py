@@ -90,6 +90,8 @@ class Watch:
         self._workers = workers
         self._count = count
         self._ledger = ledger
+        self.shown = count
+        """so many workers, the first ones, have rows: the others take no tasks now"""
         self._parts = Part(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
@@ -143,7 +145,7 @@ class Watch:
             resident_bytes(),
             free_bytes(),
             lag_us,
-            _worker_rows(totals, open_tasks, tally, short) if parts & Part.WORKERS else b"",
+            _worker_rows(totals[: self.shown], open_tasks, tally, short) if parts & Part.WORKERS else b"",
             processors if parts & Part.PROCESSORS else b"",
             _bin_rows(bins, short) if parts & Part.BINS else b"",
             _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",

@@ -31,6 +31,9 @@ from scaler.wire.messages.worker import RunResult
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
 """Before the next try to connect: doubled each time."""
 
+LOOK_SECONDS = 1.0
+"""How often Dask is asked how many threads its workers have."""
+
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 """The arguments of tasks are in the calls, so Dask's advice to scatter them is not for the user."""
 
@@ -81,6 +84,10 @@ class DaskEngine:
     def submit(self, call: EngineCall) -> Future[RunResult]:
         return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
 
+    def follow(self, changed: Callable[[int], None]) -> None:
+        """Say how many threads the Dask workers have, now and whenever that changes."""
+        asyncio.run_coroutine_threadsafe(self._follow(changed), self._loop)
+
     def close(self) -> None:
         if self._client is not None:
             self._wait_for(self._client.close(timeout=1))
@@ -108,6 +115,16 @@ class DaskEngine:
         except (OSError, TimeoutError, asyncio.TimeoutError) as error:
             raise EngineLostError(f"the connection to Dask at {self._address} is lost: {error}") from error
         return result
+
+    async def _follow(self, changed: Callable[[int], None]) -> None:
+        known = -1
+        while True:
+            with contextlib.suppress(Exception):  # the connection may be lost: then the number stays
+                threads = sum((await self._client.nthreads()).values()) if self._client is not None else known
+                if threads != known:
+                    changed(threads)
+                    known = threads
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _connected(self) -> Any:
         """Return the client; wait with growing pauses until there is one."""

@@ -39,6 +39,15 @@ class Engine(Protocol):
         """End it; what runs may be dropped."""
 
 
+class ElasticEngine(Engine, Protocol):
+    """An engine whose workers come and go."""
+
+    def follow(self, changed: Callable[[int], None]) -> None:
+        """From now on call `changed`, from any thread, with the number of tasks that can run at once: once, and each
+        time that it is another one.
+        """
+
+
 class FuturesEngine:
     """Any executor of `concurrent.futures`. One that breaks is replaced by a new one."""
 

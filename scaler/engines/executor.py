@@ -47,6 +47,7 @@ class ForeignEngine:
             n_workers=len(node.names),
             address=node.config.address,
             agent_token=node.agent_token.hex(),
+            is_elastic=node.is_elastic,
         )
 
         def host(peers: Peers) -> EngineHost:
@@ -68,6 +69,7 @@ class Futures(ForeignEngine):
 class Dask(ForeignEngine):
     """A Dask cluster: `--engine dask://HOST:PORT`."""
 
+    parts = ForeignEngine.parts | {Part.ELASTIC}
     maker = "scaler.engines.dask:dask_engine"
     prober = "scaler.engines.dask:dask_capacity"
 
@@ -75,5 +77,6 @@ class Dask(ForeignEngine):
 class Ray(ForeignEngine):
     """A Ray cluster: `--engine ray://HOST:PORT`."""
 
+    parts = ForeignEngine.parts | {Part.ELASTIC}
     maker = "scaler.engines.ray:ray_engine"
     prober = "scaler.engines.ray:ray_capacity"

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from scaler.config import ConfigError
 from scaler.engines.call import EngineCall, ended
-from scaler.engines.engine import Engine, EngineLostError
+from scaler.engines.engine import ElasticEngine, Engine, EngineLostError
 from scaler.ids import ObjectId, TaskId, split_ids
 from scaler.process.interpreter import part_of_node
 from scaler.processor.channel import Channel, ChannelClosedError
@@ -36,7 +36,7 @@ from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import EndProcessor, EngineDown, ProcessorReady
+from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineDown, ProcessorReady
 from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
@@ -55,6 +55,8 @@ class HostSettings(NamedTuple):
     address: str
     agent_token: str
     """in hexadecimal digits"""
+    is_elastic: bool = False
+    """whether the agent follows the capacity of the engine"""
 
 
 class Host:
@@ -86,6 +88,8 @@ class Host:
             self._say([EngineDown(1, _reason(error))])
             return EXIT_BAD_ENGINE
         self._say([ProcessorReady(os.getpid())])
+        if self._settings.is_elastic:
+            cast("ElasticEngine", engine).follow(self._resized)
         threading.Thread(target=self._submit_calls, args=(engine,), name="scaler-submit", daemon=True).start()
         with contextlib.suppress(ChannelClosedError):
             while self._read():
@@ -163,6 +167,10 @@ class Host:
         """Say what happened to the engine, in the agent's log."""
         with contextlib.suppress(ChannelClosedError):
             self._say([EngineDown(0, sentence)])
+
+    def _resized(self, places: int) -> None:
+        with contextlib.suppress(ChannelClosedError):
+            self._say([EngineCapacity(places)])
 
     def _say(self, items: Sequence[Any]) -> None:
         with self._writing:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scaler.actors.kit import Actor, ActorRef, handles
-from scaler.agent.messages import ExecutorProcessGone
+from scaler.agent.messages import CapacityChanged, ExecutorProcessGone
 from scaler.engines.call import ended
 from scaler.engines.host import HostSettings
 from scaler.engines.messages import DropObjects, DropRun, HandRun
@@ -37,7 +37,7 @@ from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import EndProcessor, EngineDown, ProcessorReady
+from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineDown, ProcessorReady
 from scaler.wire.messages.worker import RunCancel, RunResult
 
 logger = logging.getLogger(__name__)
@@ -80,6 +80,7 @@ class EngineHost(Actor):
             Batch[ProcessorReady]: self._ready,
             Batch[RunResult]: self._results,
             Batch[EngineDown]: self._engine_down,
+            Batch[EngineCapacity]: self._resized,
         }
 
     def on_start(self) -> None:
@@ -122,6 +123,9 @@ class EngineHost(Actor):
         waiting, self._waiting = self._waiting, []
         for hand in waiting:
             self._hand(hand)
+
+    def _resized(self, batch: Batch[EngineCapacity]) -> None:
+        self._link.send(CapacityChanged(batch[-1].places))
 
     def _engine_down(self, batch: Batch[EngineDown]) -> None:
         for down in batch:

@@ -40,7 +40,7 @@ def main() -> None:
     function, engine = json.loads(sys.stdin.buffer.read())
     module_name, _, name = function.partition(":")
     capacity = getattr(importlib.import_module(module_name), name)(engine)
-    if capacity:
+    if capacity is not None:
         sys.stdout.write(f"\n{capacity}\n")
     sys.stdout.flush()
     os._exit(0)  # the threads of a foreign package may not end

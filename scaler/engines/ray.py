@@ -11,8 +11,10 @@ Must never: be imported without the package `ray`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, InvalidStateError
 from functools import partial
@@ -32,6 +34,9 @@ CONNECT_SECONDS = 45.0
 """Ray's own client may wait for ever for the end of a connection that it could not make."""
 EXIT_NO_ANSWER = 75
 """try again later, as in `sysexits.h`"""
+
+LOOK_SECONDS = 1.0
+"""How often Ray is asked how many CPUs it has."""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
 """The process that ran the task is gone: the task may be to blame."""
@@ -58,8 +63,27 @@ class RayEngine:
         inner.add_done_callback(partial(_ended, future))
         return future
 
+    def follow(self, changed: Callable[[int], None]) -> None:
+        """Say how many CPUs the nodes have, now and whenever that changes."""
+        threading.Thread(target=_follow, args=(changed,), name="scaler-capacity", daemon=True).start()
+
     def close(self) -> None:
         ray.shutdown()
+
+
+def _follow(changed: Callable[[int], None]) -> None:
+    known = -1
+    while True:
+        with contextlib.suppress(Exception):  # foreign code; Ray may be lost: then the number stays
+            cpus = _cpus()
+            if cpus != known:
+                changed(cpus)
+                known = cpus
+        time.sleep(LOOK_SECONDS)
+
+
+def _cpus() -> int:
+    return int(ray.cluster_resources().get("CPU", 0))
 
 
 def _cancel(reference: Any, future: Future[RunResult]) -> None:
@@ -124,4 +148,4 @@ def ray_capacity(text: str) -> int | None:
     if text == LOCAL:
         return None
     _connect(text)
-    return int(ray.cluster_resources().get("CPU", 0))
+    return _cpus()

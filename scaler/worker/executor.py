@@ -19,7 +19,7 @@ POOL = "pool"
 class LocalProcesses:
     """Runs each task in a process of its worker."""
 
-    parts = frozenset(Part)
+    parts = frozenset(Part) - {Part.ELASTIC}
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from pathlib import Path
@@ -66,16 +67,26 @@ def worker_processes(nanny: int) -> list[psutil.Process]:
     return [child for child in psutil.Process(nanny).children() if "spawn_main" in " ".join(child.cmdline())]
 
 
-def test_a_cluster_without_a_number_has_as_many_workers_as_dask_has_threads(dask: DaskCluster) -> None:
-    address = free_address()
+def test_without_a_number_there_are_as_many_workers_as_dask_has_threads_also_when_its_workers_come_and_go(
+    dask: DaskCluster, tmp_path: Path
+) -> None:
+    address, note, log, gate = free_address(), noting(), tmp_path / "log", tmp_path / "gate"
     with (
         command("scheduler", address),
         command("engine_cluster", address, "--engine", dask.engine),
         Client(address) as client,
     ):
-        client.wait_for_workers(THREADS, timeout=90)
-        assert client.info().workers == THREADS
-        assert client.map(divmod, [(number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
+        assert client.wait_for_workers(THREADS, timeout=90).workers == THREADS
+        second = dask.add_worker(name="second")
+        assert client.wait_for_workers(2 * THREADS, timeout=90).workers == 2 * THREADS
+        futures = [client.submit(note, str(log), str(number), str(gate)) for number in range(2 * THREADS)]
+        wait_until(lambda: len(noted(log)) == 2 * THREADS, "each runs", 90)
+        dask.lose(second)
+        wait_until(lambda: client.info().workers == THREADS, "its threads are missed", 90)
+        assert len(client.workers()) == THREADS
+        gate.touch()
+        assert [future.result(timeout=90) for future in futures] == list(map(str, range(2 * THREADS)))
+        assert sorted(Counter(noted(log)).values()) == [1] * THREADS + [2] * THREADS
 
 
 def test_a_function_that_raises_says_so_with_its_traceback(start: Callable[..., Client]) -> None:

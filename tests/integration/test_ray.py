@@ -62,18 +62,26 @@ def noted(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def test_a_cluster_without_a_number_has_as_many_workers_as_ray_has_cpus(ray: RayCluster) -> None:
-    address = free_address()
+def test_without_a_number_there_are_as_many_workers_as_ray_has_cpus_also_when_its_nodes_come_and_go(
+    ray: RayCluster, tmp_path: Path
+) -> None:
+    address, log, gate = free_address(), tmp_path / "log", tmp_path / "gate"
     with (
         command("scheduler", address),
         command("engine_cluster", address, "--engine", "ray://auto", env=ray.environment) as cluster,
         Client(address) as client,
     ):
-        client.wait_for_workers(THREADS, timeout=120)
-        assert client.info().workers == THREADS
-        future = client.submit(abs, -1)
-        assert not concurrent.futures.wait([future], 180).not_done, cluster.output
-        assert future.result() == 1
+        assert client.wait_for_workers(THREADS, timeout=120).workers == THREADS
+        second = ray.add_node()
+        assert client.wait_for_workers(2 * THREADS, timeout=120).workers == 2 * THREADS
+        futures = [client.submit(noting(), str(log), str(gate)) for _ in range(2 * THREADS)]
+        wait_until(lambda: len(noted(log)) == 2 * THREADS, "each runs", 120)
+        end_with_children(second)
+        wait_until(lambda: client.info().workers == THREADS, "its CPUs are missed", 120)
+        gate.touch()
+        assert not concurrent.futures.wait(futures, 120).not_done, cluster.output
+        assert [future.result() for future in futures] == ["done"] * 2 * THREADS
+        assert len(noted(log)) == 3 * THREADS, "those of the lost node have begun again"
 
 
 def test_results_and_exceptions_come_back(client: Client) -> None:

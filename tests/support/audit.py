@@ -8,6 +8,7 @@ audit.check(simulation)         whenever the scheduler is idle
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaler.actors.events import (
@@ -19,6 +20,7 @@ from scaler.actors.events import (
     PartRestarted,
     PeerBack,
     PeerCame,
+    PeerChanged,
     PeerCut,
     PeerRefused,
     PeerWent,
@@ -108,6 +110,12 @@ class Audit(Actor):
         self.present[came.session] = came
         self.workers.update(came.workers)
         self.clients.add(ClientId(came.identity.peer_id))
+
+    @handles(PeerChanged)
+    def _changed(self, changed: PeerChanged) -> None:
+        self.present[changed.session] = replace(self.present[changed.session], identity=changed.identity)
+        assert len(changed.workers) == len(changed.names), changed
+        self.workers.update(changed.workers)
 
     @handles(PeerCut, PeerBack)
     def _cut_or_back(self, news: PeerCut | PeerBack) -> None:

@@ -42,6 +42,12 @@ class DaskCluster:
         self.workers.append(process)
         return process
 
+    def lose(self, worker: subprocess.Popen[bytes]) -> None:
+        """Kill a worker, and the nanny that would start it again."""
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+        self.workers.remove(worker)
+
     def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"dask-{what}.log").open("ab") as log:
             return subprocess.Popen(

@@ -86,7 +86,7 @@ class RecordingDoor:
 
 
 class Bench:
-    def __init__(self, **abilities: bool) -> None:
+    def __init__(self, **abilities: Any) -> None:
         self.clock = VirtualClock(1000.0)
         self.dispatcher = Dispatcher(self.clock)
         self.door = RecordingDoor()

@@ -107,6 +107,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
+    WorkersClosed,
 )
 from scaler.wire.pipe import Message, Pipe
 from scaler.wire.session import Session
@@ -265,9 +266,10 @@ class Simulation:
         self.run()
         return client
 
-    def agent(self, workers: int = 1, execute: Execute = succeed) -> SimulatedAgent:
+    def agent(self, workers: int = 1, execute: Execute = succeed, closed: int = 0) -> SimulatedAgent:
         """Return an agent that has said hello."""
         agent = SimulatedAgent(self, AgentId(self.new_id(b"node")), workers, execute)
+        agent.closed = closed
         self.peers.append(agent)
         agent.connect()
         self.run()
@@ -964,6 +966,8 @@ class SimulatedAgent(SimulatedPeer):
         """how many agents the scheduler has, as it said last"""
         self.execute = execute
         self.slots = [_Slot() for _ in range(workers)]
+        self.closed = 0
+        """so many of its workers, the last ones, take no tasks"""
         self.started: list[RunTask] = []
         """every run that began, in order"""
         self.kept: set[ObjectId] = set()
@@ -982,7 +986,13 @@ class SimulatedAgent(SimulatedPeer):
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
-        return WorkerHello(*own, self.agent_token, IS_BACK * self.was_welcome, agents=self.agents, capabilities="gpu=2")
+        about = (self.agent_token, IS_BACK * self.was_welcome)
+        return WorkerHello(*own, *about, agents=self.agents, capabilities="gpu=2", closed=self.closed)
+
+    def close_workers(self, closed: int) -> None:
+        """Have so many workers, the last ones, take no tasks from now on."""
+        self.closed = closed
+        self.say(WorkersClosed(closed))
 
     def _held(self) -> bytes:
         runs = [*(run for slot in self.slots for run in slot.queue), *self.suspended.values()]

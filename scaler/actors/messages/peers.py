@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.actors.events import Departure
+from scaler.actors.events import Departure, PeerIdentity
 from scaler.actors.kit import ActorRef
 from scaler.actors.peer import Peer
 from scaler.ids import Connection
@@ -119,7 +119,15 @@ class InfoAsked:
 
 @message
 class WorkersCame:
-    """acceptor -> census: an agent is here, or is back."""
+    """acceptor -> census: an agent is here, or is back, or has more workers than before."""
+
+
+@message
+class WorkersChanged:
+    """agent session -> acceptor: my agent has more workers now, or fewer."""
+
+    peer: Peer
+    identity: PeerIdentity
 
 
 @message
@@ -130,6 +138,16 @@ class AnswerInfo:
 @message
 class DrainWorker:
     """agent session -> worker proxy: your agent will leave, and takes no new tasks."""
+
+
+@message
+class CloseWorker:
+    """agent session -> worker proxy: take no new tasks until you are opened, and have those given back that wait."""
+
+
+@message
+class OpenWorker:
+    """agent session -> worker proxy: take tasks again."""
 
 
 @message

@@ -52,6 +52,7 @@ class Agents:
         agent = self._agents.get(seen.session)
         if agent is None:
             agent = self._agents[seen.session] = _Agent(seen.peer, seen.identity)
+        agent.identity = seen.identity
         agent.is_draining = seen.is_draining
         if seen.state is not None:
             agent.state = seen.state

@@ -22,6 +22,7 @@ from scaler.actors.events import (
     PartRestarted,
     PeerBack,
     PeerCame,
+    PeerChanged,
     PeerCut,
     PeerRefused,
     PeerWent,
@@ -254,6 +255,10 @@ class Monitor(Actor):
         is_new = type(event) is PeerCame and event.role is AGENT
         if self._parts and (is_new or (type(event) is PeerBack and event.session in self._asked)):
             self._watch_agents()
+
+    @handles(PeerChanged)
+    def _workers_changed(self, changed: PeerChanged) -> None:
+        self._names.changed(changed)
 
     @handles(TaskMoved)
     def _moved(self, moved: TaskMoved) -> None:

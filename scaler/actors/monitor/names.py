@@ -5,7 +5,7 @@ Used by the topics of single things. Must never: keep what is gone for long.
 
 from __future__ import annotations
 
-from scaler.actors.events import PeerCame, PeerWent
+from scaler.actors.events import PeerCame, PeerChanged, PeerWent
 from scaler.actors.kit import ActorRef
 from scaler.actors.object_store import ObjectTable
 from scaler.ids import ObjectId, public_id
@@ -27,6 +27,11 @@ class Names:
         if came.workers:
             self._of_session[came.session] = came.workers
             self._workers.update(zip(came.workers, came.identity.worker_names, strict=False))
+
+    def changed(self, changed: PeerChanged) -> None:
+        """An agent has more workers, or fewer; those that take no tasks now may still run some."""
+        self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
+        self._workers.update(zip(changed.workers, changed.names, strict=True))
 
     def went(self, went: PeerWent) -> None:
         """They are gone."""

@@ -68,6 +68,7 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.processor import (
     CollectGarbage,
     EndProcessor,
+    EngineCapacity,
     EngineDown,
     ProcessorReady,
     ResumeRequest,
@@ -98,6 +99,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkerHello,
+    WorkersClosed,
 )
 
 
@@ -181,6 +183,7 @@ AGENT_TO_SCHEDULER = Direction(
         AgentState,
         RunOutput,
         RunStanding,
+        WorkersClosed,
     ),
 )
 SCHEDULER_TO_AGENT = Direction(
@@ -214,7 +217,7 @@ PROCESSOR_TO_AGENT = Direction(
     "ProcessorToAgent",
     "processor",
     6,
-    (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked, EngineDown, TaskOutput),
+    (ProcessorReady, RunResult, TaskBlocked, ResumeRequest, TaskUnblocked, EngineDown, TaskOutput, EngineCapacity),
 )
 SCHEDULER_TO_MONITOR = Direction(
     "SchedulerToMonitor",

@@ -74,6 +74,13 @@ class EngineDown:
 
 
 @message
+class EngineCapacity:
+    """The engine of a host can run so many tasks at once now."""
+
+    places: U32
+
+
+@message
 class TaskOutput:
     """A line that a task has written. Not for tasks that write nothing."""
 

@@ -66,6 +66,15 @@ class WorkerHello:
     """as in the hello of a client"""
     begun: U32 = 0
     """as in the hello of a client"""
+    closed: U32 = 0
+    """so many of the workers, the last ones, take no tasks now, as in `WorkersClosed`"""
+
+
+@message
+class WorkersClosed:
+    """So many workers, the last ones, take no tasks from now on and give back those that wait. The others take some."""
+
+    closed: U32
 
 
 @message

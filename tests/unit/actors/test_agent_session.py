@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.ids import ObjectId
+from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, TaskStatus
 from scaler.wire.messages.worker import (
     DisconnectResponse,
@@ -12,7 +13,8 @@ from scaler.wire.messages.worker import (
     RunTask,
     WorkerHeartbeatEcho,
 )
-from tests.support.simulation import Outcome, Simulation, succeed
+from scaler.wire.structs import RunOptions
+from tests.support.simulation import Outcome, SimulatedClient, Simulation, succeed
 
 
 def slow(_run: RunTask) -> Outcome:
@@ -382,3 +384,92 @@ def test_anything_that_an_agent_says_is_news() -> None:
     assert agent.said(HelloRequest) == []
     simulation.advance(10.0)
     assert len(agent.said(HelloRequest)) == 1
+
+
+def told(simulation: Simulation, client: SimulatedClient, workers: int = 0) -> tuple[int, int]:
+    """Return how many workers the client is told of, by number and one by one."""
+    client.say(InfoRequest(1, detailed=1, workers=workers))
+    simulation.run()
+    return client.said(InfoResponse)[-1].workers, len(client.said(WorkerInfo))
+
+
+def test_closed_workers_are_not_there(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(4, slow, closed=3)
+    client.submit(6)
+    simulation.run()
+    assert {run.worker for run in agent.started} == {0}
+    assert told(simulation, client) == (1, 1)
+
+
+def test_workers_that_are_opened_take_tasks_and_are_awaited(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(4, slow, closed=4)
+    client.submit(6)
+    assert told(simulation, client, workers=3) == (0, 0)
+    assert not agent.started
+    agent.close_workers(1)
+    simulation.run()
+    assert sorted(run.worker for run in agent.started) == [0, 1, 2]
+    assert client.said(InfoResponse)[-1].workers == 3
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 6
+
+
+def test_workers_that_are_closed_give_back_what_waits_and_finish_what_runs(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(3, lambda _run: Outcome(seconds=0.001))
+    client.submit(9)
+    simulation.advance(1.0)  # now they are known as short, and wait at their workers
+    agent.started.clear()
+    agent.execute = slow
+    client.submit(9)
+    simulation.run()
+    assert [len(slot.queue) for slot in agent.slots] == [3, 3, 3]
+    agent.close_workers(2)
+    simulation.run()
+    assert [len(slot.queue) for slot in agent.slots][1:] == [1, 1]
+    assert len(agent.given_back) == 4
+    assert told(simulation, client) == (1, 1)
+    simulation.advance(31.0)
+    assert [len(slot.queue) for slot in agent.slots][1:] == [0, 0]
+    agent.close_workers(0)
+    client.submit(1)
+    simulation.advance(0.1)
+    assert len(agent.slots[1].queue) + len(agent.slots[2].queue) >= 1
+    simulation.advance(500.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 19
+    assert len({run.task_id for run in agent.started}) == len(agent.started)
+
+
+def test_a_closed_worker_that_is_cut_off_and_back_stays_closed(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    agent.close_workers(1)
+    simulation.run()
+    agent.cut()
+    agent.connect()
+    simulation.run()
+    client.submit(4)
+    simulation.run()
+    assert {run.worker for run in agent.started} == {0}
+    simulation.advance(300.0)
+
+
+def test_an_agent_with_a_run_at_a_closed_worker_is_taken_over_with_it(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2, slow)
+    client.submit(2)
+    simulation.run()
+    agent.closed = 2
+    simulation.restart()
+    for peer in (agent, client):
+        peer.connect()
+        simulation.run()
+    assert told(simulation, client) == (0, 0)
+    simulation.advance(60.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 2
+    assert len(agent.started) == 2
+
+
+def test_what_asks_for_an_amount_runs_where_the_number_of_workers_changes(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(4, slow, closed=2)
+    client.options = RunOptions(capabilities=(("gpu", 1),)).encode()
+    client.submit(2)
+    simulation.run()
+    assert len(agent.started) == 2

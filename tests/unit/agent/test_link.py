@@ -8,6 +8,7 @@ import pytest
 
 from scaler.agent.messages import (
     BeginAnew,
+    CapacityChanged,
     ExecutorProcessGone,
     FetchObject,
     KeepObject,
@@ -47,6 +48,8 @@ from scaler.wire.messages.worker import (
     RunUnblocked,
     WatchRequest,
     WorkerHeartbeatEcho,
+    WorkerHello,
+    WorkersClosed,
 )
 from tests.support.link_bench import FUNCTION, NEST_ID, NEXT_SCHEDULER, SCHEDULER, Bench, held
 
@@ -457,3 +460,37 @@ def test_lines_of_tasks_go_to_the_scheduler_and_those_left_out_are_said_before_t
     bench.door.take()
     [result] = bench.finish(task)
     assert bench.door.take() == [RunOutput(task.task_id, 0, 1, OutputStream.STANDARD_OUTPUT, 7, 2, ""), result]
+
+
+def elastic_bench(n_open: int) -> Bench:
+    bench = Bench(n_open=n_open)
+    bench.welcome()
+    return bench
+
+
+def test_the_hello_says_how_many_workers_take_no_tasks_and_the_first_words_say_it_again() -> None:
+    bench = elastic_bench(1)
+    hello, closed = bench.door.take()
+    assert (type(hello), hello.worker_names, hello.closed) == (WorkerHello, "a,b", 1)
+    assert closed == WorkersClosed(1)
+
+
+def test_another_capacity_is_another_number_of_workers_that_take_tasks() -> None:
+    bench = elastic_bench(1)
+    bench.door.take()
+    bench.tell(CapacityChanged(7), CapacityChanged(2), CapacityChanged(0))
+    assert bench.door.take() == [WorkersClosed(0), WorkersClosed(2)]
+    assert bench.reconnect().closed == 2
+
+
+def test_where_the_number_of_workers_is_given_the_capacity_changes_nothing(bench: Bench) -> None:
+    bench.up()
+    bench.tell(CapacityChanged(1))
+    assert bench.door.take() == []
+
+
+def test_workers_that_take_no_tasks_are_not_reported() -> None:
+    bench = elastic_bench(1)
+    bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
+    [report] = [item for item in bench.door.take() if type(item) is AgentState]
+    assert len(report.workers) == WORKER_ROW.size

@@ -17,7 +17,7 @@ from scaler.processor.channel import Channel
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.common import ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
-from scaler.wire.messages.processor import EndProcessor, ProcessorReady
+from scaler.wire.messages.processor import EndProcessor, EngineCapacity, ProcessorReady
 from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 from tests.support.processes import wait_until
 
@@ -119,3 +119,28 @@ def test_what_is_no_result_of_a_call_is_a_failure_of_its_task(bench: Bench) -> N
     result = bench.hear()
     assert result.status == TaskStatus.FAILED
     assert result.failure == "TypeError: the engine returned str instead of what the call had returned to it"
+
+
+def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> None:
+    class Elastic(Engine):
+        def follow(self, changed: Callable[[int], None]) -> None:
+            self.changed = changed
+
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)
+    with ours, theirs:
+        own = ("tests.unit.engines.test_host:make", "ours", 1, "tcp://127.0.0.1:1", "00" * 16)
+        bench = Bench(Channel(ours), Host(Channel(theirs), HostSettings(*own, is_elastic=True)))
+        engine = Elastic()
+        _made.append(engine)
+        host = threading.Thread(target=bench.host.serve)
+        host.start()
+        assert type(bench.hear()) is ProcessorReady
+        wait_until(lambda: hasattr(engine, "changed"), "it is asked")
+        for places in (3, 0):
+            engine.changed(places)
+            assert bench.hear() == EngineCapacity(places)
+        bench.say(EndProcessor("the test ends"))
+        host.join(10)
+        assert not host.is_alive()
+        _made.clear()

@@ -14,7 +14,7 @@ def forty(engine: str) -> int:
 
 @pytest.mark.parametrize(
     ("function", "engine", "capacity"),
-    [("forty", "some://where", 40), ("forty", "some://where/else", None), ("nothing", "some://where", None)],
+    [("forty", "some://where", 40), ("forty", "some://where/else", 0), ("nothing", "some://where", None)],
 )
 def test_it_says_what_the_engine_says_or_nothing(function: str, engine: str, capacity: int | None) -> None:
     assert ask_capacity(f"tests.unit.engines.test_probe:{function}", engine) == capacity

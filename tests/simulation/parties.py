@@ -182,8 +182,11 @@ class AgentParty(_Shelled):
 
     directions: ClassVar[dict[str, Direction]] = {"up": AGENT_TO_SCHEDULER, "down": SCHEDULER_TO_AGENT}
 
-    def __init__(self, world: World, network: Network, record: Record, name: str, config: ClusterConfig) -> None:
+    def __init__(
+        self, world: World, network: Network, record: Record, name: str, config: ClusterConfig, capabilities: str
+    ) -> None:
         super().__init__(world, name, name)
+        self.capabilities = capabilities
         self.network = network
         self.record = record
         self.config = config
@@ -196,7 +199,7 @@ class AgentParty(_Shelled):
         self.shell = shell = Shell("builtin")
         self.edge = Edge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
-        self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)), "")
+        self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)), self.capabilities)
         self._root = shell.dispatcher.spawn(self.tree)
         self.record.clients[self.link._agent_id] = self.name
         self.record.orders_of[self.name] = self._orders

@@ -332,6 +332,7 @@ class ProcessorModel(Party):
                 if call.script.key in self.agent.record.excused:
                     self.agent.record.excused.add(script.key)
                     raise ValueError(f"the nested task {call.script.key} was lost")
+            self.agent.record.raise_if_due(script)
             value = value_of(script, self._values)
         except ValueError as error:
             self._context.forget_children()

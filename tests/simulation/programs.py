@@ -25,6 +25,10 @@ class Script:
     """so many of its first runs kill their processor"""
     resists: bool = False
     """an interrupt has no effect"""
+    raises: int = 0
+    """so often it raises before it returns; it is run again for that"""
+    gpus: int = 0
+    """how many it takes of its node"""
     once: bool = False
     """it must not begin a second time, whatever is lost"""
     parent_run: str = ""

@@ -51,6 +51,8 @@ class Record:
     losses: list[tuple[float, str]] = field(default_factory=list)
     again: int = 0
     """runs that were needed again"""
+    raised: dict[str, list[float]] = field(default_factory=dict)
+    """when a task raised, and so was to be run again"""
     canceled: set[str] = field(default_factory=set)
     excused: set[str] = field(default_factory=set)
     """tasks that failed, as they should, with what was lost"""
@@ -89,13 +91,25 @@ class Record:
             self.again += 1
             if script.once:
                 raise ViolationError(f"task {script.key} begins a second time on {processor}, and must not")
-            if not self._needs_another(last, start):
+            has_raised = any(last.at <= at for at in self.raised.get(script.key, ()))
+            if not has_raised and not self._needs_another(last, start):
                 raise ViolationError(
                     f"task {script.key} runs again on {processor} without need: it ran on {last.processor} "
                     f"{start.at - last.at:.3f} s before, and nothing was lost since"
                 )
         starts.append(start)
         return len(starts)
+
+    def raise_if_due(self, script: Script) -> None:
+        """Raise what a task raises in its first runs.
+
+        Raises:
+            ValueError: it.
+        """
+        raised = self.raised.setdefault(script.key, [])
+        if len(raised) < script.raises:
+            raised.append(self.world.now)
+            raise ValueError(script.token)
 
     def agent_lost(self, name: str) -> None:
         """The session of an agent has ended, as it had to: that counts against the runs whose orders it has heard."""

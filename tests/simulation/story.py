@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.actors.acceptor import Limits
-from tests.simulation.kinds import kind_of
+from tests.simulation.kinds import OPTIONS, kind_of
 from tests.simulation.lanes import Way
 from tests.simulation.parties import AgentParty, ProgramParty
 from tests.simulation.programs import NEST, RAISE, VALUE, Script
@@ -20,6 +20,9 @@ from tests.simulation.stand_ins import installed
 from tests.simulation.system import System
 from tests.simulation.users import Call, User
 from tests.simulation.world import World
+
+GPUS = 2
+"""How many each node has, where tasks ask for some."""
 
 LONE_SECONDS = 12.0
 """A task of a second is done after this time, whatever others have submitted before."""
@@ -48,6 +51,8 @@ class Story:
         if kind.kept:
             limits = dataclasses.replace(limits, kept_bytes=draw.choice(kind.kept))
         self.system = System(self.world, limits, is_hard=draw.random() < 0.3, check_each=check_each)
+        if kind is OPTIONS:
+            self.system.capabilities = f"gpu={GPUS}"
         self._tokens = 0
         self.world.log(f"{kind.name}: {limits}")
 
@@ -149,6 +154,19 @@ class Story:
 
     def submit_graph_once(self) -> None:
         self.submit_graph(once=True)
+
+    def submit_retried(self) -> None:
+        script = self.script(raises=self.random.randint(1, 3), kind=VALUE)
+        self._have(lambda user: user.submit(script))
+
+    def submit_gpu(self) -> None:
+        scripts = [self.script(gpus=self.random.randint(1, GPUS)) for _ in range(self.random.randint(1, 4))]
+        self._have(lambda user: [user.submit(script) for script in scripts])
+
+    def submit_nested_gpu(self) -> None:
+        children = tuple(self.script(gpus=self.random.randint(0, GPUS)) for _ in range(self.random.randint(1, 3)))
+        script = self.script(kind=NEST, children=children, resists=False, gpus=self.random.randint(0, GPUS))
+        self._have(lambda user: user.submit(script))
 
     def submit_after(self) -> None:
         """Its arguments are the futures of some earlier ones, which may have ended, or been read."""

@@ -35,6 +35,8 @@ class System:
         self.limits = limits
         self.beat = beat
         self.is_hard = is_hard
+        self.capabilities = ""
+        """of each agent"""
         self.network = Network(world)
         self.record = Record(world, limits.crash_limit, check_each)
         self.contacts = self.network.contacts = Contacts(world, self.record, limits, beat)
@@ -63,7 +65,7 @@ class System:
             death_timeout_seconds=100_000.0,
             hard_processor_suspend=self.is_hard,
         )
-        agent = AgentParty(self.world, self.network, self.record, name, config)
+        agent = AgentParty(self.world, self.network, self.record, name, config, self.capabilities)
         self.agents.append(agent)
         return agent
 

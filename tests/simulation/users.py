@@ -256,7 +256,14 @@ class User:
         return self._called(future, script, known, is_lazy)
 
     def _client_for(self, script: Script) -> Any:
-        return self.client.options(at_most_once=True) if script.once else self.client
+        options: dict[str, Any] = {}
+        if script.once:
+            options["at_most_once"] = True
+        if script.raises:
+            options["retries"] = script.raises
+        if script.gpus:
+            options["capabilities"] = {"gpu": script.gpus}
+        return self.client.options(**options) if options else self.client
 
     def submit_after(self, script: Script, calls: Sequence[Call], *, is_lazy: bool) -> Call:
         """Submit a task whose arguments are the futures of others."""

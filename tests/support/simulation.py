@@ -28,7 +28,7 @@ from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
 from scaler.actors.monitor import Board
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.task import TaskActor
-from scaler.actors.task_states import CANCELING, LEAVING, READY, RETURNING, RUNNING
+from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.actors.worker_proxy import Outlook, WorkerProxy
 from scaler.ids import (
@@ -453,7 +453,7 @@ class Simulation:
                 at_workers = owners.get((ref, task._attempt), 0)
                 in_queue = queued is not None and (ref, task._attempt) in queued
                 where = f"{task_id!r} is {task.state}; in the queue: {in_queue}; at workers: {at_workers}"
-                if task.state in (RETURNING, LEAVING):
+                if task.state in (RETURNING, LEAVING, DELAYED):
                     assert at_workers == 0, where
                     assert not in_queue, where
                 elif task.state is READY:

@@ -1,6 +1,6 @@
 """Durations: estimates the run time of tasks from ended tasks of the same function.
 
-Used by the scheduler and the slot to decide how many tasks to prefetch.
+Used by the scheduler and by the slots of workers to decide how many tasks to prefetch.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaler.durations import Durations
 from scaler.ids import ObjectId
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processors import ProcessorRecord
@@ -37,21 +38,27 @@ class Prefetch:
     def __init__(self, queue: TaskQueue, supplies: Supplies) -> None:
         self._queue = queue
         self._supplies = supplies
-        self._expected_us: dict[ObjectId, float] = {}
+        self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
+        self._ended: dict[ObjectId, list[float]] = {}
+        """the microseconds and the number of calls that are to be learned"""
 
     def take(self, processor: ProcessorRecord) -> list[RunTask]:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects."""
-        held, known = processor.held, self._expected_us
+        held = processor.held
         held_us = processor.held_us
         portion: list[RunTask] = []
         if held and (held_us > (HELD_US / 2 if len(held) > 1 else NEXT_US) or len(held) > HELD_TASKS / 2):
             return portion
+        self._count()
+        function_id, expected_us = b"", 0.0
         used = self._supplies.used_by(processor)
         room_bytes = PORTION_BYTES
         row = self._queue.first_row()
         while row:
             task = row[0]
-            expected_us = known.get(task.function_id, UNKNOWN_US)
+            if task.function_id != function_id:
+                function_id = task.function_id
+                expected_us = self._durations.expected_us(function_id)
             room_bytes -= len(task.payload)
             if held and (
                 (held_us + expected_us > HELD_US and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
@@ -76,18 +83,20 @@ class Prefetch:
         return portion
 
     def learn(self, function_id: ObjectId, duration_us: float) -> None:
-        """Learn the duration of a call. Up fast and down slowly: too little work costs less than too much."""
-        took_us = duration_us + OVERHEAD_US
-        known = self._expected_us
-        before = known.get(function_id)
-        if before is None:
-            if len(known) >= FUNCTIONS_REMEMBERED:
-                known.clear()
-            known[function_id] = took_us
+        """Learn the duration of a call. Those that ended before the next portion are learned together."""
+        totals = self._ended.get(function_id)
+        if totals is None:
+            self._ended[function_id] = [duration_us + OVERHEAD_US, 1]
         else:
-            known[function_id] = before + (took_us - before) * (0.5 if took_us > before else 0.1)
+            totals[0] += duration_us + OVERHEAD_US
+            totals[1] += 1
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
         """These are deleted; ids of other objects may be among them."""
-        for function_id in function_ids:
-            self._expected_us.pop(function_id, None)
+        self._count()
+        self._durations.forget(function_ids)
+
+    def _count(self) -> None:
+        for function_id, (total_us, count) in self._ended.items():
+            self._durations.learn(function_id, total_us, int(count))
+        self._ended.clear()

@@ -11,6 +11,7 @@ import io
 import logging
 import logging.config
 import os
+import select
 import sys
 
 from scaler.config import ConfigError
@@ -52,10 +53,9 @@ def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
 
 
 def _handler(path: str, worker: str) -> logging.Handler:
-    if path == "/dev/stdout":
-        return _StreamHandler(sys.stdout)
-    if path == "/dev/stderr":
-        return _StreamHandler(sys.stderr)
+    if path in {"/dev/stdout", "/dev/stderr"}:
+        stream = sys.stdout if path == "/dev/stdout" else sys.stderr
+        return _StreamHandler(stream) if worker else _NeverWaits(stream)
     name = f"{path}.{worker.replace('/', '_')}" if worker and not path.startswith("/dev/") else path
     try:
         return _FileHandler(name)
@@ -122,6 +122,43 @@ class _SaysOnce(logging.Handler):
 
 class _StreamHandler(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg]
     pass
+
+
+class _NeverWaits(_StreamHandler):
+    """Writes to a stream while somebody reads it: that of a scheduler or an agent, which may not wait.
+
+    A pipe that nobody reads and a terminal that is stopped (Ctrl-S) take no more. Then lines are left out, and the next
+    one says how many.
+    """
+
+    _lost = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            descriptor = self.stream.fileno()
+        except (AttributeError, OSError, ValueError):  # it is no file
+            super().emit(record)
+            return
+        try:
+            lines = f"{self.format(record)}{self.terminator}"
+            if self._lost:
+                lines = f"scaler: {self._lost} lines are not here: nobody read this output{self.terminator}{lines}"
+            if _write_now(descriptor, lines.encode(errors="backslashreplace")):
+                self._lost = 0
+            else:
+                self._lost += 1
+        except Exception:  # noqa: BLE001 - as of logging
+            self.handleError(record)
+
+
+def _write_now(descriptor: int, data: bytes) -> bool:
+    """Write data as long as that need not wait, and return whether that was so from the beginning."""
+    for start in range(0, len(data), select.PIPE_BUF):
+        if not select.select((), (descriptor,), (), 0)[1]:
+            return start > 0
+        with contextlib.suppress(BlockingIOError):
+            os.write(descriptor, data[start : start + select.PIPE_BUF])
+    return True
 
 
 class _FileHandler(_SaysOnce, logging.FileHandler):

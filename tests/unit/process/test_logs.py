@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import stat
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,3 +183,22 @@ def test_log_that_cannot_be_written_says_so_once(capfd: pytest.CaptureFixture[st
     assert complaint.count("\n") == 1
     assert "No space left" in complaint
     assert "line 0" in complaint
+
+
+def test_output_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        set_up_logging(LoggingConfig(("/dev/stdout",)))
+        logger = logging.getLogger("scaler.anything")
+        for number in range(3000):
+            logger.info("line %d of %s", number, "x" * 100)
+        logger.info("x" * 10_000)
+        lines = os.read(reader, 1 << 20).decode().splitlines()
+        assert 100 < len(lines) < 3000
+        logger.info("somebody reads again")
+        lost, last = os.read(reader, 1 << 20).decode().splitlines()
+    os.close(reader)
+    assert lost == f"scaler: {3001 - len(lines)} lines are not here: nobody read this output"
+    assert last.endswith("somebody reads again")

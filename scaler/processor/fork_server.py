@@ -59,6 +59,10 @@ STARTED, ENDED, NOT_STARTED = 1, 2, 3
 FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
+OUT_OF_MEMORY_SCORE = 500
+"""When memory is short, the kernel takes a processor, or what its tasks have started, and not the agent, which would
+take all of its workers with it.
+"""
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
@@ -194,6 +198,7 @@ class ForkServer:
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
             _die_with_parent(self._pid)
+            _go_first_when_memory_is_short()
             os.environ[strays.MARK] = str(os.getpid())
             processor.main(socket.socket(fileno=channel), progress, birth, self._config)
             code = 0
@@ -228,6 +233,14 @@ def _die_with_parent(parent: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the line above
+
+
+def _go_first_when_memory_is_short() -> None:
+    """Raise the score of this process, unless it is higher. That needs no privilege; only Linux has one."""
+    score = Path("/proc/self/oom_score_adj")
+    with contextlib.suppress(OSError):
+        if int(score.read_text()) < OUT_OF_MEMORY_SCORE:
+            score.write_text(str(OUT_OF_MEMORY_SCORE))
 
 
 def _find_modules_here() -> None:

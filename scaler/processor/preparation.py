@@ -7,17 +7,21 @@ threads be forked.
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib
 import logging
 import pickle
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from scaler.settings.initializer import PICKLED
 
 logger = logging.getLogger(__name__)
 
+GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
+"""how the names of their device files begin"""
 FAILED_EXIT_CODE = 78
 """of a process whose preparation failed: EX_CONFIG of sysexits.h"""
 
@@ -31,10 +35,11 @@ def preload(modules: Iterable[str]) -> None:
 
     Raises:
         PreloadError: if one cannot be imported, or starts threads: those would not be there in forked processes, and
-            what they hold would never be released.
+            what they hold would never be released. And if it opens a GPU, which no forked process can use.
     """
     for name in modules:
         before = set(threading.enumerate())
+        devices = _open_devices()
         try:
             importlib.import_module(name)
         except BaseException as error:  # a module of the user may raise anything, SystemExit too
@@ -45,6 +50,21 @@ def preload(modules: Iterable[str]) -> None:
                 f"cannot preload module {name!r}: its import starts threads ({', '.join(threads)}), and a process with "
                 "threads cannot be forked safely; take it out of `preload`, tasks import it themselves"
             )
+        if opened := sorted(_open_devices() - devices):
+            raise PreloadError(
+                f"cannot preload module {name!r}: its import opens a GPU ({', '.join(opened)}), and forked processes "
+                "cannot use that; take it out of `preload`, tasks import it themselves"
+            )
+
+
+def _open_devices() -> set[str]:
+    """Return the device files of GPUs that this process has open, where the system tells."""
+    paths: set[str] = set()
+    with contextlib.suppress(OSError):
+        for link in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):  # that of the loop itself is gone
+                paths.add(str(link.readlink()))
+    return {path for path in paths if path.startswith(GPUS)}
 
 
 def initialize(text: str) -> bool:

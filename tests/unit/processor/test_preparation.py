@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
+from scaler.processor import preparation
 from scaler.processor.preparation import PreloadError, initialize, preload
 from scaler.settings import ClusterConfig
 from scaler.settings.initializer import initializer_text
@@ -46,6 +47,18 @@ def test_module_that_cannot_be_preloaded_is_refused_by_name(folder: Path, source
     (folder / f"{name}.py").write_text(source)
     with pytest.raises(PreloadError, match=f"{name}.*{reason}"):
         preload([name])
+
+
+def test_module_that_opens_a_gpu_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = folder / "gpu0"
+    device.touch()
+    (folder / "opens_a_gpu.py").write_text(f"device = open({str(device)!r})")
+    monkeypatch.setattr(preparation, "GPUS", (str(folder / "gpu"),))
+    try:
+        with pytest.raises(PreloadError, match=f"'opens_a_gpu'.*{device}"):
+            preload(["opens_a_gpu"])
+    finally:
+        sys.modules["opens_a_gpu"].device.close()
 
 
 def test_initializer_is_called_by_name_and_by_value(folder: Path) -> None:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from scaler.process import interpreter, strays
+from scaler.processor.fork_server import OUT_OF_MEMORY_SCORE
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel
@@ -56,6 +57,16 @@ def as_a_daemon(note: str) -> None:
 def noted(note: Path) -> int:
     """Return the process id in a file, or 0."""
     return int(note.read_text()) if note.exists() and note.read_text().endswith("\n") else 0
+
+
+OUT_OF_MEMORY = Path("/proc/self/oom_score_adj")
+
+
+@pytest.mark.skipif(not OUT_OF_MEMORY.exists(), reason="only Linux has scores")
+def test_processors_go_first_when_memory_is_short(node: Node) -> None:
+    node.run(node.task(lambda: int(OUT_OF_MEMORY.read_text())))
+    node.until(lambda: node.results)
+    assert node.values() == [max(OUT_OF_MEMORY_SCORE, int(OUT_OF_MEMORY.read_text()))]
 
 
 @pytest.mark.parametrize(

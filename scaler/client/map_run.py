@@ -13,12 +13,12 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from math import inf
-from reprlib import Repr
 from typing import Any
 
 from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
+from scaler.client.calls.items import check_item, name_of_item
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
@@ -127,7 +127,7 @@ class MapRun:
         now = time.monotonic
         for index, item in enumerate(items):
             if type(item) is not tuple:
-                _check_item(index, item)
+                check_item(index, item)
             entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms)
             if entry[3] is not NO_OBJECTS:
                 self._count_bytes(index, entry)
@@ -210,8 +210,7 @@ class MapRun:
 
     def _read_error(self, result: TaskResult) -> BaseException:
         index = _index_of(result.task_id)
-        item = _shown(self._items[index]) if isinstance(self._items, Sequence) else ""
-        return read_error(result, f"{self._function.instruction.name}{item} (item {index} of the map)")
+        return read_error(result, name_of_item(self._function.instruction.name, index, self._items))
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -306,7 +305,7 @@ class MapStream(MapRun):
             if found is None:
                 return
             index, item = found
-            _check_item(index, item)
+            check_item(index, item)
             entry = self._function.entry(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, self._terms)
             self._count_bytes(index, entry)
             self._link.submit(entry)
@@ -316,25 +315,5 @@ class MapStream(MapRun):
         self._ready.append(value)
 
 
-def _check_item(index: int, item: object) -> None:
-    if not isinstance(item, (tuple, list)):
-        raise TypeError(
-            f"each item must be a tuple or a list of arguments; item {index} is {item!r}: write ((x,) for x in items), "
-            "or zip(xs, ys) for two arguments"
-        )
-
-
 def _index_of(task_id: bytes) -> int:
     return int.from_bytes(task_id[PREFIX_BYTES:], "big")
-
-
-def _shown(item: Sequence[Any]) -> str:
-    """Return the arguments of a failed item, cut short; user code must not make the error worse."""
-    try:
-        return f"({', '.join(map(_SHORT.repr, item))})"
-    except Exception:  # noqa: BLE001 - the `repr` of a user's class
-        return ""
-
-
-_SHORT = Repr()
-_SHORT.maxother = _SHORT.maxstring = 40

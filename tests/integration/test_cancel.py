@@ -5,6 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -227,3 +230,25 @@ def test_a_task_that_waits_for_others_for_too_long_ends_and_they_do_too(tmp_path
         assert (tmp_path / "first").exists()
         assert client.submit(abs, -1).result(30) == 1
         assert time.monotonic() - began < 50
+
+
+INTERRUPTED = """
+import sys, time
+from scaler import Client
+client = Client(sys.argv[1])
+print("go", flush=True)
+client.submit(time.sleep, 1000).result()
+"""
+
+
+def test_ctrl_c_of_a_program_leaves_no_task_running_in_a_cluster_elsewhere(client: Client) -> None:
+    def running() -> int:
+        return sum(worker.tasks for worker in client.workers())
+
+    command = [sys.executable, "-c", INTERRUPTED, client._core.link.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        wait_until(lambda: running() == 1, "its task runs")
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    wait_until(lambda: running() == 0, "its task has ended")

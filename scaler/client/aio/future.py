@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from scaler import task_context
 from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
+from scaler.client.calls.items import name_of_item
 from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
@@ -33,9 +34,8 @@ from scaler.wire.messages.common import TaskStatus
 T = TypeVar("T")
 A = TypeVar("A")
 
-_INTERNAL = frozenset(
-    {"as_argument", "deliver", "fail", "is_arriving", "needs", "notify", "receive_frames", "refuse", "settle", "store"}
-)
+_FOR_THE_LINK = {"deliver", "fail", "notify", "receive_frames", "refuse", "settle", "store"}
+_INTERNAL = frozenset({"as_argument", "is_arriving", "item_of", "needs", *_FOR_THE_LINK})
 
 LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
@@ -76,6 +76,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     needs: Sequence[tuple[str, Input]] = ()
     """which argument of its task is the result of which other one"""
+
+    item_of: tuple[int, object] | None = None
+    """its place in a map, and the items if they are known"""
 
     def __init__(
         self, task_id: TaskId, link: AsyncFutureLink, serializer: Serializer, client: object, name: str
@@ -240,7 +243,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return value, error
 
     def _failure(self, raw: TaskResult) -> BaseException:
-        return read_error(raw, blamed(self.name, self.needs))
+        name = self.name if self.item_of is None else name_of_item(self.name, *self.item_of)
+        return read_error(raw, blamed(name, self.needs))
 
     @property
     def is_arriving(self) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler.client.aio.future import AsyncFuture
+from scaler.client.calls.items import check_item
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
 
@@ -31,6 +32,8 @@ class TaskStream:
     def __init__(self, submit: Callable[[Sequence[Any]], AsyncFuture[Any]], items: Items, window: int) -> None:
         self._submit = submit
         self._items = items if isinstance(items, AsyncIterable) else _in_turns(items)
+        self._known = items if isinstance(items, Sequence) else None
+        """the items, if they are there anyway"""
         self._window = window
         self._open: set[AsyncFuture[Any]] = set()
         self._ended: deque[tuple[int, AsyncFuture[Any]]] = deque()
@@ -64,14 +67,12 @@ class TaskStream:
     async def _fill(self) -> None:
         try:
             async for item in self._items:
-                if not isinstance(item, (tuple, list)):
-                    raise TypeError(
-                        f"each item must be a tuple or a list of arguments; item {self._submitted} is {item!r}"
-                    )
+                check_item(self._submitted, item)
                 while len(self._open) + len(self._ended) >= self._window:
                     await self._news.wait()
                     self._news.clear()
                 future = self._submit(item)
+                future.item_of = self._submitted, self._known
                 self._open.add(future)
                 future.add_done_callback(partial(self._end, self._submitted))
                 self._submitted += 1

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from scaler import Client, ConfigError
+from scaler import AsyncClient, Client, ConfigError
 from scaler.client import dashboard
 from scaler.client.dashboard import Dashboard, check, summary
 from scaler.errors import DisconnectedError
@@ -103,3 +104,16 @@ def test_a_summary_of_a_disconnected_client_says_so(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(dashboard.presence, "wait_for_workers", gone)
     assert "the client is disconnected" in summary(Link(), None)  # type: ignore[arg-type]
+
+
+def test_that_of_an_asyncio_client_ends_with_it(pages: list[Page]) -> None:
+    async def use() -> None:
+        async with AsyncClient("tcp://127.0.0.1:1", dashboard=True) as client:
+            assert client.dashboard_url == pages[0].url
+            await client.connect()
+            assert (len(pages), pages[0].ends) == (1, 0)
+        assert pages[0].ends == 1
+        with pytest.raises(ConfigError, match="dashboard must be True or False"):
+            AsyncClient("tcp://127.0.0.1:1", dashboard="yes")  # type: ignore[arg-type]
+
+    asyncio.run(use())

@@ -113,3 +113,16 @@ def test_a_window_is_a_number_above_zero(use: Use) -> None:
             await client.map(abs, [(1,)], window=0)
 
     use(test)
+
+
+def test_an_error_says_which_item(use: Use) -> None:
+    async def test(client: AsyncClient) -> None:
+        with pytest.raises(ZeroDivisionError) as caught:
+            await client.map(divmod, [(1, 1), (7, 0)])
+        assert "task divmod(7, 0) (item 1 of the map)" in str(caught.value.__cause__)
+        found = [error async for error in client.map_unordered(divmod, iter([(7, 0)]), return_exceptions=True)]
+        assert "task divmod (item 0 of the map)" in str(found[0].__cause__)  # type: ignore[union-attr]
+        with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\)"):
+            await client.map(abs, [1])  # type: ignore[list-item]
+
+    use(test)

@@ -1,0 +1,35 @@
+"""Items: the arguments of each task of a map: checked before they are sent, and named when their task has failed.
+
+Used by the maps of both clients. Must never: raise because of the `repr` of a user's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from reprlib import Repr
+from typing import Any
+
+_SHORT = Repr()
+_SHORT.maxother = _SHORT.maxstring = 40
+
+
+def check_item(index: int, item: object) -> None:
+    """Raise `TypeError` unless this can be the arguments of a task."""
+    if not isinstance(item, (tuple, list)):
+        raise TypeError(
+            f"each item must be a tuple or a list of arguments; item {index} is {item!r}: write ((x,) for x in items), "
+            "or zip(xs, ys) for two arguments"
+        )
+
+
+def name_of_item(function: str, index: int, items: object) -> str:
+    """Return what the task of an item is called in errors, with its arguments if the items can be looked up."""
+    shown = _shown(items[index]) if isinstance(items, Sequence) else ""
+    return f"{function}{shown} (item {index} of the map)"
+
+
+def _shown(item: Sequence[Any]) -> str:
+    try:
+        return f"({', '.join(map(_SHORT.repr, item))})"
+    except Exception:  # noqa: BLE001 - the `repr` of a user's class
+        return ""

@@ -66,7 +66,7 @@ struct StateScheduler {
 struct StateCount {
   # One counter since the start of the scheduler, except for the reasons to wait. Topic scheduler.
   count @0 :UInt32;      # number of items
-  group @1 :Data;        # byte column: 0 = tasks that ended, by state; 1 = items sent, by message; 2 = items received, by message; 3 = waiting tasks, by reason
+  group @1 :Data;        # byte column: 0 = tasks that ended, by state; 1 = items sent, by message; 2 = items received, by message; 3 = waiting tasks, by reason; of tasks that ask for something, by what it is: 4 = those that wait, 5 = those that run, 6 = milliseconds of one, 0 = unknown
   name @2 :List(Text);   # the state, message, or reason
   amount @3 :Data;       # UInt64 column: how many
 }

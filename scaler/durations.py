@@ -61,6 +61,10 @@ class Durations:
             self._means_us.pop(function_id, None)
             self._doubted.discard(function_id)
 
+    def known_us(self, function_id: ObjectId) -> float:
+        """Return the mean of a function; 0 if it is not known, or not to be relied on."""
+        return 0.0 if function_id in self._doubted else self._means_us.get(function_id, 0.0)
+
     def expected_us(self, function_id: ObjectId) -> float:
         """Return the expected work of one more task of a function."""
         mean_us = self._means_us.get(function_id)

@@ -6,11 +6,13 @@ import argparse
 import sys
 import time
 
+from scaler.amounts import read_amounts
 from scaler.config import ConfigError, check_address
 from scaler.monitor.demand import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
 from scaler.scaling.plan import Bounds
+from scaler.scaling.pool import Pool
 from scaler.scaling.program import TOPICS, Program
 from scaler.version import __version__
 
@@ -39,6 +41,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
     parser.add_argument("--up", required=True, metavar="COMMAND", help="starts a cluster")
     parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
+    parser.add_argument(
+        "--capabilities",
+        default="",
+        metavar="NAME=N,...",
+        help="what one cluster has that tasks ask for, as its command says it; tasks that ask for more do not count",
+    )
+    parser.add_argument("--only-asked", action="store_true", help="tasks that ask for nothing do not count either")
     parser.add_argument("--min", type=_workers_or_none, default=0, metavar="N", help="workers at least (default: 0)")
     parser.add_argument("--max", type=_workers, required=True, metavar="N", help="workers at most")
     parser.add_argument(
@@ -106,11 +115,13 @@ def main(argv: list[str] | None = None) -> None:
     try:
         address = check_address(arguments.address)
         clusters = Clusters(arguments.up, address, arguments.each)
+        amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
+        pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
         subscriber = Subscriber(arguments.monitor_address or address, TOPICS)
     except ConfigError as error:
         parser.error(str(error))
     try:
-        Program(subscriber, clusters, bounds, arguments.target, _say).run()
+        Program(subscriber, clusters, bounds, pool, arguments.target, _say).run()
     finally:
         subscriber.close()
     sys.exit(0)

@@ -18,9 +18,17 @@ def wanted_workers(model: Model, target_seconds: float = TARGET_SECONDS) -> int:
     Args:
         target_seconds: in what time the work should be done.
     """
+    return sum(wanted_by_capabilities(model, target_seconds).values())
+
+
+def wanted_by_capabilities(model: Model, target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
+    """Return the same apart for what tasks ask for, such as `gpu=1`; an empty text is for those that ask for nothing.
+
+    A worker of `gpu=1` is a place where a task has that.
+    """
     state = model.scheduler
     if state is None:
-        return 0
+        return {}
     seconds, counted = 0.0, 0
     for function in model.functions.values():
         tasks = function.waiting + function.running
@@ -28,4 +36,14 @@ def wanted_workers(model: Model, target_seconds: float = TARGET_SECONDS) -> int:
         counted += tasks
     tasks = state.waiting + state.running
     seconds += max(0, tasks - counted) * target_seconds
-    return min(tasks, math.ceil(seconds / target_seconds))
+    wanted = {}
+    for text, asked in model.asked.items():
+        asking = asked.waiting + asked.running
+        asked_seconds = asking * (asked.ms / 1000 or target_seconds)
+        wanted[text] = _workers(asking, asked_seconds, target_seconds)
+        tasks, seconds = tasks - asking, seconds - asked_seconds
+    return {"": _workers(tasks, seconds, target_seconds), **wanted}
+
+
+def _workers(tasks: int, seconds: float, target_seconds: float) -> int:
+    return max(0, min(tasks, math.ceil(round(seconds / target_seconds, 6))))

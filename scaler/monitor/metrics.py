@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scaler.monitor.demand import wanted_workers
+from scaler.monitor.demand import wanted_by_capabilities
 from scaler.monitor.model import Model
 from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
@@ -108,7 +108,9 @@ def _of_scheduler(scheduler: StateScheduler) -> Iterator[Metric]:
 def _of_tasks(model: Model, scheduler: StateScheduler) -> Iterator[Metric]:
     yield _gauge("scaler_tasks_waiting", "Tasks that no worker has", scheduler.waiting)
     yield _gauge("scaler_tasks_running", "Tasks that workers have", scheduler.running)
-    yield _gauge("scaler_wanted_workers", "How many workers the open tasks could use", wanted_workers(model))
+    wanted = [([asked], number) for asked, number in wanted_by_capabilities(model).items()]
+    text = "How many workers the open tasks could use, by what they ask for"
+    yield _gauges("scaler_wanted_workers", text, ["capabilities"], wanted)
     reasons = [([reason], amount) for reason, amount in model.reasons.items()]
     yield _gauges("scaler_tasks_waiting_by_reason", "Waiting tasks, by what they wait for", ["reason"], reasons)
     ended = [([state], amount) for state, amount in model.ended.items()]

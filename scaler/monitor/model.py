@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.monitor.model_left import Left
 from scaler.monitor.model_rates import HISTORY_SECONDS, History, Rates, by_outcome
@@ -48,6 +48,15 @@ LINES_MOST, OUTPUTS_MOST = 500, 20
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
 """Whether a worker executes a task at one moment says little where tasks are short."""
+
+
+class Asked(NamedTuple):
+    """Tasks that ask for the same."""
+
+    waiting: int
+    running: int
+    ms: int
+    """how long one takes; 0: not known"""
 
 
 class Model:
@@ -87,6 +96,8 @@ class Model:
         self.received: dict[str, int] = {}
         self.reasons: dict[str, int] = {}
         """Waiting tasks by reason."""
+        self.asked: dict[str, Asked] = {}
+        """Tasks that ask for something beside a place, by what it is: `gpu=1,memory=1024`."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[Worker] = []
@@ -181,11 +192,12 @@ class Model:
             finish(self._pages.pop(news.topic, []), now)
 
     def _finish_counts(self, counts: list[StateCount], _: float) -> None:
-        groups: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+        groups: tuple[dict[str, int], ...] = ({}, {}, {}, {}, {}, {}, {})
         for each in counts:
             if each.group < len(groups):
                 groups[each.group][each.name] = each.amount
-        self.ended, self.sent, self.received, self.reasons = groups
+        self.ended, self.sent, self.received, self.reasons, *asked = groups
+        self.asked = {name: Asked(*(group.get(name, 0) for group in asked)) for name in asked[0] | asked[1]}
         if self.scheduler is not None:
             time_us = self.heads["scheduler"].time_us
             self.history.add(time_us, self.scheduler, self.ended, self.sent, self.received)

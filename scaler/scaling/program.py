@@ -7,11 +7,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
-from scaler.monitor.demand import wanted_workers
+from scaler.monitor.demand import wanted_by_capabilities
 from scaler.monitor.model import Model
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
 from scaler.scaling.plan import Bounds, Plan
+from scaler.scaling.pool import Pool
 
 TOPICS = frozenset({"scheduler", "workers", "functions"})
 LOOK_SECONDS = 0.5
@@ -28,6 +29,7 @@ class Program:
         subscriber: hears the topics of `TOPICS`.
         clusters: what it starts.
         bounds: what the user wants.
+        pool: what these clusters have.
         target_seconds: in what time the open work should be done.
         say: prints a line.
     """
@@ -37,12 +39,14 @@ class Program:
         subscriber: Subscriber,
         clusters: Clusters,
         bounds: Bounds,
+        pool: Pool,
         target_seconds: float,
         say: Callable[[str], None],
     ) -> None:
         self._subscriber, self._clusters, self._say = subscriber, clusters, say
         self._target_seconds = target_seconds
         self._plan = Plan(bounds)
+        self._pool = pool
         self._model = Model()
         self._is_told = self._is_ending = False
         self._hold_until = 0.0
@@ -109,10 +113,10 @@ class Program:
 
     def _decide(self, now: float) -> None:
         model = self._model
-        wanted = wanted_workers(model, self._target_seconds)
-        there = self._clusters.staying(model.workers)
-        clusters = self._clusters.look(there)
-        decision = self._plan.decide(now, wanted, len(there), clusters)
+        staying = self._clusters.staying(model.workers)
+        wanted, there = self._pool.look(wanted_by_capabilities(model, self._target_seconds), staying)
+        clusters = self._clusters.look(staying)
+        decision = self._plan.decide(now, wanted, there, clusters)
         for name in decision.drain:
             is_there = any(each.workers for each in clusters if each.name == name)
             self._say(f"{name} is not needed any more: drained" if is_there else f"{name} has not come in time: ended")
@@ -123,7 +127,7 @@ class Program:
             except OSError as error:
                 self._failed(now, f"the command cannot be run: {error}")
                 return
-            self._say(f"{self._reason(wanted, len(there))}: started {name}")
+            self._say(f"{self._reason(wanted, there)}: started {name}")
 
     def _reason(self, wanted: int, there: int) -> str:
         target = self._plan.target(wanted)

@@ -35,6 +35,24 @@ def test_clusters_come_with_the_work_and_go_without_it() -> None:
 
 
 @pytest.mark.more
+def test_what_tasks_ask_for_starts_clusters_that_have_it_and_no_others() -> None:
+    up = f"{UP} --capabilities licence=1"
+    options = ("--max", "2", "--target", "0.5")
+    with (
+        scheduler(None) as (address, _running),
+        Client(address) as client,
+        command("scale", address, *options, "--up", UP) as plain,
+        command("scale", address, *options, "--capabilities", "licence=1", "--only-asked", "--up", up) as licensed,
+    ):
+        futures = [client.options(capabilities={"licence": 1}).submit(time.sleep, 0.2) for _ in range(4)]
+        assert [future.result(timeout=60) for future in futures] == [None] * 4
+        assert licensed.output.count(": started scale-") >= 1
+        assert ": started scale-" not in plain.output
+        assert client.submit(abs, -1).result(timeout=60) == 1
+        assert [finished(plain), finished(licensed)] == [0, 0]
+
+
+@pytest.mark.more
 def test_the_least_number_is_there_until_the_end() -> None:
     with scheduler(None) as (address, _running), Client(address) as client:
         with command("scale", address, "--min", "1", "--max", "2", "--up", UP) as scale:

@@ -29,7 +29,7 @@ NOON_US = 1_795_000_000_000_000
 QUEUE_SIZE = 1000
 BUSY = INITIALIZED | HAS_TASK
 FUNCTION = b"function"
-NAMES = ("ended", "sent", "received", "reasons")
+NAMES = ("ended", "sent", "received", "reasons", "asked_waiting", "asked_running", "asked_ms")
 
 
 def head(time_us: int = NOON_US, scheduler: bytes = SCHEDULER, **fields: int) -> StateHead:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scaler.actors.events import PeerIdentity
     from scaler.actors.kit import ActorRef
     from scaler.actors.peer import Peer
+    from scaler.actors.policy.interface import Asked
     from scaler.wire.messages.worker import AgentState
 
 
@@ -104,6 +105,8 @@ class Backlog:
     """of the waiting ones, those that no worker that is there could take"""
     untakeable_functions: Counter[ObjectId] = field(default_factory=Counter)
     """of those that were counted, the functions of these"""
+    asked: dict[str, Asked] = field(default_factory=dict)
+    """the tasks that ask for something beside a place, by what it is"""
     open: Counter[ClientId] = field(default_factory=Counter)
     """open tasks, by client"""
     inputs: int = 0

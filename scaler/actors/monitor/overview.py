@@ -12,7 +12,18 @@ from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board
 from scaler.actors.monitor.sources import Sources
 from scaler.ids import ClientId, public_id
-from scaler.wire.messages.monitor import ENDED, REASONS, RECEIVED, SENT, StateClient, StateCount, StateScheduler
+from scaler.wire.messages.monitor import (
+    ASKED_MS,
+    ASKED_RUNNING,
+    ASKED_WAITING,
+    ENDED,
+    REASONS,
+    RECEIVED,
+    SENT,
+    StateClient,
+    StateCount,
+    StateScheduler,
+)
 from scaler.wire.outcomes import OUTCOMES
 from scaler.wire.reasons import INPUTS, NO_ROOM, NO_WORKER, NOT_ABLE
 
@@ -54,6 +65,10 @@ def _counts(sources: Sources, backlog: Backlog) -> Iterator[StateCount]:
     for reason, amount in reasons.items():
         if amount:
             yield StateCount(REASONS, reason, amount)
+    for asked, tasks in backlog.asked.items():
+        yield StateCount(ASKED_WAITING, asked, tasks.waiting)
+        yield StateCount(ASKED_RUNNING, asked, tasks.running)
+        yield StateCount(ASKED_MS, asked, -(-tasks.expected_us // 1000))
 
 
 def why_tasks_wait(backlog: Backlog) -> str:

@@ -14,25 +14,31 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import nlargest
 from typing import Generic
 
-from scaler.actors.policy.interface import Order, Room, T, W
+from scaler.actors.policy.interface import Asked, Order, Room, T, W
 from scaler.actors.policy.needs import Needs, Offer, in_words
 from scaler.actors.policy.nodes import Node, Nodes
 from scaler.actors.policy.places import Places
+from scaler.ids import ObjectId
 
 KINDS_MOST = 1000
 """So many kinds of tasks may wait."""
+ASKED_SHOWN_MOST = 64
+"""So many kinds are told to those who watch."""
 
 
 class Kind(Generic[T]):
     """Tasks that ask for the same, and what is known of nodes for them."""
 
-    __slots__ = ("able", "may_fit", "needs", "queue", "turn", "unable_since")
+    __slots__ = ("able", "function_id", "may_fit", "needs", "queue", "turn", "unable_since")
 
     def __init__(self, needs: Needs, queue: Order[T]) -> None:
         self.needs = needs
         self.queue = queue
+        self.function_id: ObjectId | None = None
+        """of the last one that came"""
         self.turn = 0
         """the number of the turn in which one of them was placed last"""
         self.able = 0
@@ -84,6 +90,7 @@ class Choosy(Generic[W, T]):
                 )
         self.waiting[ready.task] = kind
         kind.queue.put((ready,))
+        kind.function_id = ready.spec.function_id
         if needs.patience_ms:
             self._impatient[needs] = kind
         return ""
@@ -205,6 +212,23 @@ class Choosy(Generic[W, T]):
         return refused, look_at
 
     # What is said
+
+    def asked(self, known_us: Callable[[ObjectId], float]) -> dict[str, Asked]:
+        """Return the tasks that wait or run and ask for amounts, by what these are; those that are most."""
+        found: dict[str, Asked] = {}
+        for needs in {**self.kinds, **self._nodes.running}:
+            kind, running = self.kinds.get(needs), self._nodes.running[needs]
+            waiting = len(kind.queue) if kind is not None else 0
+            if needs.worker or not needs.amounts or not waiting + running:
+                continue
+            text = ",".join(f"{name}={amount}" for name, amount in needs.amounts)
+            before = found.get(text, Asked(0, 0, 0))
+            function_id = kind.function_id if kind is not None else None
+            expected_us = round(known_us(function_id)) if function_id is not None else 0
+            longest_us = max(before.expected_us, expected_us)
+            found[text] = Asked(before.waiting + waiting, before.running + running, longest_us)
+        most = nlargest(ASKED_SHOWN_MOST, found, key=lambda text: found[text].waiting + found[text].running)
+        return {text: found[text] for text in most}
 
     def room(self, needs: Needs) -> Room:
         """Return what a task that asks for this has to wait for."""

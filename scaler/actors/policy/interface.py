@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.ids import ObjectId
@@ -117,6 +117,17 @@ class Backlog(Protocol):
     """of the waiting ones, those that no worker that is there could take"""
     untakeable_functions: Counter[ObjectId]
     """of those that were counted, the functions of these"""
+    asked: dict[str, Asked]
+    """the tasks that ask for something, by what it is: `gpu=1,memory=1024`"""
+
+
+class Asked(NamedTuple):
+    """Tasks that ask for the same beside a place."""
+
+    waiting: int
+    running: int
+    expected_us: int
+    """how long one takes; 0: not known"""
 
 
 @dataclass(slots=True)

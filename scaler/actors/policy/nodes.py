@@ -18,9 +18,10 @@ from scaler.actors.policy.needs import Needs, Offer
 class Node(Generic[W]):
     """One node, with the workers of it that are here."""
 
-    __slots__ = ("_awaited", "_taken", "_unsure", "free", "total")
+    __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "total")
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, running: Counter[Needs]) -> None:
+        self._running = running
         self.total = dict(offer.amounts)
         self.free = dict(offer.amounts)
         self._awaited = offer.workers
@@ -62,6 +63,9 @@ class Node(Generic[W]):
         taken[needs] += runs
         if not taken[needs]:
             del taken[needs]
+        self._running[needs] += runs
+        if not self._running[needs]:
+            del self._running[needs]
         for name, amount in needs.amounts:
             if name in self.free:
                 self.free[name] -= amount * runs
@@ -85,13 +89,15 @@ class Nodes(Generic[W]):
     def __init__(self) -> None:
         self._nodes: dict[Hashable, Node[W]] = {}
         self._host_of: dict[W, Hashable] = {}
+        self.running: Counter[Needs] = Counter()
+        """how many runs of each kind there are on all of them"""
 
     def join(
         self, worker: W, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
     ) -> Node[W] | None:
         """Add a worker to its node. Returns the node if it is new."""
         known = self._nodes.get(host)
-        node = self._nodes[host] = Node(offer) if known is None else known
+        node = self._nodes[host] = Node(offer, self.running) if known is None else known
         self._host_of[worker] = host
         node.join(worker, taken, is_unsure)
         return node if known is None else None

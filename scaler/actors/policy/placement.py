@@ -226,6 +226,7 @@ class Placement(Generic[W, T]):
         backlog.workers = len(self._places)
         backlog.accounts = dict(self._choosy.by_account() + Counter(self._queue.by_account()))
         backlog.untakeable = self._choosy.untakeable()
+        backlog.asked = self._choosy.asked(self._durations.known_us)
         if functions:
             backlog.untakeable_functions = Counter(
                 ready.spec.function_id for ready in islice(self._choosy.no_worker_can_take(), functions)

@@ -29,7 +29,7 @@ RUN_ROW = struct.Struct("<16sHHI8s")
 function. Not on the stream."""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK = 1, 2, 4, 8
 """Flags of workers and processors: ready for tasks; runs one; stopped; the task waits for others and holds no slot."""
-ENDED, SENT, RECEIVED, REASONS = range(4)
+ENDED, SENT, RECEIVED, REASONS, ASKED_WAITING, ASKED_RUNNING, ASKED_MS = range(7)
 """Groups of `StateCount`."""
 
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from scaler.monitor.demand import wanted_workers
+from scaler.monitor.demand import wanted_by_capabilities, wanted_workers
 from scaler.monitor.model import Model
 from scaler.wire.messages.monitor import StateFunction
-from tests.support.monitored import function, news, scheduler
+from tests.support.monitored import counts, function, news, scheduler
 
 
 def model(waiting: int, running: int, *functions: StateFunction) -> Model:
@@ -36,3 +36,13 @@ def test_a_task_of_unknown_length_wants_a_worker_of_its_own() -> None:
 def test_functions_add_up() -> None:
     functions = function(waiting=5, running=0, mean_us=0), function("short", waiting=1000, running=0, mean_us=10_000)
     assert wanted_workers(model(1005, 0, *functions)) == 7
+
+
+def test_tasks_that_ask_for_something_are_counted_apart() -> None:
+    state = Model()
+    asked = counts(asked_waiting={"gpu=1": 6, "licence=1": 1}, asked_running={"gpu=1": 4}, asked_ms={"gpu=1": 1000})
+    state.take(news("scheduler", scheduler(waiting=27, running=14), *asked), 1.0)
+    second, other = function(waiting=26, running=14, mean_us=1_000_000), function(waiting=1, function=b"other")
+    state.take(news("functions", second, other), 1.0)
+    assert wanted_by_capabilities(state) == {"": 6, "gpu=1": 2, "licence=1": 1}
+    assert wanted_workers(state) == 9

@@ -76,6 +76,13 @@ def test_counters_of_tasks_and_items_and_reasons() -> None:
     assert scrape.families["scaler_tasks_ended"].type == "counter"
 
 
+def test_wanted_workers_by_what_tasks_ask_for() -> None:
+    asked = counts(asked_waiting={"gpu=1": 3}, asked_running={"gpu=1": 0}, asked_ms={"gpu=1": 0})
+    scrape = Scrape(heard("scheduler", scheduler(waiting=5), *asked))
+    assert scrape.of("scaler_wanted_workers", capabilities="gpu=1") == 3
+    assert scrape.of("scaler_wanted_workers", capabilities="") == 2
+
+
 def test_durations_are_a_histogram() -> None:
     model = heard("scheduler", scheduler())
     told = function("price", 4, 2, 30_000, success=80, failed=20, durations=durations(b15=95, b20=5))

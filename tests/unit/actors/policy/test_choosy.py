@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.messages.monitor import Backlog
 from scaler.actors.policy import FAIR, FIFO, WORK_AHEAD_US, Placement, Rules
 from scaler.actors.policy import choosy as choosy_module
 from scaler.actors.policy.interface import Decisions
@@ -318,3 +319,25 @@ def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
     choosy = scene.policy._choosy
     assert (choosy.waiting, choosy._changed, list(choosy._nodes.hosts())) == ({}, {}, [])
     assert [dict(kind.may_fit) for kind in choosy.kinds.values()] == [{}]
+
+
+def test_those_who_watch_hear_what_is_asked_for_how_often_and_for_how_long(scene: Scene) -> None:
+    def asked() -> dict[str, tuple[int, int, int]]:
+        backlog = Backlog()
+        scene.policy.say_backlog(backlog, 0)
+        return {text: tuple(tasks) for text, tasks in backlog.asked.items()}  # type: ignore[misc]
+
+    assert asked() == {}
+    scene.node("big", 4, gpu=2)
+    scene.choosy(GPU, task("a"), task("b"), task("c"))
+    scene.choosy(Needs((("gpu", 1),), patience_ms=9), task("d"))
+    scene.choosy(NOWHERE, task("e"))
+    scene.choosy(Needs(worker="big0"), task("f"))
+    assert asked() == {"gpu=1": (4, 0, 0), "tpu=1": (1, 0, 0)}
+    scene.decide()
+    assert asked() == {"gpu=1": (2, 2, 0), "tpu=1": (1, 0, 0)}
+    scene.policy.freed("big0", 1, LONG_US, {SHORT: (3000, 1)})
+    assert asked()["gpu=1"] == (2, 2, 3000)
+    for worker in ("big0", "big1", "big2", "big3"):
+        scene.policy.leave(worker)
+    assert asked()["gpu=1"] == (2, 0, 3000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.nodes import Node, Nodes
 
@@ -11,7 +13,7 @@ OFFER = Offer((("gpu", 2), ("memory", 100)), 2)
 
 
 def full_node() -> Node[str]:
-    node: Node[str] = Node(OFFER)
+    node: Node[str] = Node(OFFER, Counter())
     node.join("one", (), is_unsure=False)
     node.join("two", (), is_unsure=False)
     return node
@@ -63,7 +65,7 @@ def test_a_worker_that_leaves_takes_its_part_with_it_and_says_it_again() -> None
 
 
 def test_while_a_worker_does_not_know_what_its_runs_take_the_node_takes_nothing() -> None:
-    node: Node[str] = Node(Offer((("gpu", 1),), 1))
+    node: Node[str] = Node(Offer((("gpu", 1),), 1), Counter())
     node.join("one", (), is_unsure=True)
     assert not node.can_take(GPU)
     assert node.could_take(GPU)

@@ -1,0 +1,63 @@
+"""Pool: what the clusters of one command have that tasks ask for, and how many workers of them could be used.
+
+Told of all tasks and workers, it leaves aside what its clusters cannot run: another `scaler_scale` starts clusters for
+that. Sans I/O, as the plan is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from scaler.monitor.model_workers import Worker
+from scaler.wire.capabilities import from_text
+
+
+class Pool:
+    """The clusters of one command.
+
+    Args:
+        each: how many workers one has.
+        capabilities: what one has that tasks ask for.
+        is_only_asked: whether tasks that ask for nothing are left to others.
+    """
+
+    def __init__(self, each: int, capabilities: Mapping[str, int], *, is_only_asked: bool = False) -> None:
+        self._each = each
+        self._capabilities = dict(capabilities)
+        self._is_only_asked = is_only_asked
+
+    def look(self, wanted: Mapping[str, int], workers: Sequence[Worker]) -> tuple[int, int]:
+        """Return how many workers could be used that such clusters have, and how many there are.
+
+        Args:
+            wanted: how many tasks should run at once, by what they ask for.
+            workers: all that are there.
+        """
+        asked = {amounts: number for text, number in wanted.items() if text and (amounts := from_asked(text))}
+        asked = {amounts: number for amounts, number in asked.items() if self._at_once(dict(amounts))}
+        n_asked = sum(self._workers(number, self._at_once(dict(amounts))) for amounts, number in asked.items())
+        n_able = sum(_has(dict(from_text(worker.agent.capabilities)), self._capabilities) for worker in workers)
+        if self._is_only_asked:
+            return n_asked, n_able
+        n_all = n_asked + wanted.get("", 0)
+        return max((n_asked, n_able), (n_all, len(workers)), key=lambda pair: (pair[0] - pair[1], pair[0]))
+
+    def _at_once(self, amounts: Mapping[str, int]) -> int:
+        """Return how many such tasks one cluster runs at once."""
+        if not _has(self._capabilities, amounts):
+            return 0
+        return min([self._each, *(self._capabilities[name] // each for name, each in amounts.items() if each)])
+
+    def _workers(self, tasks: int, at_once: int) -> int:
+        return math.ceil(tasks / at_once) * self._each if at_once < self._each else tasks
+
+
+def from_asked(text: str) -> tuple[tuple[str, int], ...]:
+    """Return what tasks ask for, as the monitor stream says it: `gpu=1,memory=1024`; 0 only has to be there."""
+    parts = [part.rpartition("=") for part in text.split(",")]
+    return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
+
+
+def _has(there: Mapping[str, int], asked: Mapping[str, int]) -> bool:
+    return all(there.get(name, -1) >= amount for name, amount in asked.items())

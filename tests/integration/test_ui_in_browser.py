@@ -91,10 +91,12 @@ def test_each_page_shows_a_large_cluster(
     assert "token" not in seen.page.url
     for view in VIEWS:
         seen.go(f"#/{view}")
-        seen.page.wait_for_function("document.querySelector('main').innerText.length > 30")
+        seen.page.wait_for_function("() => document.querySelector('main').innerText.length > 30")
         seen.page.wait_for_timeout(700)  # for two frames
         width, room = seen.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width <= room, f"{view} scrolls sideways"
+        if (size, scheme) in (("wide", "light"), ("phone", "dark")):
+            assert seen.barriers() == [], view
         seen.picture(f"{size}-{scheme}-{view.partition('/')[0]}{'-one' if view.startswith('graphs/') else ''}")
     assert seen.complaints == []
     assert {request.split("/")[2] for request in seen.requests} == {url.split("/")[2]}, "nothing is from elsewhere"
@@ -137,7 +139,7 @@ def test_the_keyboard_is_enough(loaded: tuple[Command, str], watch: Callable[...
     seen.wait_for("1\u20131 of 1", "main")
     press("Escape")
     press("j")
-    seen.page.wait_for_function("document.activeElement.tagName === 'TR'")
+    seen.page.wait_for_function("() => document.activeElement.tagName === 'TR'")
     while "rome01:3" not in seen.page.evaluate("document.activeElement.innerText"):
         press("j")
     press("Enter")
@@ -170,6 +172,15 @@ def test_focus_and_filter_survive_updates(loaded: tuple[Command, str], watch: Ca
     seen.page.wait_for_timeout(2500)
     assert "rome05:2" in seen.page.evaluate("document.activeElement.innerText")
     assert search.input_value() == "rome05"
+    seen.page.locator("main th button", has_text="CPU").click()  # all workers take another share in each frame
+    row = seen.page.locator("main tbody tr", has_text="rome05:7").first
+    row.focus()
+    before = row.get_attribute("aria-rowindex")
+    seen.page.wait_for_function(
+        "before => document.activeElement.innerText.includes('rome05:7')"
+        " && document.activeElement.getAttribute('aria-rowindex') !== before",
+        arg=before,
+    )
 
 
 def test_a_failure_is_two_steps_away(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:

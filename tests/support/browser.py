@@ -64,7 +64,7 @@ class Watched:
     def go(self, place: str) -> None:
         """Show another part of the page, and wait for its first frame."""
         self.page.evaluate("place => { location.hash = place }", place)
-        self.page.wait_for_function("document.querySelector('main h1') !== null")
+        self.page.wait_for_function("() => document.querySelector('main h1') !== null")
 
     def text(self, selector: str = "body") -> str:
         return str(self.page.inner_text(selector))
@@ -84,6 +84,13 @@ class Watched:
         counts = self._tools.send("Memory.getDOMCounters")
         used = self._tools.send("Runtime.getHeapUsage")["usedSize"]
         return int(counts["documents"]), int(used), int(counts["jsEventListeners"])
+
+    def barriers(self) -> list[str]:
+        """Return what axe finds that keeps people from using what is seen."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response["violations"]
+        return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
     def picture(self, name: str) -> Path:
         """Keep a picture of what is seen."""

@@ -258,7 +258,7 @@ export function timeChart({ label, lines, stacked = false, format, log = () => f
   });
 
   const legend = h("div", { class: "legend" }, lines.map((line, number) => h("span", {}, swatch(line, number, stacked), line.title)));
-  const numbers = h("div", { class: "scroll" });
+  const numbers = h("div", { class: "scroll", tabIndex: 0, role: "group", "aria-label": `${label}, as a table` });
   const details = h("details", { ontoggle: () => tabulate() }, h("summary", { class: "muted" }, "As a table"), numbers);
   function tabulate() {
     if (!details.open) return;

@@ -52,6 +52,11 @@ export function empty(text, command, more) {
   return h("div", { class: "empty" }, h("p", {}, text), command ? h("pre", {}, command) : null, more ? h("p", { class: "muted" }, more) : null);
 }
 
+/** What is wider than its place may be scrolled, by the keyboard too if nothing in it takes the focus. */
+export function scroller(label, tabIndex = 0) {
+  return h("div", { class: "scroll", tabIndex, role: "group", "aria-label": label });
+}
+
 /**
  * A table with fixed columns whose rows are updated in place, so that focus, selection and scrolling survive.
  * columns: {key, title, num, cell(row) -> text or element, sort: name for the server, narrow: false hides on phones}
@@ -64,7 +69,8 @@ export function table({ label, columns, key, sort, open }) {
     return head;
   });
   const body = h("tbody");
-  const element = h("div", { class: "scroll" }, h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, heads)), body));
+  const element = scroller(label, open ? null : 0);
+  element.append(h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, heads)), body));
   const rows = new Map();
 
   function rowOf(data) {

@@ -1,6 +1,6 @@
 // Live: is it working, what holds it back, who waits for what, and each worker, those that look stuck first.
 
-import { h, say, fill, table, pager, gauge, link, facts, empty } from "../dom.js";
+import { h, say, fill, scroller, table, pager, gauge, link, facts, empty } from "../dom.js";
 import { timeChart } from "../charts.js";
 import { bytes, count, percent, rate, seconds, ago, clock, unknown } from "../format.js";
 import { prefs } from "../prefs.js";
@@ -70,7 +70,7 @@ export default function live(app) {
   const pages = pager((offset) => app.want({ offset }));
   const search = h("input", { type: "search", placeholder: "name or host; !x: without x", "aria-label": "Filter workers", oninput: () => { filter = search.value; app.want({ filter, offset: 0 }); } });
   const first = h("button", { onclick: () => { sort = "flag"; reverse = false; app.want({ sort, reverse, offset: 0 }); } }, "Flagged first");
-  const title = h("h2"), functionTitle = h("h2"), clients = h("div"), details = h("div"), events = h("div"), none = h("div"), more = h("p", { class: "muted" });
+  const title = h("h2"), functionTitle = h("h2"), clients = scroller("Clients"), details = h("div"), events = scroller("Events"), none = h("div"), more = h("p", { class: "muted" });
   const workerPart = h("div", {}, h("div", { class: "bar" }, search, first, h("span", { class: "push" }), pages.element), workers.element);
   const numbers = h("div", { class: "grid" },
     h("section", { class: "panel" }, h("h2", {}, "Tasks per second"), chart.element),
@@ -94,9 +94,9 @@ export default function live(app) {
     workerPart.hidden = !total && !filter;
     const address = data.scheduler?.address || "SCHEDULER_ADDRESS";
     fill(none, all || total ? null : claimed ? h("p", { class: "muted" }, "Their rows come in a moment.") : strip.news === "never" ? empty("There is nothing to show before the scheduler is heard. If none runs yet, start one:", "scaler_scheduler tcp://127.0.0.1:2345", "If one runs, end scaler_ui and start it with the monitor address that your scheduler printed.") : empty("No workers are connected, so tasks wait.", `scaler_cluster ${address} -n 4`));
-    fill(clients, data.clients.length ? h("div", { class: "scroll" }, h("table", { "aria-label": "Clients" }, h("thead", {}, h("tr", {}, ["Client", "Open", "Waiting", "Seen"].map((name, i) => h("th", { class: i ? "num" : "" }, name)))),
-      h("tbody", {}, data.clients.map((row) => h("tr", {}, h("td", { class: "cut" }, row.label, row.away ? h("span", { class: "failed" }, "  lost, awaited") : null), h("td", { class: "num" }, count(row.open)), h("td", { class: "num" }, count(row.waiting)), h("td", { class: "num" }, ago(row.seen))))))) : h("p", { class: "muted" }, "No clients are connected."));
-    fill(events, data.events.length ? h("div", { class: "scroll" }, h("table", { "aria-label": "Events" }, h("tbody", {}, data.events.map((row) => h("tr", {}, h("td", { class: "num" }, clock(row.at, true)), h("td", {}, row.kind), h("td", { class: "cut" }, `${row.subject} ${row.reason}`)))))) : h("p", { class: "muted" }, "Nothing has come, gone or been refused since this page's server began."));
+    fill(clients, data.clients.length ? h("table", { "aria-label": "Clients" }, h("thead", {}, h("tr", {}, ["Client", "Open", "Waiting", "Seen"].map((name, i) => h("th", { class: i ? "num" : "" }, name)))),
+      h("tbody", {}, data.clients.map((row) => h("tr", {}, h("td", { class: "cut" }, row.label, row.away ? h("span", { class: "failed" }, "  lost, awaited") : null), h("td", { class: "num" }, count(row.open)), h("td", { class: "num" }, count(row.waiting)), h("td", { class: "num" }, ago(row.seen)))))) : h("p", { class: "muted" }, "No clients are connected."));
+    fill(events, data.events.length ? h("table", { "aria-label": "Events" }, h("tbody", {}, data.events.map((row) => h("tr", {}, h("td", { class: "num" }, clock(row.at, true)), h("td", {}, row.kind), h("td", { class: "cut" }, `${row.subject} ${row.reason}`))))) : h("p", { class: "muted" }, "Nothing has come, gone or been refused since this page's server began."));
     const s = data.scheduler;
     fill(details, s ? [facts([["Address", s.address], ["Started", clock(s.started, true)], ["Version", s.version || unknown], ["Memory", bytes(s.rss)], ["Host has free", bytes(s.rss_free)],
       ["Loop lag", `${seconds(s.lag)}, p95 ${seconds(s.lag_most)}`], ["Objects", `${count(s.objects)}, ${bytes(s.object_bytes)}`], ["Agents", count(s.agents)],

@@ -15,8 +15,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from scaler.ids import TaskId
+from scaler.priority_rows import PriorityRows
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
-from scaler.worker.priority_rows import PriorityRows
 
 RunKey: TypeAlias = tuple[TaskId, int]
 """Which attempt of which task."""

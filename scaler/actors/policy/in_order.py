@@ -8,13 +8,13 @@ Must never: know a client; `fair_share` has one of these for each.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from math import inf
 from typing import Generic, TypeAlias
 
 from scaler.actors.policy.interface import T
+from scaler.priority_rows import PriorityRows
 
 Row: TypeAlias = "OrderedDict[Hashable, T]"
 
@@ -28,17 +28,18 @@ class _Level(Generic[T]):
         self.again: Row[T] = OrderedDict()
         self.new: Row[T] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self.again) + len(self.new)
+
 
 class InOrder(Generic[T]):
     """Tasks in the order in which they are to be placed."""
 
     def __init__(self) -> None:
-        self._levels: dict[int, _Level[T]] = {0: _Level()}
-        self._priorities = [0]
-        """of the levels, ascending; levels above the first are dropped when they are found empty"""
+        self._levels: PriorityRows[_Level[T]] = PriorityRows(_Level)
 
     def __len__(self) -> int:
-        return sum(len(level.again) + len(level.new) for level in self._levels.values())
+        return sum(map(len, self._levels.values()))
 
     def __bool__(self) -> bool:
         for level in self._levels.values():  # noqa: SIM110 - on the way of each task
@@ -53,9 +54,7 @@ class InOrder(Generic[T]):
         """Add tasks. A task that reports again when asked waits once."""
         levels = self._levels
         for ready in tasks:
-            level = levels.get(ready.spec.priority)
-            if level is None:
-                level = self._new_level(ready.spec.priority)
+            level = levels[ready.spec.priority]
             if ready.again:
                 level.again[ready.task] = ready
             else:
@@ -72,14 +71,14 @@ class InOrder(Generic[T]):
 
     def pop(self) -> T | None:
         """Remove the first task and return it; None if there is none."""
-        level = self._levels[self._priorities[-1]]
+        level = self._levels[self._levels.priorities[-1]]
         row = level.again or level.new or next(filter(None, self._rows()), level.new)
         return row.popitem(last=False)[1] if row else None
 
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""
-        level = self._levels[self._priorities[-1]]
-        for row in self._rows() if len(self._priorities) > 1 else (level.again, level.new):
+        level = self._levels[self._levels.priorities[-1]]
+        for row in self._rows() if len(self._levels) > 1 else (level.again, level.new):
             while row:
                 yield row.popitem(last=False)[1]
 
@@ -97,23 +96,14 @@ class InOrder(Generic[T]):
 
     def clear(self) -> None:
         """Forget all tasks."""
-        self._levels = {0: _Level()}
-        self._priorities = [0]
+        self._levels = PriorityRows(_Level)
 
     def by_account(self) -> dict[int, int]:
         """Return nothing: accounts take no turns here."""
         return {}
 
     def _rows(self) -> Iterator[Row[T]]:
-        levels, priorities = self._levels, self._priorities
-        while len(priorities) > 1 and not (levels[priorities[-1]].again or levels[priorities[-1]].new):
-            del levels[priorities.pop()]
-        for priority in reversed(priorities):
-            level = levels[priority]
+        self._levels.first()
+        for level in self._levels.in_order():
             yield level.again
             yield level.new
-
-    def _new_level(self, priority: int) -> _Level[T]:
-        insort(self._priorities, priority)
-        level = self._levels[priority] = _Level()
-        return level

@@ -50,7 +50,7 @@ def test_levels_that_were_emptied_are_gone() -> None:
         assert next(queue.drain()).task == 2
     assert queue
     assert list(queue.drain()) == [task(1)]
-    assert queue._priorities == [0]
+    assert queue._levels.priorities == [0]
 
 
 def test_tasks_behind_all_others_may_be_the_only_ones_left() -> None:

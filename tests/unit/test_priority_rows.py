@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.worker.priority_rows import PriorityRows
+from scaler.priority_rows import PriorityRows
 
 
 def new_rows() -> PriorityRows[deque[int]]:

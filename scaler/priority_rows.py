@@ -1,7 +1,7 @@
 """PriorityRows: rows of waiting items, one for each priority, the highest first.
 
-Nearly always there is one priority and one row, which one dictionary look-up finds. A row is anything that can be
-empty: a list, a deque.
+Used by the policies of the scheduler and by the queues of workers. Nearly always there is one priority and one row,
+which one dictionary look-up finds. A row is anything that can be empty: a list, a deque, a level of a policy.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class PriorityRows(dict[int, Row]):
     def __init__(self, new_row: Callable[[], Row]) -> None:
         super().__init__({0: new_row()})
         self._new_row = new_row
-        self._priorities = [0]
+        self.priorities = [0]
         """ascending; rows above the first are dropped when they are found empty"""
 
     def __missing__(self, priority: int) -> Row:
-        insort(self._priorities, priority)
+        insort(self.priorities, priority)
         row = self[priority] = self._new_row()
         return row
 
     def first(self) -> Row:
         """Return the row of the highest priority that is not empty, or an empty row."""
-        priorities = self._priorities
+        priorities = self.priorities
         while not self[priorities[-1]] and len(priorities) > 1:
             del self[priorities.pop()]
         return self[priorities[-1]]
 
     def in_order(self) -> Iterator[Row]:
         """Return all rows, the highest priority first."""
-        return (self[priority] for priority in reversed(self._priorities))
+        return (self[priority] for priority in reversed(self.priorities))

@@ -158,7 +158,8 @@ class Client(Caller):
         return page.summary(self._core.link, self.dashboard_url)
 
     def __repr__(self) -> str:
-        return f"<Client {self.identity.hex()[:8]} of {self._core.link.address}>"
+        link = self._core.link
+        return f"<Client {link.client_id.hex()[:8]} of {link.address}{', disconnected' if link.is_closed else ''}>"
 
     @overload
     def submit(self, fn: Callable[..., T], /, *args: Any, profiling: bool | None, **kwargs: Any) -> ScalerFuture[T]: ...

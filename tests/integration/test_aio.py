@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -92,6 +93,40 @@ def test_a_time_out_interrupts_the_task_on_its_worker(address: str, tmp_path: Pa
                 await asyncio.wait_for(future, 0.01)
             await asyncio.to_thread(wait_until, lambda: note.read_text() == "interrupted", "it was interrupted")
             assert await client.submit(abs, -1) == 1
+
+    run(main())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio has them from 3.11 on")
+def test_a_task_group_that_fails_and_a_timeout_interrupt_their_tasks(address: str, tmp_path: Path) -> None:
+    async def has_begun(note: Path) -> None:
+        await asyncio.to_thread(wait_until, note.exists, "the task runs")
+
+    async def fail_when(note: Path) -> None:
+        await has_begun(note)
+        raise ZeroDivisionError
+
+    async def use(client: AsyncClient, note: Path) -> None:
+        await client.submit(runs_until_interrupted, str(note))
+
+    async def in_a_group(client: AsyncClient, note: Path) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(use(client, note))
+            group.create_task(fail_when(note))
+
+    async def in_time(client: AsyncClient, note: Path) -> None:
+        async with asyncio.timeout(None) as limit:
+            asyncio.ensure_future(has_begun(note)).add_done_callback(lambda _: limit.reschedule(0))
+            await use(client, note)
+
+    async def main() -> None:
+        async with AsyncClient(address) as client:
+            for way in (in_a_group, in_time):
+                note = tmp_path / way.__name__
+                with pytest.raises((ExceptionGroup, TimeoutError)):  # noqa: F821 - there from 3.11 on
+                    await way(client, note)
+                interrupted = partial(lambda note: note.read_text() == "interrupted", note)
+                await asyncio.to_thread(wait_until, interrupted, "it was interrupted")
 
     run(main())
 

@@ -35,7 +35,7 @@ def test_a_function_runs_once_on_each_worker_before_what_waits(client: Client, t
     wait_until(Path(gate + "-reached").exists, "a task runs")
     waiting = [client.submit(abs, -1) for _ in range(100)]
     found: list[dict[str, tuple[str, str, int]]] = []
-    thread = threading.Thread(target=lambda: found.append(client.run_on_all(whereabouts, sign="x")))
+    thread = threading.Thread(target=lambda: found.append(client.run_on_all(whereabouts, sign="x")), daemon=True)
     thread.start()
     Path(gate).touch()
     thread.join(SECONDS)
@@ -62,7 +62,7 @@ def test_a_worker_that_leaves_before_its_turn_is_left_out(client: Client, tmp_pa
     try:
         client.wait_for_workers(3, SECONDS)
         results: list[dict[str, int]] = []
-        thread = threading.Thread(target=lambda: results.append(client.run_on_all(wait_for, gate)))
+        thread = threading.Thread(target=lambda: results.append(client.run_on_all(wait_for, gate)), daemon=True)
         thread.start()
         wait_until(Path(gate + "-reached").exists, "it runs")
         wait_until(lambda: sum(worker.tasks for worker in client.workers()) == 3, "all have it")

@@ -131,7 +131,8 @@ class AsyncClient(AsyncCaller):
         return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def __repr__(self) -> str:
-        return f"<AsyncClient {self._identity.hex()[:8]} of {self._address or 'a local cluster'}>"
+        state = "" if self._link is None or not self._link.is_closed else ", disconnected"
+        return f"<AsyncClient {self._identity.hex()[:8]} of {self._address or 'a local cluster'}{state}>"
 
     async def __aenter__(self) -> Self:
         await self.connect()

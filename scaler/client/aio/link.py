@@ -99,6 +99,11 @@ class AsyncLink:
         if self._closed_because:
             raise DisconnectedError(self._closed_because)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return bool(self._closed_because)
+
     def submit(self, entry: Entry) -> None:
         """Send a task."""
         if self._closed_because:

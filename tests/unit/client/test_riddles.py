@@ -165,3 +165,16 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address) as client:
         mine = {name for name in dir(client) if not name.startswith("_")}
     assert mine == {*both, "as_executor", "logs", "story", "trace"}
+
+
+def test_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> None:
+    async def shown() -> list[str]:
+        async with AsyncClient(scheduler.address) as client:
+            before = repr(client)
+        return [before, repr(client)]
+
+    with Client(scheduler.address) as client:
+        both = [repr(client)]
+    for before, after in ([*both, repr(client)], asyncio.run(shown())):
+        assert before.endswith(f" of {scheduler.address}>")
+        assert after == f"{before[:-1]}, disconnected>"

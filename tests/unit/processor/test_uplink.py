@@ -131,6 +131,6 @@ def test_of_many_reports_the_latest_travel_and_a_second_apart_at_most_four(agent
     while not heard or heard[-1].text != "19999":
         heard += agent.hear()
     seconds = (time.monotonic_ns() - began_ns) / REPORT_NS
-    assert len(heard) <= seconds + 1
+    assert len(heard) <= seconds + 2  # two threads may take one each
     agent.uplink.put_report(report("later"))
     assert [line.text for line in agent.hear()] == ["later"]

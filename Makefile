@@ -68,6 +68,7 @@ clean: ## remove the environment and everything that was built
 # The stamps follow pyproject.toml: as long as it does not change, nothing is installed again.
 
 $(VENV)/.made:
+	@$(PYTHON) -c '' 2>/dev/null || { echo "$(PYTHON) cannot be started; try make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "scaler needs Python 3.10 or later and $(PYTHON) is older; try make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)

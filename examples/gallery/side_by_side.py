@@ -42,6 +42,7 @@ def side_by_side(alone: Callable[[], T], together: Callable[[Client], T], worker
         Client(cluster.get_address()) as client,
     ):
         client.wait_for_workers(workers)
+        os.environ["SCALER_ADDRESS"] = cluster.get_address()  # for programs that make another client
         client.map(abs, [(-1,)] * 10 * workers)  # processes start here, which the times below leave out
         used, start = _processor_seconds(), time.perf_counter()
         result = together(client)

@@ -104,8 +104,88 @@ if __name__ == "__main__":
     cluster.shutdown()
 """
 
+HALVES = """
+from scaler import Client, Cluster, Scheduler
+from scaler.utility.network_util import get_available_tcp_port
 
-@pytest.mark.parametrize("program", [OPTION_CHAIN, RECURSION, OWN_SERIALIZER], ids=["chain", "recursion", "serializer"])
+
+def square(number):
+    return number * number
+
+
+if __name__ == "__main__":
+    address = f"tcp://127.0.0.1:{get_available_tcp_port()}"
+    scheduler = Scheduler(address=address, logging_level="ERROR", protected=False)
+    scheduler.start()
+    cluster = Cluster(
+        address=address, worker_names=["left", "right"], worker_io_threads=1, heartbeat_interval_seconds=2,
+        task_timeout_seconds=0, death_timeout_seconds=300, garbage_collect_interval_seconds=30,
+        trim_memory_threshold_bytes=1024**3, hard_processor_suspend=False, event_loop="builtin",
+        logging_paths=("/dev/stdout",), logging_level="ERROR", logging_config_file=None,
+    )
+    cluster.start()
+    client = Client(address, True, 60, 2)
+    future = client.submit(square, 7)
+    assert future.result() == 49
+    assert future.profiling_info().duration_s >= 0
+    client.shutdown()
+    scheduler.join()
+    cluster.join()
+    print("done")
+"""
+
+FUTURES = """
+from concurrent.futures import as_completed
+from scaler import Client, SchedulerClusterCombo
+from scaler.client.future import ScalerFuture
+from scaler.client.object_reference import ObjectReference
+
+
+def fail(number):
+    raise ZeroDivisionError(number)
+
+
+def shift(values, by):
+    return [value + by for value in values]
+
+
+def add(*numbers):
+    return sum(numbers)
+
+
+if __name__ == "__main__":
+    with SchedulerClusterCombo(1, None, None, 1, 1, -1, 2, 60, 60, logging_level="WARNING") as cluster:
+        with Client(cluster.get_address(), True, timeout_seconds=60) as client:
+            graph = {"a": 1, "b": 2, "c": (add, "a", "b"), "d": (add, "c", "b"), "e": (max, "c", "d")}
+            assert client.get(graph, keys=["e", "c", "a"]) == {"e": 5, "c": 3, "a": 1}
+            assert client.get(graph, ["d"], block=False)["d"].result() == 5
+            reference = client.send_object([1, 2, 3], name="values")
+            assert isinstance(reference, ObjectReference)
+            seen = []
+            futures = [client.submit(shift, reference, by=number) for number in range(3)]
+            for future in futures:
+                assert isinstance(future, ScalerFuture)
+                future.add_done_callback(lambda future: seen.append(future.result()[0]))
+            assert sorted(future.result() for future in as_completed(futures)) == [[1, 2, 3], [2, 3, 4], [3, 4, 5]]
+            failed = client.submit(fail, 1)
+            assert isinstance(failed.exception(), ZeroDivisionError)
+            cancelled = client.submit(shift, reference, 9)
+            cancelled.cancel()
+            assert cancelled.done()
+    assert sorted(seen) == [1, 2, 3], seen
+    print("done")
+"""
+
+PROGRAMS = {
+    "chain": OPTION_CHAIN,
+    "recursion": RECURSION,
+    "serializer": OWN_SERIALIZER,
+    "halves": HALVES,
+    "futures": FUTURES,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_of_that_line_runs(tmp_path: Path, program: str) -> None:
     script = tmp_path / "program.py"
     script.write_text(program)

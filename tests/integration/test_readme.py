@@ -25,6 +25,7 @@ GALLERY = [
     ("epidemic_sweep", 1),
     ("quadrature", 5),
     ("back_test", 20),
+    ("risk_service", 4),
 ]
 """the programs, and a size with which they take little time"""
 

@@ -33,7 +33,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev $(VENV)/.compiled ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite docs ## the documentation, and the tests that are heavy, or need what only this target installs
+test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript docs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@$(if $(ARGS),,$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property)
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m 'more and alone')
 	@$(BIN)/python -m pytest $(if $(ARGS),-m more,$(PAIRS) -m 'more and not alone') $(ARGS)
@@ -117,6 +117,15 @@ $(VENV)/.testsuite: $(VENV)/.made
 		{ dpkg -s $$package || { apt-get -qq update && apt-get -qq install --yes --no-install-recommends $$package; }; } \
 			>/dev/null 2>&1 || echo "could not install $$package" >&2; \
 	fi
+	@touch $@
+
+# The worker and the client in JavaScript need Node.js 18. Their packages bring what they need: no script of theirs runs.
+$(VENV)/.javascript: $(VENV)/.made examples/javascript/package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends nodejs npm; } >/dev/null 2>&1 || \
+		{ echo "install Node.js with npm: the tests in JavaScript need them" >&2; exit 1; }
+	@cd examples/javascript && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml

@@ -77,6 +77,7 @@ struct WorkerHello {
   dial @13 :Data;                      # UInt32 column: which of the agent's connections this is, counted from 1; 0 = it does not count them
   begun @14 :Data;                     # UInt32 column: if it goes on: the dial of the connection on which its session began; 0 = it does not count
   closed @15 :Data;                    # UInt32 column: so many of the workers, the last ones, take no tasks now, see WorkersClosed
+  namedOnly @16 :Data;                 # byte column: 1 = its workers run named functions and nothing else, see README.md; 0 = they run pickled ones
 }
 
 struct WorkersClosed {

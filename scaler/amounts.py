@@ -15,6 +15,8 @@ GPU = "gpu"
 """The capability whose units have numbers, which reach the tasks."""
 MEMORY = "memory"
 """The capability that tasks can ask for as an option of its own, in bytes."""
+CALL = "call:"
+"""A node that serves the function `area` by name has the capability `call:area`."""
 CAPABILITIES_MOST = 64
 """So many a node has, and a task asks for, at the most."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -32,7 +34,28 @@ def check_name(name: object) -> str:
             f"the name of a capability must be a printable str of at most {NAME_CHARACTERS} characters without ',' "
             f"and '=', not {name!r}"
         )
+    if str(name).startswith(CALL):
+        raise ConfigError(
+            f"a capability whose name begins with {CALL!r} is a function that is called by name: use client.call, and "
+            f"the functions of a cluster, not {name!r}"
+        )
     return str(name)
+
+
+def call_of(name: object) -> str:
+    """Return the capability of a node that serves the function with this name.
+
+    Raises:
+        ConfigError: if it is no name of a function.
+    """
+    is_one = isinstance(name, str) and name and name == name.strip() and not set(name) & {",", "="}
+    most = NAME_CHARACTERS - len(CALL)
+    if not is_one or printable(str(name), most) != name:
+        raise ConfigError(
+            f"the name of a function must be a printable str of at most {most} characters without ',' and '=', not "
+            f"{name!r}"
+        )
+    return f"{CALL}{name}"
 
 
 def amount_of(name: str, amount: object, least: int) -> int:

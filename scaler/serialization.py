@@ -10,6 +10,7 @@ bytes or the id of its object (layout in `protocol/README.md`).
 from __future__ import annotations
 
 import abc
+import json
 import pickle
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -186,6 +187,36 @@ def frozen(frames: Frames) -> Sequence[Any]:
     return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
 
 
+# Named functions are called by a name that both sides know, with JSON as values: so in any language.
+
+NAMED = b"json"
+"""The first frame of a named function's object; the second one is the name. No pickle begins like that."""
+
+
+class JsonSerializer(Serializer):
+    """JSON in UTF-8. A tuple becomes a list, and keys become strings."""
+
+    def serialize(self, obj: Any) -> bytes:
+        return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+    def deserialize(self, payload: bytes) -> Any:
+        return json.loads(payload)
+
+
+JSON_SERIALIZER = JsonSerializer()
+"""It has no state: one is enough for all."""
+
+Named: TypeAlias = Callable[[str], Callable[..., Any]]
+"""Returns the function that is served by a name; raises DeserializeObjectError if there is none."""
+
+
+def serves_nothing(name: str) -> Callable[..., Any]:
+    """Refuse a named function."""
+    raise DeserializeObjectError(
+        f"this cluster serves no function by the name {name!r}: start it with --functions {name}=MODULE:FUNCTION"
+    )
+
+
 # A function travels with the serializer that its arguments and its result need.
 
 
@@ -223,12 +254,17 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
     return [own, *to_frames(serializer, function)]
 
 
-def function_from_frames(frames: Frames) -> tuple[Serializer, Callable[..., Any]]:
+def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple[Serializer, Callable[..., Any]]:
     """Return the serializer and the function of a function object.
+
+    Args:
+        named: finds functions that are called by name.
 
     Raises:
         DeserializeObjectError: if one of them cannot be read here.
     """
+    if frames[0] == NAMED:
+        return JSON_SERIALIZER, named(bytes(frames[1]).decode("utf-8", "replace"))
     own: Any = DefaultSerializer()
     if memoryview(frames[0]).nbytes:
         own = from_frames(own, frames[:1])

@@ -17,7 +17,7 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.directory import Directory
 from scaler.actors.events import AGENT, CLIENT, Events, PeerRefused
-from scaler.actors.hellos import identity_of, names_of, python_of, wrong_python
+from scaler.actors.hellos import identity_of, language_of, names_of, python_of, wrong_python
 from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
@@ -203,7 +203,7 @@ class Acceptor(Actor):
 
     def _start_client(self, hello: ClientHello, peer: Peer, kind: type[ClientSession], account: int) -> ActorRef:
         limits = self._limits
-        logger.info("client %s connected (Python %s)", hello.client_id.hex()[:8], hello.python_version)
+        logger.info("client %s connected (%s)", hello.client_id.hex()[:8], language_of(hello))
         return self.spawn(
             kind(
                 identity_of(hello),
@@ -255,7 +255,7 @@ class Acceptor(Actor):
         )
         self._directory.add(peer, session, connection)
         self._reply(peer, is_resumed=False)
-        logger.info("workers %s connected (Python %s)", ", ".join(identity.worker_names) or "-", hello.python_version)
+        logger.info("workers %s connected (%s)", ", ".join(identity.worker_names) or "-", language_of(hello))
 
     @handles(WorkersChanged)
     def _workers_changed(self, changed: WorkersChanged) -> None:

@@ -71,7 +71,7 @@ class Balancer(Actor):
         """those that only one worker may run, and its name"""
         self._names: dict[ActorRef, str] = {}
         self._by_name: dict[str, ActorRef] = {}
-        """the workers that take tasks"""
+        """the workers that take any tasks"""
         self._will_place = False
         self._timer: Timer | None = None
         self._look_at = math.inf
@@ -106,8 +106,9 @@ class Balancer(Actor):
         # It may have joined while it was asked: assignments on their way to it are counted here, not in its own load.
         load = joined.queue_size, joined.tasks, joined.expected_us, joined.host
         self._policy.join(joined.worker, *load, joined.offer, joined.taken, joined.is_unsure)
-        self._names[joined.worker] = joined.name
-        self._by_name[joined.name] = joined.worker
+        if not joined.offer.named_only:  # what is for one worker is a pickled function
+            self._names[joined.worker] = joined.name
+            self._by_name[joined.name] = joined.worker
         self._place_soon()
 
     @handles(WorkerLeft)

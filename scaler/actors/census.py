@@ -18,7 +18,7 @@ from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Line, Peer
 from scaler.message import message
 from scaler.process.report import Report
-from scaler.wire.capabilities import to_text
+from scaler.wire.capabilities import as_text
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import RestartRequest
@@ -179,7 +179,7 @@ class Census(Actor):
         identity = agent.identity
         if identity is None:
             return
-        of_agent = (identity.python_version, identity.package_version, to_text(dict(identity.capabilities)))
+        of_agent = (identity.python_version, identity.package_version, as_text(identity.capabilities))
         for name, counts in report.of("worker"):
             tasks = (counts["tasks"], counts["blocked_tasks"])
             self._outbox.put(peer, WorkerInfo(number, name, cluster, *tasks, *of_agent))

@@ -79,6 +79,8 @@ class PeerIdentity:
     """the resources of an agent's node, and how much of each"""
     label: str = ""
     """what a client calls itself: who and where"""
+    named_only: bool = False
+    """whether an agent's workers run named functions only"""
 
 
 @message

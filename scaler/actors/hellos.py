@@ -19,9 +19,9 @@ def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
         return PeerIdentity(hello.client_id, hello.package_version, hello.python_version, label=hello.label)
     names = names_of(hello)
     versions = hello.package_version, hello.python_version
-    return PeerIdentity(
-        hello.agent_id, *versions, names[: max(0, len(names) - hello.closed)], from_text(hello.capabilities)
-    )
+    taking = names[: max(0, len(names) - hello.closed)]
+    has = from_text(hello.capabilities)
+    return PeerIdentity(hello.agent_id, *versions, taking, has, named_only=bool(hello.named_only))
 
 
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
@@ -37,9 +37,9 @@ def offer_of(identity: PeerIdentity, workers: int) -> Offer:
     """
     amounts = dict(identity.capabilities)
     minor = ".".join(identity.python_version.split(".")[:2])
-    if "." in minor:
+    if "." in minor and not identity.named_only:
         amounts.setdefault(f"python{minor}", AMOUNT_MOST)
-    return Offer(tuple(sorted(amounts.items())), workers)
+    return Offer(tuple(sorted(amounts.items())), workers, identity.named_only)
 
 
 def wrong_python(kind: str, own: str, of_workers: str) -> str:
@@ -48,6 +48,12 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
         f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
         f"travel between them; run both with the same minor version of Python"
     )
+
+
+def language_of(hello: ClientHello | WorkerHello) -> str:
+    """Return what a peer is written in, for the log."""
+    version = hello.python_version
+    return f"Python {version}" if version[:1].isdigit() or not version else version
 
 
 def python_of(hello: ClientHello | WorkerHello) -> str:

@@ -35,6 +35,7 @@ from scaler.process.files import allow_many_files
 from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
+from scaler.settings.initializer import read_functions
 from scaler.wire.capabilities import to_text
 from scaler.wire.transfer import window_at
 from scaler.wire.zeromq import open_transport
@@ -64,7 +65,8 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         ConfigError: if there is no such engine, or it cannot do what the settings ask for.
     """
     executor = load_executor(config)
-    capabilities = to_text({**executor.capabilities, **read_amounts(config.capabilities)})
+    has = {**executor.capabilities, **read_amounts(config.capabilities)}
+    capabilities = to_text(has, read_functions(config.functions))
     allow_many_files()
     shell = Shell(config.event_loop)
     edge = Edge(

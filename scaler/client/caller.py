@@ -180,6 +180,25 @@ class Caller(ABC):
         """
         return ClientExecutor(self.options(), max_workers)
 
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
+        """Call a function by the name under which workers serve it, in whatever language it is written
+        (docs/howto/other-languages.md). It runs on a worker that serves it, and waits until there is one.
+
+        Arguments and result are JSON: None, bool, int, float, str, and lists and dicts of these. A tuple arrives as a
+        list. All keyword arguments belong to the function.
+
+        Args:
+            name: of the function, such as `area` of `scaler_cluster --functions area=shapes:area`.
+
+        Raises:
+            TypeError: if an argument is a future or an `ObjectReference`.
+            SerializeObjectError: if an argument is no JSON.
+            ConfigError: if it is no name; it is a `ValueError`.
+            DisconnectedError: if the client is disconnected.
+        """
+        client, core, options = self._caller
+        return core.call(client, name, args, kwargs, options)
+
     @overload
     def map(
         self,

@@ -15,13 +15,14 @@ from scaler.client.calls.functions import Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
 from scaler.client.calls.maker import CallMaker
+from scaler.client.calls.options import TaskOptions
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun, MapStream
 from scaler.config import check_number
 from scaler.ids import ObjectId, TaskId
-from scaler.serialization import Serializer
+from scaler.serialization import JSON_SERIALIZER, Serializer
 from scaler.shipped import Shipped
 
 T = TypeVar("T")
@@ -69,6 +70,19 @@ class Core(CallMaker):
             link.submit_graph(graph)
         else:
             link.submit(entry)
+        return future
+
+    def call(
+        self, owner: object, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
+    ) -> ScalerFuture[Any]:
+        """Call a function by its name."""
+        link = self.link
+        link.check_open()
+        function = self.functions.named(name)
+        terms = self.terms_of_call(options, name)
+        task_id = TaskId(self.new_id())
+        future: ScalerFuture[Any] = ScalerFuture(task_id, link, JSON_SERIALIZER, owner, terms[1] or name)
+        link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 
     def map(

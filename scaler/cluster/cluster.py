@@ -55,6 +55,7 @@ class Cluster(ChildProcess):
         drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
         capabilities: Mapping[str, int | str] | Sequence[str] = (),
+        functions: Mapping[str, str | Callable[..., object]] | Sequence[str] = (),
         engine: str = "processes",
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,

@@ -64,6 +64,8 @@ class SchedulerClusterCombo:
             keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
         capabilities: what this machine has and tasks may ask for, and how much of each; a name alone is an amount of 1,
             and K, M, G, T are powers of 1024; in code also a dict.
+        functions: functions that anybody calls by their names, with JSON as values: client.call, and clients in other
+            languages; in code also a dict.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
         logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
         transfer_window_bytes: how much of its large values may be on the way to each peer; more is faster over long
@@ -123,6 +125,7 @@ class SchedulerClusterCombo:
         drain_seconds: float = 0,
         processor_memory_bytes: int = 0,
         capabilities: Mapping[str, int | str] | Sequence[str] = (),
+        functions: Mapping[str, str | Callable[..., object]] | Sequence[str] = (),
         engine: str = "processes",
         logging_text_characters: int = 256,
         transfer_window_bytes: int = 1048576,

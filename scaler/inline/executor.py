@@ -15,6 +15,7 @@ from scaler.agent.executor import LINK, OBJECTS, Node, Part, worker_child
 from scaler.inline.task_context import by_thread
 from scaler.inline.thread import TaskThread
 from scaler.inline.worker import InlineWorker
+from scaler.processor.preparation import finder
 from scaler.processor.task_context import Birth
 
 AGENT_PROCESS = 1
@@ -33,6 +34,7 @@ class LocalThreads:
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers."""
+        named = finder(node.config.functions)
         contexts, birth = by_thread(), Birth(AGENT_PROCESS, node.agent_token)
 
         def spec(index: int, name: str) -> ChildSpec:
@@ -40,7 +42,7 @@ class LocalThreads:
                 return TaskThread(name, worker, birth, node.config.address, contexts)
 
             def worker(peers: Peers) -> InlineWorker:
-                return InlineWorker(peers[LINK], peers[OBJECTS], new_thread)
+                return InlineWorker(peers[LINK], peers[OBJECTS], new_thread, named)
 
             return ChildSpec(worker_child(index), InlineWorker, worker)
 

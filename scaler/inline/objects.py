@@ -12,6 +12,7 @@ from scaler.agent.messages import StoredObject
 from scaler.ids import ObjectId, split_ids
 from scaler.inline.backlog import RunKey, run_of
 from scaler.processor.values import Values
+from scaler.serialization import Named, serves_nothing
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
@@ -23,11 +24,12 @@ class Objects:
 
     Args:
         ask: has the object cache tell the worker of an object.
+        named: finds functions that are called by name.
     """
 
-    def __init__(self, ask: Callable[[ObjectId], None]) -> None:
+    def __init__(self, ask: Callable[[ObjectId], None], named: Named = serves_nothing) -> None:
         self._ask = ask
-        self.values = Values()
+        self.values = Values(named)
         self._has: set[ObjectId] = set()
         self._used: set[ObjectId] = set()
         """since the last collection"""

@@ -36,6 +36,7 @@ from scaler.inline.backlog import Backlog, run_of
 from scaler.inline.objects import Objects
 from scaler.inline.thread import Job, Runner, TaskAsks, TaskEnded, TaskGoesOn, TaskReports, TaskThread, TaskWaits
 from scaler.message import message
+from scaler.serialization import Named, serves_nothing
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import (
@@ -97,14 +98,21 @@ class InlineWorker(Actor):
 
     Args:
         new_thread: starts a thread for the tasks of a worker.
+        named: finds functions that are called by name.
     """
 
-    def __init__(self, link: ActorRef, objects: ActorRef, new_thread: Callable[[ActorRef], Runner]) -> None:
+    def __init__(
+        self,
+        link: ActorRef,
+        objects: ActorRef,
+        new_thread: Callable[[ActorRef], Runner],
+        named: Named = serves_nothing,
+    ) -> None:
         self._link = link
         self._cache = objects
         self._new_thread = new_thread
         self._backlog = Backlog()
-        self._objects = Objects(lambda object_id: objects.send(NeedObject(object_id, self.actor_ref)))
+        self._objects = Objects(lambda object_id: objects.send(NeedObject(object_id, self.actor_ref)), named)
         self._runs: dict[Runner, _Run] = {}
         self._idle: list[Runner] = []
         self._next_number = count(1).__next__

@@ -1,4 +1,5 @@
-"""Preparation: imports the user's modules once for all processors, and calls the user's initializer in each.
+"""Preparation: imports the user's modules once for all processors, calls the user's initializer in each, and finds the
+functions that the user's settings name.
 
 Called by the fork server before it forks, and by each processor before it is ready. Must never: let a process with
 threads be forked.
@@ -12,11 +13,13 @@ import importlib
 import logging
 import pickle
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaler.settings.initializer import PICKLED
+from scaler.errors import DeserializeObjectError
+from scaler.serialization import Named, serves_nothing
+from scaler.settings.initializer import PICKLED, read_functions
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +81,26 @@ def initialize(text: str) -> bool:
     return True
 
 
-def _function(text: str) -> Callable[[], Any]:
+def finder(functions: Sequence[str]) -> Named:
+    """Return what finds the functions that a setting names, by their names."""
+    served = read_functions(functions)
+
+    def find(name: str) -> Callable[..., Any]:
+        if name not in served:
+            return serves_nothing(name)
+        try:
+            return _function(served[name])
+        except Exception as error:  # a module of the user may raise anything
+            raise DeserializeObjectError(
+                f"the function {name!r} that this cluster serves is not to be had here: {type(error).__name__}: {error}"
+            ) from error
+
+    return find
+
+
+def _function(text: str) -> Callable[..., Any]:
     if text.startswith(PICKLED):
-        pickled: Callable[[], Any] = pickle.loads(base64.b64decode(text.removeprefix(PICKLED)))
+        pickled: Callable[..., Any] = pickle.loads(base64.b64decode(text.removeprefix(PICKLED)))
         return pickled
     module, _, name = text.partition(":")
     named: Any = importlib.import_module(module)

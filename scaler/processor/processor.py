@@ -46,7 +46,7 @@ from scaler.processor.leaving import LEAVE_SECONDS, leave
 from scaler.processor.limits import ProcessLimits
 from scaler.processor.meter import Meter
 from scaler.processor.outputs import OutputHandler, TaskOutputs
-from scaler.processor.preparation import FAILED_EXIT_CODE, initialize
+from scaler.processor.preparation import FAILED_EXIT_CODE, finder, initialize
 from scaler.processor.progress_page import Progress
 from scaler.processor.streams import TaskStreams
 from scaler.processor.task_context import Birth, ProcessorTaskContext
@@ -101,7 +101,7 @@ class Processor:
         self._number = 0
         self._withheld = 0
         """how many of the tasks so far were not started"""
-        self._values = Values()
+        self._values = Values(finder(config.functions))
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
         self.waiting.say_report = self.outputs.report

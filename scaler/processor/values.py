@@ -17,10 +17,12 @@ from scaler.serialization import (
     INLINE_BYTES,
     DefaultSerializer,
     Frames,
+    Named,
     Serializer,
     from_frames,
     function_from_frames,
     name_of,
+    serves_nothing,
     size_of,
 )
 from scaler.shared_memory import private_frames
@@ -40,11 +42,15 @@ class KnownFunction(NamedTuple):
 class Values:
     """What one worker process has.
 
+    Args:
+        named: finds functions that are called by name.
+
     Attributes:
         functions: those that were read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, named: Named = serves_nothing) -> None:
+        self._named = named
         self.functions: dict[ObjectId, KnownFunction] = {}
         self._frames: dict[ObjectId, Frames] = {}
         self._values: dict[ObjectId, Any] = {}
@@ -59,7 +65,7 @@ class Values:
 
     def without(self, object_ids: Iterable[ObjectId]) -> Values:
         """Return the same but for some objects; this one does not change, since a task may be reading from it."""
-        others = Values()
+        others = Values(self._named)
         others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
         others.forget(object_ids)
         return others
@@ -84,7 +90,7 @@ class Values:
             )
         modules = carried()
         try:
-            serializer, function = function_from_frames(frames)
+            serializer, function = function_from_frames(frames, self._named)
         finally:
             if modules and carried() is not modules:  # what was read before may need modules that are not here any more
                 self.functions.clear()

@@ -19,11 +19,15 @@ from scaler.settings.base import (
     LoggingConfig,
     Settings,
 )
-from scaler.settings.initializer import check_initializer, initializer_text
+from scaler.settings.initializer import check_initializer, functions_texts, initializer_text, read_functions
 from scaler.texts import NAME_CHARACTERS, printable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+SERVES_FUNCTIONS = "processes", "inline"
+"""The engines whose workers run named functions."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,16 @@ class ClusterConfig(Settings):
             default="none",
         ),
     )
+    functions: tuple[str, ...] = field(
+        default=(),
+        metadata=entry(
+            "functions that anybody calls by their names, with JSON as values: client.call, and clients in other "
+            "languages; in code also a dict",
+            "--functions",
+            metavar="NAME=MODULE:FUNCTION,...",
+            default="none",
+        ),
+    )
     task_output_lines_per_second: int = field(
         default=500,
         metadata=entry(
@@ -186,10 +200,16 @@ class ClusterConfig(Settings):
             values = {**values, "n_workers": len(values.get("worker_names", ())) or None}
         if "capabilities" in values:
             values = {**values, "capabilities": to_texts(values["capabilities"])}
+        if "functions" in values:
+            values = {**values, "functions": functions_texts(values["functions"])}
         return super().of({**values, "initializer": initializer_text(values.get("initializer"))})
 
     def _check_together(self) -> None:
         read_amounts(self.capabilities)
+        if read_functions(self.functions) and self.engine not in SERVES_FUNCTIONS:
+            raise ConfigError(
+                f"functions are served by the engines {' and '.join(SERVES_FUNCTIONS)}, not by {self.engine!r}"
+            )
         names = self.worker_names
         if names and len(names) != self.n_workers:
             raise ConfigError(f"{self.n_workers} workers need as many worker_names, not {len(names)}")

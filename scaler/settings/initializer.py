@@ -1,29 +1,34 @@
-"""The initializer as a setting: a function as text, because settings travel as text."""
+"""Functions as settings: the initializer, and those that a cluster serves by name, as text, because settings travel as
+text.
+"""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scaler.amounts import call_of
 from scaler.config import ConfigError
 
 PICKLED = "pickle:"
 
 
-def check_initializer(text: str) -> None:
+def check_initializer(text: str, what: str = "initializer") -> None:
     """Raise `ConfigError` unless the text is empty or names a function."""
     if not text or text.startswith(PICKLED):
         return
     module, _, name = text.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise ConfigError(f"initializer must be a function, or a str like package.module:function, not {text!r}")
+        raise ConfigError(f"{what} must be a function, or a str like package.module:function, not {text!r}")
 
 
-def initializer_text(value: Any) -> str:
+def initializer_text(value: Any, what: str = "initializer") -> str:
     """Return an initializer as text.
 
     Args:
         value: a function, or what is text already; None is no initializer.
+        what: the name of it in errors.
 
     Raises:
         ConfigError: if it is neither, or cannot be pickled.
@@ -31,10 +36,34 @@ def initializer_text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     if not callable(value):
-        raise ConfigError(f"initializer must be a function, or a str like package.module:function, not {value!r}")
+        raise ConfigError(f"{what} must be a function, or a str like package.module:function, not {value!r}")
     import cloudpickle  # noqa: PLC0415 - settings are read without it
 
     try:
         return PICKLED + base64.b64encode(cloudpickle.dumps(value, protocol=5)).decode()
     except Exception as error:  # pickling runs code of the user
-        raise ConfigError(f"the initializer cannot be pickled: {error}") from error
+        raise ConfigError(f"{what} cannot be pickled: {error}") from error
+
+
+def functions_texts(functions: object) -> Sequence[str] | object:
+    """Return a mapping of names to functions as texts, and anything else as it is."""
+    if not isinstance(functions, Mapping):
+        return functions
+    return tuple(f"{name}={initializer_text(each, f'the function {name}')}" for name, each in functions.items())
+
+
+def read_functions(texts: Sequence[str]) -> dict[str, str]:
+    """Return the functions that texts such as `area=shapes:area` name, by name.
+
+    Raises:
+        ConfigError: if one is none, or a name comes twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, function = text.partition("=")
+        call_of(name)
+        if name in found:
+            raise ConfigError(f"the function {name} is named twice")
+        check_initializer(function or "nothing", f"the function {name}")
+        found[name] = function
+    return found

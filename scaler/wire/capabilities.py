@@ -5,22 +5,31 @@ Written by the agent from what its executor says; read by the scheduler. Must ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from scaler.amounts import AMOUNT_MOST, amount_of, check_name
+from scaler.amounts import AMOUNT_MOST, amount_of, call_of, check_name
 
 Capabilities = tuple[tuple[str, int], ...]
 """Names and amounts, by name."""
 
 
-def to_text(capabilities: Mapping[str, int]) -> str:
+def to_text(capabilities: Mapping[str, int], functions: Iterable[str] = ()) -> str:
     """Return the text of these capabilities.
+
+    Args:
+        functions: the names of those that are served.
 
     Raises:
         ConfigError: if a name or an amount is none.
     """
     amounts = {check_name(name): amount_of(name, amount, 1) for name, amount in capabilities.items()}
-    return ",".join(f"{name}={amount}" for name, amount in sorted(amounts.items()))
+    amounts |= dict.fromkeys(map(call_of, functions), 1)
+    return as_text(sorted(amounts.items()))
+
+
+def as_text(capabilities: Iterable[tuple[str, int]]) -> str:
+    """Return the text of what a peer has said, whatever its names are."""
+    return ",".join(f"{name}={amount}" for name, amount in capabilities)
 
 
 def from_text(text: str) -> Capabilities:

@@ -15,8 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from scaler.ids import ObjectId
-from scaler.serialization import OBJECT, RESULT, VALUE, argument_block
+from scaler.ids import ObjectId, content_id
+from scaler.serialization import NAMED, OBJECT, RESULT, VALUE, argument_block
 from scaler.wire.codec import camel_case, encode, encode_message, union_name
 from scaler.wire.columns import Rule, column_kinds
 from scaler.wire.messages.client import Task, TaskCancel
@@ -207,6 +207,7 @@ def parts() -> Json:
         {"kind": VALUE, "name": "länge", "data": b""},
     ]
     options = RunOptions(True, True, 3, 2_500, 2**40, (("gpu", 1), ("licence", 0)), False, ("OSError", "my.Error"), 250)
+    named = (NAMED, "fläche".encode())
     of_node = [{"kind": RESULT, "name": "", "data": (258).to_bytes(4, "little")}, arguments[0]]
     return {
         "taskFailure": {
@@ -230,6 +231,11 @@ def parts() -> Json:
                 {"taskId": sample_id(1).hex(), "attempt": 2, "worker": 0},
                 {"taskId": sample_id(2).hex(), "attempt": 1, "worker": 3},
             ],
+        },
+        "namedFunction": {
+            "name": "fläche",
+            "frames": [frame.hex() for frame in named],
+            "id": content_id(named).hex(),
         },
     }
 

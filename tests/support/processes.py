@@ -86,8 +86,11 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children() if alive(child.pid)}
 
 
+JAVASCRIPT = REPOSITORY / "examples" / "javascript"
+
+
 class Command:
-    """One of our commands, as a user runs it, with what it printed."""
+    """One of our commands, or a program in JavaScript, as a user runs it, with what it printed."""
 
     def __init__(
         self,
@@ -98,8 +101,12 @@ class Command:
         **options: Any,
     ) -> None:
         self.lines: list[str] = []
+        is_javascript = module.endswith(".js")
+        program = (
+            ["node", str(JAVASCRIPT / module)] if is_javascript else [sys.executable, "-m", f"scaler.cli.{module}"]
+        )
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", f"scaler.cli.{module}", *arguments],
+            [*prefix, *program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

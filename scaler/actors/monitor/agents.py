@@ -14,7 +14,7 @@ from scaler.actors.messages.monitor import AgentSeen
 from scaler.actors.monitor.board import Shown
 from scaler.actors.peer import Peer
 from scaler.ids import public_id
-from scaler.wire.capabilities import to_text
+from scaler.wire.capabilities import as_text
 from scaler.wire.messages.monitor import BIN_ROW, PROCESSOR_ROW, StateAgent, StateBins, StateProcessors
 from scaler.wire.messages.worker import AgentState
 
@@ -81,7 +81,7 @@ class Agents:
             state.engine,
             ",".join(identity.worker_names),
             identity.python_version,
-            to_text(dict(identity.capabilities)),
+            as_text(identity.capabilities),
             state.pid,
             state.cpu_permille,
             state.rss_bytes,

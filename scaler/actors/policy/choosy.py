@@ -21,6 +21,7 @@ from scaler.actors.policy.interface import Asked, Order, Room, T, W
 from scaler.actors.policy.needs import Needs, Offer, in_words
 from scaler.actors.policy.nodes import Node, Nodes
 from scaler.actors.policy.places import Places
+from scaler.amounts import CALL
 from scaler.ids import ObjectId
 
 KINDS_MOST = 1000
@@ -53,12 +54,14 @@ class Choosy(Generic[W, T]):
     """Tasks that ask for something.
 
     Args:
-        places: of all workers.
+        places: of the workers that run any task.
+        for_calls: of those that run calls by name only.
         new_order: makes an empty order of tasks.
     """
 
-    def __init__(self, places: Places[W], new_order: Callable[[], Order[T]]) -> None:
+    def __init__(self, places: Places[W], for_calls: Places[W], new_order: Callable[[], Order[T]]) -> None:
         self._places = places
+        self._for_calls = for_calls
         self._new_order = new_order
         self._nodes: Nodes[W] = Nodes()
         self.kinds: dict[Needs, Kind[T]] = {}
@@ -172,7 +175,7 @@ class Choosy(Generic[W, T]):
             host = next(iter(kind.may_fit))
             node = self._nodes.get(host)
             fits = node is not None and node.can_take(kind.needs)
-            worker = self._places.take_at(host, work_us, ready.near) if fits else None
+            worker = self._places_of(node).take_at(host, work_us, ready.near) if node is not None and fits else None
             if node is not None and worker is not None:
                 node.change(worker, kind.needs, 1)
                 kind.may_fit.move_to_end(host)
@@ -180,6 +183,9 @@ class Choosy(Generic[W, T]):
                 return worker
             del kind.may_fit[host]
         return None
+
+    def _places_of(self, node: Node[W]) -> Places[W]:
+        return self._for_calls if node.named_only else self._places
 
     # Patience
 
@@ -232,12 +238,22 @@ class Choosy(Generic[W, T]):
 
     def room(self, needs: Needs) -> Room:
         """Return what a task that asks for this has to wait for."""
-        places, able = self._places, self._nodes.able(needs)
+        both = (self._places, self._for_calls) if needs.is_call else (self._places,)
+        able = self._nodes.able(needs)
         missing = "" if able else self._what_is_missing(needs)
         has_free = any(node.can_take(needs) for node in able)
-        return Room(len(places), places.with_room, places.tasks, str(needs), sum(map(len, able)), has_free, missing)
+        workers, with_room = sum(map(len, both)), sum(places.with_room for places in both)
+        tasks = sum(places.tasks for places in both)
+        return Room(workers, with_room, tasks, str(needs), sum(map(len, able)), has_free, missing)
 
     def _what_is_missing(self, needs: Needs) -> str:
+        called = [name.removeprefix(CALL) for name, _ in needs.amounts if name.startswith(CALL)]
+        if called:
+            return (
+                f"it asks for {needs}: no worker that is connected serves the function {called[0]} by name, with all "
+                f"of that; start one with scaler_cluster ADDRESS --functions {called[0]}=MODULE:FUNCTION, or one in "
+                "another language"
+            )
         if not len(self._places):
             return "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
         most = self._nodes.most()

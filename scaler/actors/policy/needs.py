@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from scaler.amounts import CALL
+
 Amounts = tuple[tuple[str, int], ...]
 """Names and amounts, by name."""
 
@@ -32,6 +34,11 @@ class Needs(NamedTuple):
     def __str__(self) -> str:
         return in_words(self.amounts)
 
+    @property
+    def is_call(self) -> bool:
+        """Whether it is for those who serve a function by its name."""
+        return any(name.startswith(CALL) for name, _ in self.amounts)
+
 
 class Offer(NamedTuple):
     """What a node has."""
@@ -39,6 +46,8 @@ class Offer(NamedTuple):
     amounts: Amounts = ()
     workers: int = 0
     """how many workers it has: before they all have joined, it is not known how much is free"""
+    named_only: bool = False
+    """its workers run nothing but calls by name"""
 
 
 @lru_cache(_KEPT)

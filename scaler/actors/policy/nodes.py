@@ -18,13 +18,14 @@ from scaler.actors.policy.needs import Needs, Offer
 class Node(Generic[W]):
     """One node, with the workers of it that are here."""
 
-    __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "total")
+    __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "named_only", "total")
 
     def __init__(self, offer: Offer, running: Counter[Needs]) -> None:
         self._running = running
         self.total = dict(offer.amounts)
         self.free = dict(offer.amounts)
         self._awaited = offer.workers
+        self.named_only = offer.named_only
         self._taken: dict[W, Counter[Needs]] = {}
         self._unsure: set[W] = set()
         """workers with runs of which it is not known what they take"""
@@ -73,11 +74,13 @@ class Node(Generic[W]):
     def could_take(self, needs: Needs) -> bool:
         """Return whether the node has that much, free or not."""
         total = self.total
+        if self.named_only and not needs.is_call:
+            return False
         return all(total.get(name, -1) >= amount for name, amount in needs.amounts)
 
     def can_take(self, needs: Needs) -> bool:
         """Return whether so much is free, as far as that is known."""
-        if self._unsure or len(self._taken) < self._awaited:
+        if self._unsure or len(self._taken) < self._awaited or (self.named_only and not needs.is_call):
             return False
         free = self.free
         return all(name in free and (free[name] >= amount or not amount) for name, amount in needs.amounts)

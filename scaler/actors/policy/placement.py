@@ -51,14 +51,22 @@ class Placement(Generic[W, T]):
         self._rules = rules
         self._new_order = new_order
         self._queue = new_order()
-        self._places: Places[W] = Places()
-        self._choosy: Choosy[W, T] = Choosy(self._places, new_order)
+        self._begin()
         self._turns = Turns(self._queue)
         self._unplaceable: list[tuple[T, str]] = []
         """tasks that can not even wait, and why"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
         self._rounds: Rounds[W] = Rounds(rules)
+        self._rounds_of_calls: Rounds[W] = Rounds(rules)
         self._backlog: Backlog[T] | None = Backlog() if rules.waiting_most >= 0 else None
+
+    def _begin(self) -> None:
+        self._places: Places[W] = Places()
+        self._for_calls: Places[W] = Places()
+        """those of workers that run nothing but calls by name"""
+        self._elsewhere: dict[W, Places[W]] = {}
+        """these workers"""
+        self._choosy: Choosy[W, T] = Choosy(self._places, self._for_calls, self._new_order)
 
     def ready(self, tasks: Iterable[T]) -> None:
         if self._backlog is not None:
@@ -94,12 +102,15 @@ class Placement(Generic[W, T]):
         taken: Iterable[tuple[Needs, int]] = (),
         is_unsure: bool = False,
     ) -> None:
-        if worker not in self._places:
-            self._places.join(worker, queue_size, tasks, work_us, host)
-            self._choosy.join(worker, host, offer, taken, is_unsure)
+        if worker in self._places or worker in self._elsewhere:
+            return
+        if offer.named_only:
+            self._elsewhere[worker] = self._for_calls
+        self._elsewhere.get(worker, self._places).join(worker, queue_size, tasks, work_us, host)
+        self._choosy.join(worker, host, offer, taken, is_unsure)
 
     def leave(self, worker: W) -> bool:
-        self._places.leave(worker)
+        self._elsewhere.pop(worker, self._places).leave(worker)
         return self._choosy.leave(worker)
 
     def amounts_changed(self, worker: W, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
@@ -108,31 +119,32 @@ class Placement(Generic[W, T]):
     def freed(self, worker: W, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
         for function_id, (total_us, count) in measured.items():
             self._durations.learn(function_id, total_us, count)
-        self._places.free(worker, tasks, work_us)
+        self._elsewhere.get(worker, self._places).free(worker, tasks, work_us)
         if self._choosy.kinds:
             self._choosy.freed(worker)
+        if self._elsewhere and self._rounds_of_calls.has_to_look(self._for_calls):
+            return True
         return bool(self._queue) or bool(self._choosy.waiting) or self._rounds.has_to_look(self._places)
 
     def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> None:
         for function_id in function_ids:
             self._durations.doubt(function_id)
-        self._places.give_back(worker, tasks, work_us)
+        self._elsewhere.get(worker, self._places).give_back(worker, tasks, work_us)
         if self._choosy.kinds:
             self._choosy.freed(worker)
 
     def resumed(self, worker: W, tasks: int, work_us: int) -> None:
-        self._places.take_again(worker, tasks, work_us)
+        self._elsewhere.get(worker, self._places).take_again(worker, tasks, work_us)
 
     def forget(self) -> None:
         self._queue.clear()
-        self._places = Places()
-        self._choosy = Choosy(self._places, self._new_order)
+        self._begin()
         self._unplaceable = []
         if self._backlog is not None:
             self._backlog = Backlog()
 
     def decide(self, now: float) -> Decisions[W, T]:
-        if self._choosy.waiting or self._unplaceable:
+        if self._choosy.waiting or self._unplaceable or self._elsewhere:
             return self._decide_with_kinds(now)
         assigned = self._assign({}) if self._places.with_room else {}
         refused = self._refuse(assigned) if self._backlog is not None else []
@@ -143,7 +155,7 @@ class Placement(Generic[W, T]):
         places = self._places
         assigned: dict[W, list[tuple[T, int]]] = {}
         needs: dict[Hashable, Needs] = {}
-        if places.with_room:
+        if self._choosy.waiting and (places.with_room or self._for_calls.with_room):
             self._assign_by_turns(assigned, needs)
         if places.with_room and self._queue:
             self._assign(assigned)
@@ -155,17 +167,19 @@ class Placement(Generic[W, T]):
             for ready, _ in given_up:
                 self._backlog.remove(ready.task, ready.account)
             refused += self._refuse(assigned)
-        recalled = self._rounds.look(places, now)
-        if self._rounds.look_at is not None:
-            look_at = min(look_at, self._rounds.look_at)
+        recalled = {**self._rounds.look(places, now), **self._rounds_of_calls.look(self._for_calls, now)}
+        for rounds in (self._rounds, self._rounds_of_calls):
+            look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
         return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs)
 
     def _assign_by_turns(self, assigned: dict[W, list[tuple[T, int]]], needs: dict[Hashable, Needs]) -> None:
         """Assign tasks until none of those fits that ask for something, or there is no room."""
-        places, turns = self._places, self._turns
+        places, for_calls, turns = self._places, self._for_calls, self._turns
         kinds = self._choosy.open_kinds()
-        while kinds and places.with_room:
-            kind = turns.next(kinds)
+        while kinds and (places.with_room or for_calls.with_room):
+            if not places.with_room and not (kinds := [kind for kind in kinds if kind.needs.is_call]):
+                return
+            kind = turns.next(kinds, with_plain=places.with_room > 0)
             ready = kind.queue.first()
             worker = None if ready is None else self._take(kind, ready)
             if ready is None or worker is None:
@@ -222,8 +236,8 @@ class Placement(Generic[W, T]):
         return Room(len(places), places.with_room, places.tasks) if needs is None else self._choosy.room(needs)
 
     def say_backlog(self, backlog: WhatWaits, functions: int) -> None:
-        backlog.waiting, backlog.running = self._waiting(), self._places.tasks
-        backlog.workers = len(self._places)
+        backlog.waiting, backlog.running = self._waiting(), self._places.tasks + self._for_calls.tasks
+        backlog.workers = len(self._places) + len(self._elsewhere)
         backlog.accounts = dict(self._choosy.by_account() + Counter(self._queue.by_account()))
         backlog.untakeable = self._choosy.untakeable()
         backlog.asked = self._choosy.asked(self._durations.known_us)
@@ -239,4 +253,4 @@ class Placement(Generic[W, T]):
         return len(self._queue) + len(self._choosy)
 
     def statistics(self) -> dict[str, int]:
-        return {"ready_tasks": self._waiting(), "workers": len(self._places)}
+        return {"ready_tasks": self._waiting(), "workers": len(self._places) + len(self._elsewhere)}

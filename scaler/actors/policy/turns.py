@@ -29,12 +29,16 @@ class Turns(Generic[T]):
         self.plain = Kind(Needs(), plain)
         self._number = 2
 
-    def next(self, kinds: Iterable[Kind[T]]) -> Kind[T]:
-        """Return the kind whose first task is placed next, the tasks that ask for nothing among them."""
+    def next(self, kinds: Iterable[Kind[T]], with_plain: bool = True) -> Kind[T]:
+        """Return the kind whose first task is placed next, the tasks that ask for nothing among them.
+
+        Args:
+            with_plain: whether there is room for those, too.
+        """
         plain = self.plain
         for kind in kinds:
             kind.turn = kind.turn or self._number - 1  # a new one goes only before the one that has just had its turn
-        rows = sorted((plain, *kinds) if plain.queue else kinds, key=_by_turn)
+        rows = sorted((plain, *kinds) if with_plain and plain.queue else kinds, key=_by_turn)
         for row in rows:
             first = row.queue.first()
             if first is None or not any(

@@ -129,6 +129,14 @@ class AsyncCaller(ABC):
         client, terms = self._now()
         return client.submit_call(fn, args, kwargs, terms)
 
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
+        """Call a function by the name under which workers serve it: `await client.call("area", 2, 3)`.
+
+        Arguments, result and errors are those of `Client.call`.
+        """
+        client, options = self._caller
+        return client.call_by_name(name, args, kwargs, options or client.maker().options)
+
     @overload
     async def map(
         self, fn: Callable[..., T], items: Items, *, return_exceptions: Literal[False] = ..., window: int = ...

@@ -34,7 +34,7 @@ from scaler.client.output_printer import print_output
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
-from scaler.serialization import DEFAULT_SERIALIZER, Serializer
+from scaler.serialization import DEFAULT_SERIALIZER, JSON_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
 from scaler.shipped import Module, Shipped
@@ -210,6 +210,17 @@ class AsyncClient(AsyncCaller):
         function.check(args, kwargs)
         packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
         packing.add_done_callback(partial(_packed, link, future))
+        return future
+
+    def call_by_name(
+        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
+    ) -> AsyncFuture[Any]:
+        """Call a function by its name."""
+        maker, link = self.maker(), self.connected()
+        function, terms = maker.functions.named(name), maker.terms_of_call(options, name)
+        task_id = TaskId(maker.new_id())
+        future: AsyncFuture[Any] = AsyncFuture(task_id, link, JSON_SERIALIZER, self, terms[1] or name)
+        link.submit(function.entry(task_id, future, args, kwargs, terms))
         return future
 
     async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:

@@ -11,17 +11,22 @@ import inspect
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, TypeAlias
 
+from scaler.amounts import call_of
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
+from scaler.client.object_reference import ObjectReference
 from scaler.errors import SerializeObjectError
 from scaler.ids import GraphId, TaskId, content_id
 from scaler.pickled_functions import what_pickle_depends_on
 from scaler.serialization import (
+    JSON_SERIALIZER,
+    NAMED,
     DefaultSerializer,
     Serializer,
     frozen,
@@ -31,6 +36,7 @@ from scaler.serialization import (
 from scaler.shipped import Module, Shipped
 from scaler.wire.messages.client import GraphNode, GraphTask, Task
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.structs import RunOptions
 
 REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
@@ -235,6 +241,34 @@ def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
     return least, most
 
 
+class NamedFunction(Function):
+    """A function that is called by its name, in whatever language it is written. Its arguments are JSON."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, packer: ArgumentPacker) -> None:
+        frames = (NAMED, name.encode())
+        self.instruction = ObjectInstruction(InstructionKind.CREATE_FUNCTION, content_id(frames), name, frames)
+        self._object_id = self.instruction.object_id
+        self._plain_block, self._pack_values = packer.plain_block, packer.pack_values
+        self.least, self.most = ANY_NUMBER, 0
+
+    def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        for argument in (*arguments, *keywords.values()):
+            if isinstance(argument, (ObjectReference, ResultArgument)):
+                raise TypeError(
+                    f"{self.instruction.name}: the arguments of a call by name are JSON, and {argument!r} is none: "
+                    "pass its value"
+                )
+
+
+@lru_cache(REMEMBERED_FUNCTIONS)
+def options_of_call(options: bytes, name: str) -> bytes:
+    """Return `RunOptions` for a call by name: it goes to those who serve it."""
+    said = RunOptions.decode(options)
+    return said._replace(capabilities=tuple(sorted((*said.capabilities, (call_of(name), 0))))).encode()
+
+
 class Functions:
     """The functions of one client. Safe to use from several threads.
 
@@ -254,6 +288,22 @@ class Functions:
         # Another serializer may behave differently from one call to the next.
         self._may_remember = type(serializer) is DefaultSerializer
         self._remembered: dict[int, Function] = {}
+        self._named: dict[str, NamedFunction] = {}
+        self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address)
+
+    def named(self, name: str) -> NamedFunction:
+        """Return the function that is called by this name.
+
+        Raises:
+            ConfigError: if it is no name.
+        """
+        known = self._named.get(name)
+        if known is None:
+            call_of(name)
+            if len(self._named) >= REMEMBERED_FUNCTIONS:
+                self._named = {}
+            known = self._named[name] = NamedFunction(name, self._packer_of_named)
+        return known
 
     def ship(self, modules: Iterable[Module]) -> None:
         """Have these modules travel with all functions that are made ready from now on.

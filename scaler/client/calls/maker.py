@@ -11,7 +11,7 @@ from typing import Any
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
-from scaler.client.calls.functions import Functions, Terms
+from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
 from scaler.client.object_reference import ObjectReference
@@ -57,6 +57,11 @@ class CallMaker:
         if options.priority is not None:
             priority = with_wish(priority, options.priority)
         return priority, name or options.name or "", options.run_options, here.account if self._is_nested else 0
+
+    def terms_of_call(self, options: TaskOptions, function: str) -> Terms:
+        """Return the same for calls of a function by its name."""
+        priority, name, run_options, account = self.terms(options)
+        return priority, name, options_of_call(run_options, function), account
 
     def store(self, obj: Any, name: str | None) -> tuple[ObjectReference, ObjectInstruction]:
         """Return a reference to an object as it is now, and what creates that at the scheduler.

@@ -68,6 +68,8 @@ class WorkerHello:
     """as in the hello of a client"""
     closed: U32 = 0
     """so many of the workers, the last ones, take no tasks now, as in `WorkersClosed`"""
+    named_only: U8 = 0
+    """1: its workers run named functions only, as those in other languages do"""
 
 
 @message

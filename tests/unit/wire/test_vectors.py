@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from scaler.errors import ProtocolError
-from scaler.serialization import OBJECT, VALUE, put_results, read_arguments
+from scaler.ids import content_id
+from scaler.serialization import OBJECT, VALUE, function_from_frames, put_results, read_arguments
 from scaler.wire.codec import decode, encode_message, numbers, union_name
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, DIRECTIONS, PROCESSOR_TO_AGENT, Direction
 from scaler.wire.messages.worker import HELD_RUN
@@ -92,6 +93,10 @@ def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
         for task_id, attempt, worker in HELD_RUN.iter_unpack(bytes.fromhex(parts["held"]["payload"]))
     ]
     assert held == parts["held"]["meaning"]
+    named = parts["namedFunction"]
+    frames = list(map(bytes.fromhex, named["frames"]))
+    assert function_from_frames(frames, {named["name"]: abs}.__getitem__)[1] is abs
+    assert content_id(frames).hex() == named["id"]
 
 
 def test_arguments_of_a_node_become_those_of_its_task() -> None:

@@ -25,8 +25,8 @@ class Scene:
     def __init__(self, policy: str = FAIR, rules: Rules | None = None) -> None:
         self.policy: Placement[str, Task] = Placement(rules or Rules(policy=policy), ORDERS[policy])
 
-    def node(self, host: str, workers: int, queue_size: int = 1000, **amounts: int) -> None:
-        offer = Offer(tuple(sorted(amounts.items())), workers)
+    def node(self, host: str, workers: int, queue_size: int = 1000, named_only: bool = False, **amounts: int) -> None:
+        offer = Offer(tuple(sorted(amounts.items())), workers, named_only)
         for number in range(workers):
             self.policy.join(f"{host}{number}", queue_size, 0, 0, host, offer)
 
@@ -341,3 +341,69 @@ def test_those_who_watch_hear_what_is_asked_for_how_often_and_for_how_long(scene
     for worker in ("big0", "big1", "big2", "big3"):
         scene.policy.leave(worker)
     assert asked()["gpu=1"] == (2, 0, 3000)
+
+
+CALL_AREA = Needs((("call:area", 0),))
+AREA = {"call:area": 1}
+
+
+def test_a_worker_that_runs_calls_only_gets_nothing_else(scene: Scene) -> None:
+    scene.node("other", 2, named_only=True, gpu=1, **AREA)
+    scene.policy.ready([task("plain")])
+    scene.choosy(GPU, task("gpu"))
+    scene.choosy(CALL_AREA, task("call"))
+    (worker,) = (placed := scene.placed()).values()
+    assert (set(placed), worker[:-1]) == ({"call"}, "other")
+    assert scene.waiting() == 2
+    scene.node("python", 2, gpu=1)
+    assert {call: worker[:-1] for call, worker in scene.placed().items()} == {"plain": "python", "gpu": "python"}
+
+
+def test_calls_go_to_those_who_serve_them_in_any_language_and_to_nobody_else(scene: Scene) -> None:
+    scene.node("python", 1)
+    scene.choosy(CALL_AREA, *map(task, range(4)))
+    assert scene.placed() == {}
+    scene.node("serves", 1, queue_size=1, **AREA)
+    scene.node("other", 1, queue_size=1, named_only=True, **AREA)
+    assert set(scene.placed().values()) == {"serves0", "other0"}
+    scene.end("other0", CALL_AREA)
+    assert set(scene.placed().values()) == {"other0"}
+
+
+def test_calls_are_placed_while_all_other_workers_are_full_and_the_other_way_round(scene: Scene) -> None:
+    scene.node("python", 1, queue_size=1)
+    scene.node("other", 1, queue_size=1, named_only=True, **AREA)
+    scene.policy.ready([task(number) for number in range(3)])
+    scene.choosy(CALL_AREA, task("a"), task("b"))
+    assert scene.placed() == {0: "python0", "a": "other0"}
+    scene.end("other0", CALL_AREA)
+    assert scene.placed() == {"b": "other0"}
+    scene.end("python0", None)
+    assert scene.placed() == {1: "python0"}
+    assert scene.policy.statistics() == {"ready_tasks": 1, "workers": 2}
+    scene.policy.leave("other0")
+    scene.end("python0", None)
+    assert scene.placed() == {2: "python0"}
+    assert scene.policy.statistics() == {"ready_tasks": 0, "workers": 1}
+
+
+def test_calls_that_wait_behind_a_long_one_move_to_an_idle_worker_of_their_kind() -> None:
+    scene = Scene(rules=Rules(looks=1, round_seconds=1))
+    scene.node("other", 1, named_only=True, **AREA)
+    scene.policy.freed("other0", 0, 0, {SHORT: (1, 1)})
+    scene.choosy(CALL_AREA, *map(task, range(4)))
+    assert set(scene.placed().values()) == {"other0"}
+    scene.node("more", 1, named_only=True, **AREA)
+    assert scene.decide(5.0).recalled == {"other0": 2}
+
+
+def test_a_call_that_nobody_serves_says_so(scene: Scene) -> None:
+    scene.node("python", 1)
+    scene.choosy(CALL_AREA, task("call"))
+    assert scene.placed() == {}
+    room = scene.policy.room(CALL_AREA)
+    assert "no worker that is connected serves the function area" in room.missing
+    assert "--functions area=MODULE:FUNCTION" in room.missing
+    scene.node("other", 2, named_only=True, **AREA)
+    room = scene.policy.room(CALL_AREA)
+    assert (room.missing, room.able, room.workers) == ("", 2, 3)

@@ -1,12 +1,15 @@
-"""What the monitor stream costs the scheduler: its processor time per task with nobody who watches, and with one viewer
-of everything, alternated.
+"""What the monitor stream costs the scheduler: its processor time per task with nobody who watches, with one viewer of
+everything, and with two (`scaler_top`, and one `scaler_ui` for any number of browsers), in turns.
 
 A real scheduler in a process of its own; agents with real sockets, which answer each run at once and report when they
 are asked, as real ones do; and a client with a real socket that keeps a rate. All peers are in this process. Of the
 scheduler all threads count.
 
-    python tests/benchmarks/monitor.py                     5,000 workers behind 50 agents, 20,000 tasks a second
-    python tests/benchmarks/monitor.py --rate 5000 --rounds 4 --seconds 3
+    python -m tests.benchmarks.monitor                     5,000 workers behind 50 agents, 20,000 tasks a second
+    python -m tests.benchmarks.monitor --rate 5000 --rounds 4 --seconds 3
+
+It takes some four minutes. Each line has the median of all rounds, and how many tasks a second there were: if these are
+fewer than were asked for, the peers had not enough of the processor, and the figures are worth nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ from scaler.wire.zeromq import open_transport
 CODE = b"the function"
 FUNCTION = content_id([CODE])
 WARM_SECONDS = 2.0
+CASES = {0: "nobody watches", 1: "one viewer of all topics", 2: "two viewers"}
 VERSIONS = (PROTOCOL_VERSION, "0", "3.11.7", "3")
 
 
@@ -182,7 +186,7 @@ class Bench:
         for peer in self._peers:
             self._selector.register(peer.socket.descriptor, selectors.EVENT_READ, peer)
         self._beat_at = 0.0
-        self._viewer: zmq.Socket[bytes] | None = None
+        self._viewers: list[zmq.Socket[bytes]] = []
         self.seen = 0
         while not all(peer.is_up for peer in self._peers):
             self.run(0.1)
@@ -197,27 +201,28 @@ class Bench:
             if now >= self._beat_at:
                 self._beat_at = now + 1.0
                 self._beat()
-            while self._viewer is not None and self._viewer.poll(0):
-                self.seen += sum(map(len, self._viewer.recv_multipart()))
+            for viewer in self._viewers:
+                while viewer.poll(0):
+                    self.seen += sum(map(len, viewer.recv_multipart()))
 
     def _beat(self) -> None:
         for agent in self._agents:
             agent.say_alone(WorkerHeartbeat(1))
         self._client.say_alone(ClientHeartbeat(1))
 
-    def watch(self, is_watched: bool) -> None:
-        if self._viewer is not None:
-            self._viewer.close(linger=0)
-            self._viewer = None
-        if is_watched:
-            self._viewer = zmq.Context.instance().socket(zmq.SUB)
-            self._viewer.connect(self._monitor_address)
+    def watch(self, viewers: int) -> None:
+        while self._viewers:
+            self._viewers.pop().close(linger=0)
+        for _ in range(viewers):
+            viewer = zmq.Context.instance().socket(zmq.SUB)
+            viewer.connect(self._monitor_address)
             for topic in TICKS:
-                self._viewer.setsockopt(zmq.SUBSCRIBE, topic.encode())
+                viewer.setsockopt(zmq.SUBSCRIBE, topic.encode())
+            self._viewers.append(viewer)
 
-    def measure(self, seconds: float, is_watched: bool) -> tuple[float, float]:
+    def measure(self, seconds: float, viewers: int) -> tuple[float, float]:
         """Return microseconds of processor time per task, and tasks per second."""
-        self.watch(is_watched)
+        self.watch(viewers)
         self.run(WARM_SECONDS)
         before, done, began = self._cpu(), self._client.done, time.monotonic()
         self.run(seconds)
@@ -234,29 +239,34 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--workers", type=int, default=100, help="of each agent (default: 100)")
     parser.add_argument("--rate", type=int, default=20_000, help="tasks per second (default: 20,000)")
-    parser.add_argument("--rounds", type=int, default=10, help="of both, alternated (default: 10)")
+    parser.add_argument("--rounds", type=int, default=10, help="of all cases, in turns (default: 10)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement (default: 5)")
     options = parser.parse_args()
     scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
     scheduler.start()
     try:
         bench = Bench(scheduler, options.agents, options.workers, options.rate)
-        bench.measure(options.seconds, is_watched=False)
-        figures: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+        bench.measure(options.seconds, 0)
+        figures: dict[int, list[tuple[float, float]]] = {viewers: [] for viewers in CASES}
         for number in range(options.rounds):
-            for is_watched in (number % 2 == 0, number % 2 == 1):
-                figures[is_watched].append(bench.measure(options.seconds, is_watched))
+            turn = number % len(CASES)  # no case is always the first after another
+            for viewers in [*CASES][turn:] + [*CASES][:turn]:
+                figures[viewers].append(bench.measure(options.seconds, viewers))
     finally:
         scheduler.shutdown()
     print("| | us of processor time per task: median | least | most | tasks per second |")
     print("|---|--:|--:|--:|--:|")
-    for is_watched, name in ((False, "nobody watches"), (True, "one viewer of all topics")):
-        each, rates = zip(*figures[is_watched], strict=True)
+    for viewers, name in CASES.items():
+        each, rates = zip(*figures[viewers], strict=True)
         shown = (statistics.median(each), min(each), max(each))
         print(f"| {name} | {' | '.join(f'{figure:.2f}' for figure in shown)} | {statistics.median(rates):,.0f} |")
-    pairs = [watched[0] / alone[0] - 1 for alone, watched in zip(figures[False], figures[True], strict=True)]
-    print(f"\nmore with a viewer: {100 * statistics.median(pairs):.1f} % (median of {len(pairs)} pairs)")
-    print(f"{bench.seen / (options.rounds * (options.seconds + WARM_SECONDS)) / 1000:,.0f} kB per second to the viewer")
+    print()
+    for viewers, name in list(CASES.items())[1:]:
+        pairs = sorted(100 * (many[0] / none[0] - 1) for none, many in zip(figures[0], figures[viewers], strict=True))
+        spread = f"median of {len(pairs)} rounds, {pairs[0]:+.1f} to {pairs[-1]:+.1f}"
+        print(f"{name}: {statistics.median(pairs):+.1f} % ({spread})")
+    watched = sum(CASES) * options.rounds * (options.seconds + WARM_SECONDS)
+    print(f"{bench.seen / watched / 1000:,.0f} kB per second to each viewer")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,8 @@ class Model:
     def _forget(self) -> None:
         """Begin anew, because the scheduler did."""
         self.scheduler: StateScheduler | None = None
+        self.idle_since_us = 0
+        """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or nobody saw it."""
         self.ended: dict[str, int] = {}
         """Tasks by the state in which they ended, since the start of the scheduler."""
         self.sent: dict[str, int] = {}
@@ -178,8 +180,12 @@ class Model:
         self.scheduler_id = head.scheduler
 
     def _on_scheduler(self, _: News, batch: Batch[StateScheduler], __: float) -> None:
-        is_first = self.scheduler is None
+        is_first, were_open = self.scheduler is None, self.open_tasks
         self.scheduler = batch[0]
+        if self.open_tasks:
+            self.idle_since_us = 0
+        elif were_open:
+            self.idle_since_us = self.heard_us
         if is_first:
             self._list_workers()  # how many tasks one takes was not known
 

@@ -253,3 +253,37 @@ def test_a_real_cluster_is_counted_exactly_and_a_restart_is_seen(tmp_path: Path)
         shown.press("q")
         assert shown.end() == 0
         shown.check_left_as_before()
+
+
+def hold(path: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - it travels to a worker
+        file.write(f"{os.getpid()}\n")
+    while True:
+        time.sleep(0.1)
+
+
+@pytest.mark.more
+def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: Path) -> None:
+    address, file = f"ipc://{tmp_path}/scheduler", tmp_path / "pid"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(scheduler(address))
+        stack.enter_context(command("cluster", address, "-n", "2"))
+        shown = stack.enter_context(terminal(*TOP, address))
+        shown.wait_for("Total 2 worker(s), 0 busy | idle")
+        client = stack.enter_context(Client(address))
+        client.options(capabilities={"tpu": 1}).submit(abs, -1)
+        shown.wait_for("no worker can take 1 of the tasks: start one that can")
+        client.submit(hold, str(file))
+        wait_until(lambda: file.exists() and file.read_text().endswith("\n"), "the task runs")
+        pid = int(file.read_text())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            shown.wait_for("look stuck: 1 [*]")
+            shown.press("*" + ENTER)
+            shown.wait_for("* stuck? its process is stopped")
+            shown.press("2")
+            shown.wait_for("a fit worker")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        shown.press("q")
+        assert shown.end() == 0

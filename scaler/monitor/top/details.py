@@ -165,6 +165,11 @@ def _failure(model: Model, key: object) -> Details:
         ),
         DetailLine(f"function  {each.function_name or '-'}", target=_target("function", each.function)),
         DetailLine(""),
+        *(
+            [DetailLine("traceback of one of them, numbers in its message may differ", grid.BOLD)]
+            if each.times > 1
+            else ()
+        ),
     ]
     lines += [DetailLine(line) for line in (each.traceback or "no traceback was kept").splitlines()]
     return Details(f"failure {each.type}", lines)

@@ -120,6 +120,9 @@ def _draw_top(canvas: Grid, model: Model, view: View, moment: Moment, table: Tab
         canvas.put(0, y, SHORTCUTS[0])
         canvas.put(0, y + 1, SHORTCUTS[1])
         y += 2
+    if has_shortcuts and model.stuck.reasons:
+        line = f"{SHORTCUTS[0]} {SHORTCUTS[1].strip()}" if is_wide else SHORTCUTS[1]
+        canvas.put(len(line) + 2, y - 1, f"look stuck: {len(model.stuck.reasons)} [*]", f"{grid.RUNNING}_{grid.BOLD}")
     _draw_total(canvas, y, model, view, moment, table)
     return y + 1
 
@@ -163,7 +166,8 @@ def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) 
         count = f"{len(table.lines)} of {table.total} with {view.filter!r}"
     parts = [count + ("" if word == NO_WORKERS else f", {model.busy} busy")]
     if word == IDLE:
-        parts.append("idle: nothing is open")
+        since = model.idle_since_us
+        parts.append(f"idle: nothing open since {shown.clock(since)}" if since else "idle: nothing is open")
     elif word in (NO_WORKERS, NOBODY, NO_NEWS):
         parts.append(f"no workers: {sentence}" if word == NO_WORKERS else sentence)
     else:

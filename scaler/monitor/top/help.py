@@ -15,7 +15,7 @@ HELP = (
     "            inputs (tasks wait for others); scheduler; round trips (tiny tasks)",
     "left        open tasks x their mean duration / workers: an estimate",
     "unassigned  tasks that no worker has;  running  at a worker, queued or executed",
-    "busy        workers that execute a task now;   *  looks stuck: Enter says why",
+    "busy        workers that execute a task;  *  looks stuck (key *: go to the next)",
     "agt_        the agent: the process that starts the workers of a host",
     "cpu rss     of the worker's processes; 100% is one core; k m g t are of 1024",
     "rss_free    memory that the host has left;     free  room for so many tasks",

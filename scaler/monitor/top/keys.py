@@ -25,6 +25,8 @@ class Shown:
     """of the details"""
     rows: int
     """how many rows there is room for"""
+    marked: Sequence[object] = ()
+    """of the rows, those that look stuck"""
 
 
 def press(view: View, key: str, shown: Shown) -> bool:
@@ -44,9 +46,21 @@ def press(view: View, key: str, shown: Shown) -> bool:
         view.sort_by(BY_KEY[key].name)
     elif key in _KEYS:
         _KEYS[key](view)
+    elif key == "*":
+        _next_marked(view, shown)
     elif key in ("KEY_ENTER", "\r", "\n"):
         _open(view, shown)
     return True
+
+
+def _next_marked(view: View, shown: Shown) -> None:
+    """Go to the next worker that looks stuck, round and round; from another table, to the workers."""
+    if view.name != WORKERS or view.details:
+        view.show(WORKERS)
+    elif shown.marked:
+        name = HOSTS if view.is_by_host else view.name
+        place = _place(view.selected.get(name), shown.marked)
+        view.selected[name] = shown.marked[0 if place is None else (place + 1) % len(shown.marked)]
 
 
 def _type(view: View, key: str) -> None:

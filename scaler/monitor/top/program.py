@@ -15,7 +15,7 @@ from scaler.monitor.top.details import details_of, topic_of
 from scaler.monitor.top.frame import Moment, draw
 from scaler.monitor.top.keys import Shown, press
 from scaler.monitor.top.screen import Screen
-from scaler.monitor.top.tables import table_of
+from scaler.monitor.top.tables import STUCK, table_of
 from scaler.monitor.top.view import View
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events")
@@ -166,9 +166,10 @@ class Program:
         width, height = self._screen.size
         view = self._view
         lines = details_of(model, view.details[-1]).lines if view.details else ()
-        keys = [line.key for line in table_of(model, view, width).lines]
+        rows = table_of(model, view, width).lines
+        keys, marked = [line.key for line in rows], [line.key for line in rows if line.mark == STUCK]
         beside = _ROWS_BESIDE_PAGE if view.details or view.is_help else _ROWS_BESIDE_TABLE
-        return Shown(keys, lines, max(1, height - beside))
+        return Shown(keys, lines, max(1, height - beside), marked)
 
     def _draw(self) -> None:
         model, now = self._model_and_now()

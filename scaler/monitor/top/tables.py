@@ -44,6 +44,10 @@ class Field:
     style: str = grid.PLAIN
 
 
+STUCK = "*"
+"""Marks a worker that looks stuck."""
+
+
 @dataclass(frozen=True)
 class Line:
     """A row of a table as it is drawn."""
@@ -125,7 +129,7 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
         Line(
             row.key,
             RowTexts(row, columns),
-            "*" if row.is_stuck else " ",
+            STUCK if row.is_stuck else " ",
             grid.RUNNING if row.is_stuck else grid.PLAIN,
         )
         for row in ordered

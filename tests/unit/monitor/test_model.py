@@ -39,6 +39,15 @@ def test_counters_are_those_of_the_last_message() -> None:
     assert model.scheduler.objects == 9
 
 
+def test_since_when_nothing_is_open_is_known_to_who_saw_it() -> None:
+    model = Model()
+    since = []
+    for second, waiting in enumerate((0, 5, 0, 0, 3, 0)):
+        model.take(news("scheduler", scheduler(waiting=waiting), time_us=NOON_US + second * SECOND), second)
+        since.append(model.idle_since_us and (model.idle_since_us - NOON_US) // SECOND)
+    assert since == [0, 0, 2, 2, 0, 5]
+
+
 def test_a_snapshot_replaces_the_one_before_when_its_last_page_has_come() -> None:
     model = Model()
     first, second, third = (StateClient(bytes([number]) * 8, f"client {number}") for number in (1, 2, 3))

@@ -50,6 +50,18 @@ def test_keys_move_the_selection(keys: list[str], chosen: str) -> None:
     assert pressed(*keys).selected == {"workers": chosen}
 
 
+def test_a_star_goes_round_the_workers_that_look_stuck() -> None:
+    view, shown = View(), Shown(ROWS.keys, (), 3, marked=["b", "d"])
+    chosen = []
+    for _ in range(3):
+        press(view, "*", shown)
+        chosen.append(view.selected["workers"])
+    assert chosen == ["b", "d", "b"]
+    press(view, "*", ROWS)
+    assert view.selected["workers"] == "b", "nobody looks stuck"
+    assert pressed("4", "*", shown=shown).name == "workers"
+
+
 def test_without_rows_there_is_nothing_to_move_or_open() -> None:
     view = pressed("KEY_DOWN", "KEY_END", "KEY_ENTER", "KEY_PGUP", shown=Shown((), (), 3))
     assert (view.selected, view.details) == ({}, [])

@@ -5,8 +5,8 @@ import { clock, count } from "../format.js";
 
 /** One kind of failure, which stays open while it is updated. */
 export function failureEntry(app, isOpen = false) {
-  const title = h("b", { class: "failed" }), message = h("span"), numbers = h("span", { class: "muted" }), where = h("p"), trace = h("pre");
-  const element = h("details", { open: isOpen }, h("summary", {}, title, " ", message, h("br"), numbers), where, trace);
+  const title = h("b", { class: "failed" }), message = h("span"), numbers = h("span", { class: "muted" }), where = h("p"), which = h("p", { class: "muted" }), trace = h("pre");
+  const element = h("details", { open: isOpen }, h("summary", {}, title, " ", message, h("br"), numbers), where, which, trace);
   return {
     element,
     update(row) {
@@ -18,6 +18,7 @@ export function failureEntry(app, isOpen = false) {
         where.mark = mark;
         fill(where, "In ", link("function", row.function, row.function_name || row.function), row.worker ? [" on ", link("worker", row.worker)] : "", ", for instance ", link("task", row.task, "this task"));
       }
+      say(which, row.traceback && row.times > 1 ? "The traceback is of one of them; numbers in its message may differ." : "");
       say(trace, row.traceback || "No traceback came with it: the process ended, or the failure was not raised by the function.");
     },
   };

@@ -16,7 +16,7 @@ function progress(row) {
 const columns = [
   { title: "Graph", cell: (row) => link("graphs", row.id, row.name) },
   { title: "Done", cell: progress },
-  { title: "Running", num: true, narrow: false, cell: (row) => count(row.running) },
+  { title: "Ready, running", num: true, narrow: false, cell: (row) => count(row.running) },
   { title: "Waiting", num: true, narrow: false, cell: (row) => count(row.waiting) },
   { title: "Failed", num: true, cell: (row) => (row.failed ? h("span", { class: "failed" }, `\u2717 ${count(row.failed)}`) : "0") },
   { title: "Canceled", num: true, narrow: false, cell: (row) => count(row.canceled) },

@@ -1,5 +1,7 @@
 """What Scaler in front of an engine costs: the rate and the round trip of no-ops through it, beside the engine alone.
 
+*More per task* is what a task of many takes longer through Scaler, by these rates.
+
 Each engine has two places, and Scaler keeps so many tasks with it as `--at-once` says. An engine that is not installed
 is left out.
 
@@ -165,11 +167,12 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(rows))
         return
-    print("| engine | alone, tasks/s | through Scaler | alone, round trip | through Scaler |")
-    print("|---|--:|--:|--:|--:|")
+    print("| engine | alone, tasks/s | through Scaler | more per task | alone, round trip | through Scaler |")
+    print("|---|--:|--:|--:|--:|--:|")
     for name, (alone, through) in rows.items():
         rate, trip = (f"{alone.rate:,.0f}", f"{alone.round_trip_ms:.2f} ms") if alone else ("", "")
-        print(f"| {name} | {rate} | {through.rate:,.0f} | {trip} | {through.round_trip_ms:.2f} ms |")
+        more = f"{1000 / through.rate - 1000 / alone.rate:.2f} ms" if alone else ""
+        print(f"| {name} | {rate} | {through.rate:,.0f} | {more} | {trip} | {through.round_trip_ms:.2f} ms |")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from scaler.agent.messages import CollectionDue, ForgetObjects, ObjectFound, Obj
 from scaler.ids import ObjectId
 from scaler.settings import ClusterConfig
 from scaler.wire.capabilities import from_text, to_text
-from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.common import PROFILE, TaskStatus
 from scaler.wire.priority import of_child
 from scaler.wire.structs import RunOptions, TaskFailure
 from tests.support.executor_bench import ADDRESS, AGENT_TOKEN, ExecutorBench
@@ -506,6 +506,17 @@ def test_a_task_that_runs_for_longer_than_its_options_allow_has_timed_out(bench:
     bench.run(late, in_time)
     assert bench.statuses(late, in_time) == [TaskStatus.TIMED_OUT, TaskStatus.SUCCESS]
     assert "its limit of 0.1 s (its option timeout)" in bench.results(late)[0].payload.decode()
+
+
+def test_a_run_is_measured_if_its_options_ask_for_it_and_not_otherwise(bench: ExecutorBench) -> None:
+    measured = replace(bench.task(time.sleep, 0.01), options=RunOptions(profiling=True).encode())
+    plain = bench.task(abs, -1)
+    bench.run(measured, plain)
+    first, second = bench.results(measured, plain)
+    assert [value_of(first), value_of(second)] == [None, 1]
+    assert len(first.profile) == PROFILE.size
+    assert PROFILE.unpack(first.profile)[0] >= 10_000, "microseconds of wall time"
+    assert second.profile == b""
 
 
 def test_options_that_an_executor_does_not_know_are_left_aside(bench: ExecutorBench) -> None:

@@ -126,8 +126,9 @@ def test_cancel_reaches_a_task_that_waits_in_dask(
     client, note, log, gate = start(THREADS + 1), noting(), tmp_path / "log", tmp_path / "gate"
     first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
     wait_until(lambda: len(noted(log)) == THREADS, "Dask is full", 90)
-    unwanted = client.submit(note, str(log), "unwanted")
+    unwanted = client.options(name="a name").submit(note, str(log), "unwanted")
     wait_until(lambda: dask.n_tasks() == THREADS + 1, "it is with Dask", 90)
+    assert sum("a name-" in key for key in dask.tasks()) == 1, "Dask's dashboard shows it"
     assert unwanted.cancel()
     wait_until(lambda: dask.n_tasks() == THREADS, "Dask has dropped it", 90)
     gate.touch()

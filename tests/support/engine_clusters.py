@@ -66,10 +66,14 @@ class DaskCluster:
 
     def n_tasks(self) -> int:
         """Return how many tasks its scheduler knows."""
+        return len(self.tasks())
+
+    def tasks(self) -> list[str]:
+        """Return their names."""
         import distributed  # an extra: the tests that need it are skipped without it
 
         with distributed.Client(self.address, set_as_default=False) as client:
-            return int(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+            return list(client.run_on_scheduler(lambda dask_scheduler: list(map(str, dask_scheduler.tasks))))
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):

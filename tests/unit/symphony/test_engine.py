@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from scaler.config import ConfigError
 from scaler.engines.engine import EngineLostError
+from scaler.serialization import VALUE, DefaultSerializer, argument_block, to_frames
 from scaler.symphony.engine import SymphonyEngine, symphony_engine
 from scaler.wire.messages.common import TaskStatus
 from tests.support.processes import wait_until
@@ -27,7 +31,7 @@ class Grid(SimpleNamespace):
         """connections and sessions that are not closed"""
         self.sessions: list[Any] = []
         self.SessionFlags = SimpleNamespace(PARTIAL_ASYNC=4)
-        self.Message = self.SessionCallback = object
+        self.Message = self.SessionCallback = object  # with nothing of their own
         self.initialize = lambda: None
         self.DefaultSecurityCallback = lambda *_names: None
         self.SessionCreationAttributes = self.TaskSubmissionAttributes = Attributes
@@ -61,8 +65,10 @@ class Session:
         self.close: Any = None
         self.answers_at_once: list[Any] = []
         self.error: Exception | None = None
+        self.taken: Any = lambda _attributes: None
 
-    def send_task_input(self, _attributes: Attributes) -> Any:
+    def send_task_input(self, attributes: Attributes) -> Any:
+        self.taken(attributes)
         if self.error:
             raise self.error
         self.sent += 1
@@ -194,3 +200,19 @@ def test_an_answer_to_a_cancelled_task_changes_nothing(engine: SymphonyEngine, g
 def test_a_text_without_a_service_is_refused() -> None:
     with pytest.raises(ConfigError, match="names no service"):
         symphony_engine("symphony", 1, print)
+
+
+def test_any_service_can_run_what_is_sent_it_is_a_function_and_its_arguments(
+    engine: SymphonyEngine, grid: Grid
+) -> None:
+    written: list[tuple[Any, int, int]] = []
+    stream = SimpleNamespace(write_byte_array=lambda *arguments: written.append(arguments))
+    grid.sessions[0].taken = lambda attributes: attributes.task_input.on_serialize(stream)
+    positional = argument_block(VALUE, bytes(to_frames(DefaultSerializer(), 7)[0]))
+    call = call_of(divmod)
+    engine.submit(call._replace(task=replace(call.task, payload=positional * 2)))
+    wait_until(lambda: written, "it is sent")
+    [(data, start, length)] = written
+    assert (type(data), data.typecode, start, length) == (array, "b", 0, len(data))
+    function, *arguments = cloudpickle.loads(data.tobytes())
+    assert function(*arguments) == (1, 0)

@@ -120,13 +120,13 @@ ONCE = Kind(
 OPTIONS = Kind(
     "options",
     (
-        *("submit_retried", "submit_retried", "submit_gpu", "submit_gpu", "submit_gpu", "submit_nested_gpu"),
+        *("submit_retried", "submit_limited", "submit_limited", "submit_gpu", "submit_gpu", "submit_gpu", "submit_nested_gpu"),
         *("submit", "submit_lazy", "submit_graph", "cancel", "reset", "hole", "restart_scheduler", "pause_program"),
         *("pause_agent", "kill_processor", "kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves"),
     ),
     timeouts=(8.0, 60.0),
 )
-"""Tasks that are run again when they raise, and tasks that take something of their node."""
+"""Tasks that are run again when they raise, that are ended when they take too long, and that take GPUs of their node."""
 
 OF_24 = {5: ONCE, 17: OPTIONS}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""

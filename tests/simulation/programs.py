@@ -27,6 +27,8 @@ class Script:
     """an interrupt has no effect"""
     raises: int = 0
     """so often it raises before it returns; it is run again for that"""
+    limit: float = 0.0
+    """it is ended after so many seconds; 0: it may take any time"""
     gpus: int = 0
     """how many it takes of its node"""
     once: bool = False

@@ -159,6 +159,10 @@ class Story:
         script = self.script(raises=self.random.randint(1, 3), kind=VALUE)
         self._have(lambda user: user.submit(script))
 
+    def submit_limited(self) -> None:
+        scripts = [self.script(limit=1.0) for _ in range(self.random.randint(1, 3))]
+        self._have(lambda user: [user.submit(script) for script in scripts])
+
     def submit_gpu(self) -> None:
         scripts = [self.script(gpus=self.random.randint(1, GPUS)) for _ in range(self.random.randint(1, 4))]
         self._have(lambda user: [user.submit(script) for script in scripts])

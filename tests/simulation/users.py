@@ -205,6 +205,9 @@ class Call:
         except ValueError as error:
             if self.expected is not ValueError and key not in record.excused:
                 raise ViolationError(f"task {key} raised {error!r}") from error
+        except TimeoutError as error:  # it may end in time nevertheless, while its agent is stopped
+            if not 0 < self.script.limit < self.script.seconds:
+                raise ViolationError(f"task {key} ended with {error!r}") from error
         except BaseException as error:
             raise ViolationError(f"task {key} ended with {error!r}") from error
         else:
@@ -261,6 +264,8 @@ class User:
             options["at_most_once"] = True
         if script.raises:
             options["retries"] = script.raises
+        if script.limit:
+            options["timeout"] = script.limit
         if script.gpus:
             options["capabilities"] = {"gpu": script.gpus}
         return self.client.options(**options) if options else self.client

@@ -120,7 +120,15 @@ ONCE = Kind(
 OPTIONS = Kind(
     "options",
     (
-        *("submit_retried", "submit_limited", "submit_limited", "submit_gpu", "submit_gpu", "submit_gpu", "submit_nested_gpu"),
+        *(
+            "submit_retried",
+            "submit_limited",
+            "submit_limited",
+            "submit_gpu",
+            "submit_gpu",
+            "submit_gpu",
+            "submit_nested_gpu",
+        ),
         *("submit", "submit_lazy", "submit_graph", "cancel", "reset", "hole", "restart_scheduler", "pause_program"),
         *("pause_agent", "kill_processor", "kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves"),
     ),

@@ -199,7 +199,8 @@ class AgentParty(_Shelled):
         self.shell = shell = Shell("builtin")
         self.edge = Edge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
-        self.tree = _tree(shell, self.edge, self.node, cast("Any", ModelledProcesses(self)), self.capabilities)
+        executor, n_workers = cast("Any", ModelledProcesses(self)), len(self.config.worker_names)
+        self.tree = _tree(shell, self.edge, self.node, executor, self.capabilities, n_workers)
         self._root = shell.dispatcher.spawn(self.tree)
         self.record.clients[self.link._agent_id] = self.name
         self.record.orders_of[self.name] = self._orders

@@ -134,7 +134,7 @@ OPTIONS = Kind(
     ),
     timeouts=(8.0, 60.0),
 )
-"""Tasks that are run again when they raise, that are ended when they take too long, and that take GPUs of their node."""
+"""Tasks that are run again when they raise, are ended when they take too long, or take GPUs of their node."""
 
 OF_24 = {5: ONCE, 17: OPTIONS}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""

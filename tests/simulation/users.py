@@ -200,14 +200,11 @@ class Call:
         except CancelledError:
             if not (self.may_be_canceled or self.user.is_leaving):
                 raise ViolationError(f"task {key} was cancelled by nobody") from None
-        except (ProcessorDiedError, WorkerDiedError, MissingObjects, TaskNotFoundError) as error:
+        except (ProcessorDiedError, WorkerDiedError, MissingObjects, TaskNotFoundError, TimeoutError) as error:
             self._excuse(error)
         except ValueError as error:
             if self.expected is not ValueError and key not in record.excused:
                 raise ViolationError(f"task {key} raised {error!r}") from error
-        except TimeoutError as error:  # it may end in time nevertheless, while its agent is stopped
-            if not 0 < self.script.limit < self.script.seconds:
-                raise ViolationError(f"task {key} ended with {error!r}") from error
         except BaseException as error:
             raise ViolationError(f"task {key} ended with {error!r}") from error
         else:
@@ -215,14 +212,18 @@ class Call:
                 raise ViolationError(f"task {key} returned {value!r:.80}, not {self.expected!r:.80}")
 
     def _excuse(self, error: BaseException) -> None:
-        record, key = self.user.record, self.script.key
-        if self.script.once:
+        record, key, script = self.user.record, self.script.key, self.script
+        if isinstance(error, TimeoutError):  # it may end in time nevertheless, while its agent is stopped
+            is_wrong = not 0 < script.limit < script.seconds
+        else:
+            is_wrong = isinstance(error, TaskNotFoundError) and not script.once
+        if is_wrong:
+            raise ViolationError(f"task {key} ended with {error!r}") from error
+        if script.once:
             record.excuse_once(key, self.since, error)
         elif isinstance(error, MissingObjects):
             record.excuse_unread(key, self.user.name, error)
-        elif isinstance(error, TaskNotFoundError):
-            raise ViolationError(f"task {key} ended with {error!r}") from error
-        else:
+        elif not isinstance(error, TimeoutError):
             record.excuse(key, self.needed, error)
 
 

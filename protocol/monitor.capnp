@@ -235,7 +235,7 @@ struct StateLine {
   task @1 :List(Data);     # its short id
   number @2 :Data;         # UInt64 column: the greater came later; one that a viewer knows was said for another viewer
   timeUs @3 :Data;         # UInt64 column: when: microseconds since 1970, by the clock of the worker's host
-  stream @4 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging
+  stream @4 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging, 3 = report: how far the task is, of which the latest counts
   dropped @5 :Data;        # UInt32 column: so many lines before this one were left out
   worker @6 :List(Text);   # where it was written
   text @7 :List(Text);     # the line

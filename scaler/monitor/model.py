@@ -18,6 +18,7 @@ from scaler.monitor.model_rates import HISTORY_SECONDS, History, Rates, by_outco
 from scaler.monitor.model_workers import Processor, Stuck, Worker, processors_of, workers_of
 from scaler.monitor.news import News
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.monitor import (
     StateAgent,
     StateClient,
@@ -274,6 +275,8 @@ class Model:
         for line in batch:
             lines = self.output.setdefault(line.task, deque(maxlen=LINES_MOST))
             if not lines or line.number > lines[-1].number:
+                if lines and line.stream == lines[-1].stream == OutputStream.REPORT:
+                    lines.pop()  # the latest counts
                 lines.append(line)
         _cut(self.output, OUTPUTS_MOST)
 

@@ -31,6 +31,7 @@ def rest():
 client.submit(rest).result()
 """
 AFTER = "client.clear()\nclient.submit(f, 900).result()"
+WHERE = "str(client.submit(lambda: 1 / 0).exception().__cause__)"
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -41,7 +42,7 @@ async def until(condition: Callable[[], Any]) -> None:
 def test_a_kernel_and_its_cluster(tmp_path: Path, mark: str) -> None:
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     began = tmp_path / "began"
-    texts = [START, AGAIN, AWAIT, REST.format(path=str(began)), AFTER, START]
+    texts = [START, AGAIN, AWAIT, REST.format(path=str(began)), AFTER, START, WHERE]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in texts])
     notebook = nbclient.NotebookClient(book, timeout=60, kernel_name="python3")
 
@@ -61,6 +62,7 @@ def test_a_kernel_and_its_cluster(tmp_path: Path, mark: str) -> None:
             with pytest.raises(nbclient.exceptions.CellExecutionError, match="KeyboardInterrupt"):
                 await waiting
             assert await value_of(4) == "1000"
+            assert "client.submit(lambda: 1 / 0)" in await value_of(6)  # only the kernel has the lines of its cells
 
             before = set(marked(mark))
             assert len(before) > 3  # the kernel, a scheduler, an agent, a worker process

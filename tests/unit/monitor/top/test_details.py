@@ -51,13 +51,15 @@ def test_a_failure_leads_to_its_example_and_that_has_its_traceback() -> None:
 
 def test_a_task_has_what_it_has_written() -> None:
     lines = [StateLine(EXAMPLE, 1, 0, 0, 0, "w", "one"), StateLine(EXAMPLE, 2, 0, 2, 1204, "w", "two")]
+    lines += [StateLine(EXAMPLE, number, 0, 3, 0, "w", f"{number}% of it") for number in (3, 4)]
     model = model_of(loaded(), iter([news("task/x", *task(), *lines)]))
     shown = [line.text for line in details_of(model, Target("task", EXAMPLE)).lines]
     start = shown.index("output")
-    assert [text.split(maxsplit=1)[1] for text in shown[start + 1 : start + 4]] == [
+    assert [text.split(maxsplit=1)[1] for text in shown[start + 1 : start + 5]] == [
         "stdout  one",
         "lines were left out)",
         "logging two",
+        "report  4% of it",
     ]
     assert shown[start + 2] == " (1,204 lines were left out)"
 

@@ -17,6 +17,11 @@ import pytest
 import zmq
 
 from scaler import Client, NoWorkerError, ProcessorDiedError, TaskFailedError
+from scaler.errors import ProtocolError
+from scaler.ids import ID_BYTES
+from scaler.wire.codec import decode, encode_message
+from scaler.wire.messages.common import PROTOCOL_VERSION, HelloReply
+from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
 from tests.support.make_vectors import FOLDER
 from tests.support.processes import JAVASCRIPT, Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
@@ -193,7 +198,7 @@ def test_garbage_costs_them_a_connection_and_nothing_else(program: str) -> None:
 
 
 def speak_garbage(address: str) -> None:
-    """Be a scheduler that answers each hello with something else, until all has been said."""
+    """Be a scheduler that answers each hello with something else, or says it after the welcome, until all is said."""
     hello_of_a_client = bytes.fromhex(
         json.loads((FOLDER / "ClientToScheduler.json").read_text())["messages"][0]["header"]
     )
@@ -202,10 +207,25 @@ def speak_garbage(address: str) -> None:
         router.setsockopt(zmq.LINGER, 0)
         router.bind(address)
         peers = set()
-        while garbage:
-            assert router.poll(1000 * WAIT_SECONDS), "a hello comes again after each"
-            peer, *_hello = router.recv_multipart()
-            assert peer not in peers, "on a new connection"
+        while True:
+            assert router.poll(1000 * WAIT_SECONDS), "a hello comes after each, too"
+            peer, header, *_ = router.recv_multipart()
+            if peer in peers:
+                continue  # what it says after the welcome
             peers.add(peer)
+            if not garbage:
+                return
+            if len(garbage) % 2:
+                router.send_multipart([peer, welcome(header)])
             router.send_multipart([peer, garbage.pop()])
-        assert router.poll(1000 * WAIT_SECONDS), "a hello comes after the last one, too"
+
+
+def welcome(hello: bytes) -> bytes:
+    """The answer to the hello of a client or an agent."""
+    try:
+        decode(CLIENT_TO_SCHEDULER, hello, [])
+    except ProtocolError:
+        direction = SCHEDULER_TO_AGENT
+    else:
+        direction = SCHEDULER_TO_CLIENT
+    return encode_message(direction, [HelloReply(1, "", b"s" * ID_BYTES, PROTOCOL_VERSION, "0")])[0]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 MakeCall: TypeAlias = Callable[[], tuple[GraphEntry, list[tuple[str, Input]]]]
 
-_INTERNAL = frozenset({"connected", "get_values", "maker", "submit_call"})
+_INTERNAL = frozenset({"call_by_name", "connected", "get_values", "maker", "submit_call"})
 
 LARGE_GRAPH = 100
 """A graph of so many keys is made ready in a thread of the loop's executor."""

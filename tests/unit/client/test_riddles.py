@@ -154,7 +154,7 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
 
     of_client, of_future = asyncio.run(shown())
     both = {
-        *("clear", "dashboard_url", "disconnect", "get", "identity", "info", "map", "map_unordered", "options"),
+        *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "map", "map_unordered", "options"),
         *("restart_workers", "run_on_all", "send_object", "shutdown", "starmap", "submit", "upload"),
         *("wait_for_workers", "workers"),
     }

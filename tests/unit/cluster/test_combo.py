@@ -121,7 +121,7 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
     given = {
         name: other(value)
         for name, value in defaults(SchedulerClusterCombo).items()
-        if name not in ("n_workers", "address", "monitor_address", *logging)
+        if name not in ("n_workers", "address", "monitor_address", "functions", *logging)
     }
     combo = SchedulerClusterCombo(3, ADDRESS, **given, **logging)  # type: ignore[arg-type]
     scheduler, cluster = combo._scheduler._config, combo._cluster._config
@@ -132,6 +132,8 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
             name = names.get(field.name, field.name)
             if name in given:
                 assert getattr(config, field.name) == given[name], name
+    serves = SchedulerClusterCombo(3, ADDRESS, functions={"area": "shapes:area"})  # not with each engine
+    assert serves._cluster._config.functions == ("area=shapes:area",)
 
 
 def test_what_is_not_given_is_what_is_said_outside_for_each_part(

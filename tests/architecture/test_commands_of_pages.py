@@ -1,0 +1,70 @@
+"""Commands that pages name are understood: those in blocks as a whole, those in the text by their options."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "examples" / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+DRAWN = {"commands.md"}
+"""by a program, from the commands themselves"""
+BLOCK = re.compile(r"^```(?:console|bash|sh|shell)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+IN_BLOCK = re.compile(r"^(?:\$ )?(scaler_\w+ .*)$", re.MULTILINE)
+IN_TEXT = re.compile(r"`(scaler_\w+) ([^`]*)`")
+AFTER = {"|", "&", "&&", ">", ";", "\\"}
+"""where the arguments of a command end"""
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    name = {"scaler_worker": "cluster"}.get(command, command.removeprefix("scaler_"))
+    parser: argparse.ArgumentParser = importlib.import_module(f"scaler.cli.{name}").make_parser()
+    return parser
+
+
+def arguments_of(line: str) -> list[str]:
+    words = shlex.split(line, comments=True)
+    return words[: next((place for place, word in enumerate(words) if word in AFTER), len(words))]
+
+
+def commands_in_blocks() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for block in BLOCK.findall(page.read_text()) if page.name not in DRAWN else ():
+            found += [(page.name, line) for line in IN_BLOCK.findall(block.replace("\\\n", " "))]
+    return found
+
+
+COMMANDS = commands_in_blocks()
+
+
+@pytest.mark.parametrize(
+    ("page", "line"), COMMANDS, ids=[f"{page}-{number}" for number, (page, _) in enumerate(COMMANDS)]
+)
+def test_commands_in_blocks_are_understood(page: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *arguments = arguments_of(line)
+    try:
+        parser_of(command).parse_args(arguments)
+    except SystemExit:
+        pytest.fail(f"{page}: {line}\n{capsys.readouterr().err}")
+
+
+def test_options_of_commands_in_the_text_exist() -> None:
+    checked = 0
+    for page in PAGES:
+        for command, rest in IN_TEXT.findall(page.read_text()):
+            options = re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)
+            known = parser_of(command).format_help() if options else ""
+            for option in options:
+                assert re.search(rf"{option}\b(?!-)", known), f"{page.name}: {command} has no {option}"
+                checked += 1
+    assert checked > 10
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(COMMANDS) > 15

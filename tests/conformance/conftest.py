@@ -54,6 +54,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == DASK:
             cluster = DaskCluster(folder)
             cluster.add_worker(4)
+            cluster.await_workers()
             yield cluster.engine
         else:
             cluster = RayCluster(folder)

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.more, pytest.mark.alone]
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
     cluster = DaskCluster(tmp_path_factory.mktemp("dask"))
     cluster.add_worker()
+    cluster.await_workers()
     yield cluster
     cluster.end()
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -70,10 +71,22 @@ class DaskCluster:
 
     def tasks(self) -> list[str]:
         """Return their names."""
+        return self._ask(lambda dask_scheduler: list(map(str, dask_scheduler.tasks)))
+
+    def await_workers(self) -> None:
+        """Wait until its scheduler knows all workers."""
+        wait_until(
+            lambda: len(self._ask(lambda dask_scheduler: list(dask_scheduler.workers))) == len(self.workers),
+            "they are there",
+            90,
+            0.1,
+        )
+
+    def _ask(self, question: Callable[..., list[str]]) -> list[str]:
         import distributed  # an extra: the tests that need it are skipped without it
 
         with distributed.Client(self.address, set_as_default=False) as client:
-            return list(client.run_on_scheduler(lambda dask_scheduler: list(map(str, dask_scheduler.tasks))))
+            return list(client.run_on_scheduler(question))
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):

@@ -117,10 +117,11 @@ const bandSheet = sheet((context, width, height) => {
     context.fillRect(i * each, low - good - bad, Math.max(1, each - 0.5), bad);
   });
   const first = success.findIndex((value) => value !== null);
-  if (first < 0 || first * each > 420) {
+  if (first < 0 || first * each > 200) {
     context.fillStyle = token("ink2");
     context.textAlign = "right";
-    context.fillText("nothing was recorded before: scaler_ui --store FILE keeps a week", (first < 0 ? width : first * each) - 8, 16);
+    const room = (first < 0 ? width : first * each) - 8, whole = "nothing was recorded before: scaler_ui --store FILE keeps a week";
+    context.fillText(context.measureText(whole).width < room ? whole : "nothing was recorded before", room, 16);
   }
   context.strokeStyle = token("line");
   context.beginPath(); context.moveTo(0, low + 0.5); context.lineTo(width, low + 0.5); context.stroke();

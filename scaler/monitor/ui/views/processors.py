@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.monitor.model_workers import Processor
+from scaler.monitor.shown import natural
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, worker_key
 from scaler.monitor.ui.views.wish import Sent, Wish
@@ -23,7 +24,7 @@ def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, 
 
     rows = sorted(
         (each for each in model.processors if matches(wanted, name_of(each))),
-        key=lambda each: (name_of(each), each.pid),
+        key=lambda each: ([natural(part) for part in name_of(each)], each.pid),
     )
 
     def row(each: Processor) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaler.monitor.shown import natural
 from scaler.monitor.ui.bins import POINTS
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import outcome, worker_key
@@ -25,7 +26,7 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     names = {worker.key: (worker.host, worker.name) for worker in model.workers}
     names |= {worker.key: (worker.host, worker.name) for worker, _ in state.gone.values() if worker.key not in names}
     keys = [key for key in set(state.bins.keys()) | set(names) if matches(wanted, names.get(key, ("", key[0].hex())))]
-    keys.sort(key=lambda key: (names.get(key, ("~", "")), key))
+    keys.sort(key=lambda key: ([natural(part) for part in names.get(key, ("~", ""))], key))
     offset = min(wish.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
     shown = keys[offset : offset + LANES_MOST]
     end = wish.number_of("end", 0, 0, 2**40) or state.bins.end

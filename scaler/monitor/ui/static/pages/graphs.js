@@ -113,7 +113,7 @@ function one(app) {
     element,
     update(data) {
       const row = data.graph;
-      if (row) fill(about, facts([["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Running", count(row.running)], ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "it has not"]]));
+      if (row) fill(about, facts([["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Ready, running", count(row.running)], ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "it has not"]]));
       else fill(about, empty("This graph is not known any more.", null, "Graphs that ended are forgotten after a while."));
       if (data.edges) edges = data.edges;
       (nodes = data.nodes), (boxes = data.boxes);

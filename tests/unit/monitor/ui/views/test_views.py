@@ -233,6 +233,7 @@ def test_a_thousand_workers_are_sixty_lanes_and_one_for_all(hear: Hear) -> None:
     state = hear("bins", StateBins(b"agent", rows))
     shown = data(state, "stream", offset=960)
     assert (len(shown["lanes"]), shown["total"], shown["offset"]) == (40, 1000, 960)
+    assert [lane[1] for lane in shown["lanes"]] == [f"rome07:{number}" for number in range(960, 1000)]
     assert shown["all"][-1] == "5"
     assert len(json.dumps(frame(state, "stream"))) < 64_000
 

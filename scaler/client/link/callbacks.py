@@ -23,14 +23,14 @@ class Callbacks:
         self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
 
     def put(self, callback: Callable[[], Any]) -> None:
-        """Queue a callback."""
+        """Queue a callback. At the end of the interpreter, when no thread can be started any more, it runs here."""
         with self._lock:
             if self._queue is None:
-                self._queue = SimpleQueue()
-                threading.Thread(
-                    target=_run_callbacks, args=(self._queue,), name="scaler-callbacks", daemon=True
-                ).start()
-            self._queue.put(callback)
+                self._queue = _started()
+            if self._queue is not None:
+                self._queue.put(callback)
+                return
+        _run(callback)
 
     def close(self) -> None:
         """End the thread after the queued callbacks."""
@@ -40,13 +40,26 @@ class Callbacks:
             queue.put(None)
 
 
+def _started() -> SimpleQueue[Callable[[], Any] | None] | None:
+    queue: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+    try:
+        threading.Thread(target=_run_callbacks, args=(queue,), name="scaler-callbacks", daemon=True).start()
+    except RuntimeError:  # since Python 3.12 none starts while the interpreter ends
+        return None
+    return queue
+
+
 def _run_callbacks(queue: SimpleQueue[Callable[[], Any] | None]) -> None:
     while True:
         callback = queue.get()
         if callback is None:
             return
-        try:
-            callback()
-        except Exception:  # as in the standard library: logged, and the next callback runs
-            LOGGER.exception("a callback of a future raised")
+        _run(callback)
         del callback  # its future must not live until the next callback
+
+
+def _run(callback: Callable[[], Any]) -> None:
+    try:
+        callback()
+    except Exception:  # as in the standard library: logged, and the next callback runs
+        LOGGER.exception("a callback of a future raised")

@@ -38,3 +38,15 @@ def test_what_is_queued_is_done_before_the_end() -> None:
     thread = threads.get(timeout=10)
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_when_no_thread_can_be_started_they_run_where_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    callbacks, seen = Callbacks(), list[threading.Thread]()
+    callbacks.put(lambda: 1 / 0)
+    callbacks.put(lambda: seen.append(threading.current_thread()))
+    callbacks.close()
+    assert seen == [threading.current_thread()]

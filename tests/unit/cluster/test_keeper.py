@@ -12,6 +12,7 @@ import pytest
 
 from scaler import Client, Cluster, DisconnectedError, Scheduler, SchedulerClusterCombo, WorkerDiedError
 from scaler.cluster.keeper import RESTARTS
+from scaler.wire.schemas import SCHEMAS
 from tests.support.processes import alive, children, descendants, open_descriptors, wait_until
 
 pytestmark = pytest.mark.processes
@@ -24,6 +25,7 @@ def kill(pid: int | None) -> None:
 
 def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
     gc.collect()  # what earlier tests have left
+    SCHEMAS["client"]  # its files stay open once a client has used them
     before, descriptors = children(), open_descriptors()
     with Client() as client:
         cluster = client._finalizer.peek()[2][1]._cluster

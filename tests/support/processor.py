@@ -94,11 +94,12 @@ class Driver:
         self.process.send_signal(INTERRUPT_SIGNAL)
 
     def interrupt_until_over(self, number: int) -> None:
-        """Ask again and again until the task is not executed any more, as the agent does."""
+        """Ask again and again until the task is interrupted, as the agent does, and wait until it has ended."""
+        self.progress.interrupt(number)
 
         def is_over() -> bool:
-            if self.progress.executing == number:
-                self.interrupt(number)
+            if self.progress.executing == number and self.progress.is_interrupt_due:
+                self.process.send_signal(INTERRUPT_SIGNAL)
             return self.progress.executing != number
 
         wait_until(is_over, "the task has ended")

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.storms.network import SCHEDULER, Namespaces, spaces
+from tests.faults.storms.network import SCHEDULER, Namespaces
 from tests.support.processes import REPOSITORY, Command, wait_until
 
 pytestmark = [
@@ -77,7 +77,7 @@ class Hosts:
     """The hosts, and what runs there."""
 
     def __init__(self, network: Namespaces, folder: Path) -> None:
-        self._network = network
+        self.network = network
         self._folder = folder
         self._commands: dict[str, Command] = {}
         self._client: subprocess.Popen[bytes] | None = None
@@ -86,7 +86,7 @@ class Hosts:
 
     def start(self, *scheduler_options: str) -> None:
         """Start the scheduler, three clusters, and a client."""
-        address = self._network.listens
+        address = self.network.listens
         self._run(SCHEDULER, "scheduler", address, *scheduler_options).wait_for("address tcp")
         own = (address, "-n", str(WORKERS), "-hi", "1")
         self._run(ONE, "cluster", *own)
@@ -94,22 +94,22 @@ class Hosts:
         self._run(ENGINE, "engine_cluster", *own, "--engine", "tests.support.engines:processes")
         with self._words.open("wb") as words:
             self._client = subprocess.Popen(
-                [*self._network.prefix(CLIENTS), sys.executable, "-c", PROGRAM, address, str(self._folder), str(TASKS)],
+                [*self.network.prefix(CLIENTS), sys.executable, "-c", PROGRAM, address, str(self._folder), str(TASKS)],
                 stdout=words,
                 cwd=REPOSITORY,
                 start_new_session=True,
             )
 
     def _run(self, host: str, module: str, *arguments: str) -> Command:
-        command = self._commands[host] = Command(module, *arguments, prefix=self._network.prefix(host))
+        command = self._commands[host] = Command(module, *arguments, prefix=self.network.prefix(host))
         return command
 
     def cut(self, host: str) -> None:
         """Nothing passes from a host or to it any more, and nothing is refused."""
-        self._network.drop(host, up=True, down=True)
+        self.network.drop(host, up=True, down=True)
 
     def heal(self, host: str) -> None:
-        self._network.heal(host)
+        self.network.heal(host)
 
     def open_gate(self, part: str) -> None:
         (self._folder / f"gate-{part}").touch()
@@ -227,17 +227,17 @@ def test_the_tasks_of_a_host_that_stays_away_run_on_others_and_it_works_again_wh
 
 
 def test_nothing_is_left_behind_after_a_failure(tmp_path: Path) -> None:
-    started: list[int] = []
+    started: list[Hosts] = []
 
     def fail_there() -> None:
         with some_hosts(tmp_path) as hosts:
+            started.append(hosts)
             hosts.start()
-            started.append(hosts.scheduler.pid)
-            assert len(spaces()) == len(before) + len(ADDRESS_OF) + 3  # scheduler, clients, and the switch
+            assert len(hosts.network.spaces()) == len(ADDRESS_OF) + 3  # scheduler, clients, and the switch
             raise ZeroDivisionError
 
-    before = spaces()
     with pytest.raises(ZeroDivisionError):
         fail_there()
-    assert spaces() == before
-    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
+    [hosts] = started
+    assert hosts.network.spaces() == []
+    assert not Path(f"/proc/{hosts.scheduler.pid}").exists()

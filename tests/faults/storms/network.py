@@ -213,6 +213,11 @@ class Namespaces:
             "table bridge storm {\nchain forward {\ntype filter hook forward priority 0;\n" + body + "\n}\n}\n",
         )
 
+    def spaces(self) -> list[str]:
+        """Return the names of its namespaces that are there."""
+        found = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+        return [name for line in found.stdout.splitlines() if (name := line.split()[0]).startswith(self._name)]
+
     def close(self) -> None:
         for each in (*(f"{self._name}-{host}" for host in self._hosts), self._switch):
             deadline = time.monotonic() + 5
@@ -220,12 +225,6 @@ class Namespaces:
                 time.sleep(0.05)
             with contextlib.suppress(RuntimeError):
                 _run("ip", "netns", "del", each)
-
-
-def spaces() -> list[str]:
-    """Return the names of all network namespaces that storms have made here."""
-    found = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
-    return sorted(name for line in found.stdout.splitlines() if (name := line.split()[0]).startswith("storm"))
 
 
 def _spaces_hold(space: str) -> bool:

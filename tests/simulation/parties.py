@@ -268,9 +268,11 @@ class AgentParty(_Shelled):
         self.soon(leave)
 
     def end_clients(self) -> None:
-        """Have the clients inside the tasks leave, which have nothing to do any more."""
+        """Have the clients inside processors leave, which have nothing to do any more: a task of a dead program may go
+        on until its session has ended.
+        """
         for processor in self.processors:
-            if processor.user is not None:
+            if processor.user is not None and processor._script is None:
                 processor.soon(processor.user.leave)
 
     def after(self) -> None:

@@ -262,7 +262,8 @@ def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
     context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pauses between attempts to connect grow, but not for long."""
-    monkeypatch.setattr(sockets, "_CutMonitor", Retries)
+    usual = sockets._CutMonitor  # for the sockets that threads of earlier tests still make
+    monkeypatch.setattr(sockets, "_CutMonitor", lambda made: (Retries if made.context is context else usual)(made))
     dealer = DealerSocket(context, f"ipc://{tmp_path}/s")
     monitor = cast("Any", dealer._monitor).monitor
     pauses = [parse_monitor_message(monitor.recv_multipart())["value"] for _ in range(5)]

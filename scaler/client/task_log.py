@@ -178,9 +178,9 @@ def _answer(
         raise late(link.address, timeout) from None
 
 
-def late(address: str, timeout: float | None) -> FutureTimeoutError:
+def late(address: str, timeout: float | None) -> TimeoutError:
     """Return the error of an answer that did not come."""
-    return FutureTimeoutError(
+    return TimeoutError(  # with Python 3.10 that of `concurrent.futures` is another one
         f"the scheduler at {address} did not say within {timeout:g} seconds what the task has written or reported: it "
         "is busy, or not there"
     )

@@ -1,4 +1,4 @@
-"""The worker and the client in JavaScript, which were written from protocol/README.md: with real processes, through
+"""The worker and the client in JavaScript, which know nothing but the protocol: with real processes, through
 cuts, restarts of the scheduler, and garbage.
 """
 

@@ -11,15 +11,17 @@ What is left out, and why:
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib
 import importlib.util
 import sys
 import types
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import cloudpickle
 import pytest
@@ -38,6 +40,16 @@ LEFT_OUT = frozenset(
         "test_hang_gh83386",
     }
 )
+
+
+class Theirs(NamedTuple):
+    """One of their tests."""
+
+    part: str
+    mixin: str
+    name: str
+
+
 MIXINS = (
     ("executor", "ExecutorTest"),
     ("test_wait", "WaitTests"),
@@ -46,45 +58,63 @@ MIXINS = (
 )
 
 
-def debians_own() -> types.ModuleType | None:
-    """Return the file of `libpython3.X-testsuite`, which `make test-more` installs; its functions travel by value."""
+def debians_file() -> Path | None:
+    """Return the file of `libpython3.X-testsuite`, which `make test-more` installs."""
     major, minor = sys.version_info[:2]
     path = Path(f"/usr/lib/python{major}.{minor}/test/test_concurrent_futures.py")
-    if not path.exists():
-        return None
-    spec = importlib.util.spec_from_file_location("of_debian", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    cloudpickle.register_pickle_by_value(module)
-    return module
+    return path if path.exists() else None
 
 
-def module_of(part: str) -> types.ModuleType | None:
-    """Return where a mixin is: a package since Python 3.12, and one file before."""
-    for name in (f"{PACKAGE}.{part}", PACKAGE):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    return sys.modules.get("of_debian") or debians_own()
+def file_of(part: str) -> Path | None:
+    """Return where a mixin is: a file of a package since Python 3.12, and one file for all before."""
+    package = importlib.util.find_spec(PACKAGE)
+    if package is None:
+        return debians_file()
+    if package.submodule_search_locations:
+        return Path(package.submodule_search_locations[0], f"{part}.py")
+    return Path(package.origin) if package.origin else None
 
 
-def its_tests() -> list[tuple[type, str]]:
-    """Return the mixins of the interpreter's tests, with the names of their tests."""
+def its_tests() -> list[Theirs]:
+    """Return the interpreter's tests. They are read and not imported: this file is collected for all tests, and theirs
+    change the process that imports them.
+    """
     found = []
     for part, mixin in MIXINS:
-        module = module_of(part)
-        if module is None:
+        file = file_of(part)
+        if file is None or not file.exists():
             return []
-        tests = getattr(module, mixin)
-        found += [(tests, name) for name in sorted(vars(tests)) if name.startswith("test_") and name not in LEFT_OUT]
+        for body in ast.parse(file.read_bytes()).body:
+            if isinstance(body, ast.ClassDef) and body.name == mixin:
+                names = sorted(each.name for each in body.body if isinstance(each, ast.FunctionDef))
+                found += [Theirs(part, mixin, name) for name in names if name.startswith("test_")]
     return found
 
 
-TESTS = its_tests()
+@contextlib.contextmanager
+def imported() -> Iterator[Callable[[str], types.ModuleType]]:
+    """Have their modules, by part, for a while. The functions of Debian's travel by value."""
+    package = importlib.util.find_spec(PACKAGE)
+    if package is not None:
+        is_package = bool(package.submodule_search_locations)
+        yield lambda part: importlib.import_module(f"{PACKAGE}.{part}" if is_package else PACKAGE)
+        return
+    spec = importlib.util.spec_from_file_location("of_debian", file_of(""))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            yield lambda _part: module
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+ALL_TESTS = its_tests()
+TESTS = [test for test in ALL_TESTS if test.name not in LEFT_OUT]
 
 
 WORKERS = 5
@@ -120,29 +150,33 @@ def problems_of(client: Client, mixin: type, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def problems() -> Iterator[dict[tuple[type, str], str]]:
+def problems() -> Iterator[dict[Theirs, str]]:
     workers = AT_ONCE * WORKERS
-    with (
-        SchedulerClusterCombo(workers, logging_level="WARNING") as combo,
-        Client(combo.get_address()) as client,
-        ThreadPoolExecutor(AT_ONCE) as threads,
-    ):
+    with contextlib.ExitStack() as stack:
+        module_of = stack.enter_context(imported())
+        combo = stack.enter_context(SchedulerClusterCombo(workers, logging_level="WARNING"))
+        client = stack.enter_context(Client(combo.get_address()))
+        threads = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         client.wait_for_workers(workers)
-        here = [test for test in TESTS if test[1] in WITH_SIGNALS]
-        there = [test for test in TESTS if test[1] not in WITH_SIGNALS]
-        found = dict(zip(there, threads.map(lambda test: problems_of(client, *test), there), strict=True))
-        yield {**found, **{test: problems_of(client, *test) for test in here}}
+
+        def run(test: Theirs) -> str:
+            return problems_of(client, getattr(module_of(test.part), test.mixin), test.name)
+
+        here = [test for test in TESTS if test.name in WITH_SIGNALS]
+        there = [test for test in TESTS if test.name not in WITH_SIGNALS]
+        found = dict(zip(there, threads.map(run, there), strict=True))
+        yield {**found, **{test: run(test) for test in here}}
 
 
 def test_the_interpreter_has_its_tests_or_this_file_tests_nothing() -> None:
     if not TESTS:
         pytest.skip(f"this Python was installed without {PACKAGE}, and there is none of Debian for it")
     assert len(TESTS) >= 20
-    assert {name for mixin, _ in TESTS for name in vars(mixin)} & LEFT_OUT
+    assert {test.name for test in ALL_TESTS} & LEFT_OUT
 
 
-@pytest.mark.parametrize("test", TESTS, ids=lambda test: f"{test[0].__name__}.{test[1]}")
-def test_as_the_standard_library(problems: dict[tuple[type, str], str], test: tuple[type, str]) -> None:
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: f"{test.mixin}.{test.name}")
+def test_as_the_standard_library(problems: dict[Theirs, str], test: Theirs) -> None:
     assert not problems[test], problems[test]
 
 

@@ -130,7 +130,7 @@ def test_what_tasks_print_and_log_is_in_the_log_of_the_cluster(tmp_path: Path) -
 
 def test_worker_names_are_told_in_the_log_of_the_scheduler() -> None:
     with scheduler() as (address, running), command("cluster", address, "-wn", "left,right"):
-        assert "left,right" in running.wait_for("left")
+        assert "left, right" in running.wait_for("left")
 
 
 def test_a_client_may_shut_an_unprotected_scheduler_down_and_not_a_protected_one() -> None:

@@ -134,7 +134,9 @@ def test_the_keyboard_is_enough(loaded: tuple[Command, str], watch: Callable[...
     for key, page in (("2", "tasks"), ("7", "failures"), ("1", "live")):
         press(key)
         seen.page.wait_for_url(f"**/#/{page}")
+    seen.wait_for("rome01:3", "main")
     press("/")
+    seen.page.wait_for_function("() => document.activeElement.type === 'search'")
     seen.page.keyboard.type("rome01:3")
     seen.wait_for("1\u20131 of 1", "main")
     press("Escape")

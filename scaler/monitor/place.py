@@ -26,7 +26,7 @@ def find(address: str) -> str:
     endpoint = Endpoint.parse(address)
     beside = Endpoint.parse(endpoint.monitor_address)
     for place in (beside, endpoint):
-        if place.file is not None and place.file.exists():
+        if place.file is not None and place.file.exists() and (endpoint.file is not None or _is_heard(place.file)):
             _check_owner(place.file)
             return place.address
     return _by_port(endpoint) or address
@@ -36,7 +36,7 @@ def _by_port(endpoint: Endpoint) -> str:
     """Return the stream of the one scheduler of this machine with that port, whatever host it was told; or nothing."""
     if endpoint.scheme != TCP or not _is_here(endpoint.host):
         return ""
-    files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
+    files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket() and _is_heard(file)]
     if len(files) != 1:
         return ""
     _check_owner(files[0])
@@ -51,6 +51,21 @@ def _is_here(host: str) -> bool:
             probe.bind(found[0][4])
     except OSError:
         return False
+    return True
+
+
+def _is_heard(file: Path) -> bool:
+    """Return whether somebody listens at a socket. A scheduler that is killed leaves its file behind, and the next one
+    with that port may have its stream elsewhere.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(file))
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True  # whose it is, and what may be done about it, is said elsewhere
     return True
 
 

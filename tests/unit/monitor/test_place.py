@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
+from scaler.endpoint import Endpoint
 from scaler.monitor import place
+from tests.support.processes import free_address
 
 
 def test_the_address_of_the_stream_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -45,11 +47,34 @@ def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
     file = tmp_path / "0.0.0.0_61999_monitor"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(file))
+        listener.listen()
         assert place.find("tcp://127.0.0.1:61999") == f"ipc://{file}"
         assert place.find("tcp://192.0.2.1:61999") == "tcp://192.0.2.1:61999"  # another machine's
         with socket.socket(socket.AF_UNIX) as another:
             another.bind(str(tmp_path / "127.0.0.2_61999_monitor"))
+            another.listen()
             assert place.find("tcp://127.0.0.1:61999") == "tcp://127.0.0.1:61999"  # which of them?
+
+
+def test_a_socket_that_a_killed_scheduler_has_left_behind_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "FOLDER", tmp_path)
+    address = free_address()
+    beside = Endpoint.parse(address).monitor_address
+    files = [Path(beside.removeprefix("ipc://")), tmp_path / f"0.0.0.0_{address.rpartition(':')[2]}_monitor"]
+    try:
+        for file in files:
+            with socket.socket(socket.AF_UNIX) as killed:
+                killed.bind(str(file))
+        assert place.find(address) == address
+        files[0].unlink()
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(files[0]))
+            listener.listen()
+            assert place.find(address) == beside
+    finally:
+        files[0].unlink(missing_ok=True)
 
 
 def test_a_link_is_not_followed_to_a_socket_that_may_be_trusted(

@@ -91,7 +91,9 @@ class LargeResults:
         if unread is not None and unread.state is State.DOUBTED:
             unread.state = State.LOST  # to ask whether it is there would take as long as most tasks
         if unread is not None and unread.state in (State.LOST, State.CANCELED):
-            self._make_again(self._with_its_graph(unread))
+            lost = self._with_its_graph(unread)
+            self._take_over(lost)  # what a request on its way is answered says nothing of the result that comes
+            self._make_again(lost)
         return self.unread.get(object_id)
 
     def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:

@@ -241,6 +241,19 @@ class TestLargeResults:
         work.on_object_request(ObjectRequest(ObjectId(task_id(1)), 1))
         assert [(item.known, item.payload) for item in said(work)] == [(Known.HERE, b"small")]
 
+    def test_who_had_asked_for_one_gets_what_is_made_again(self) -> None:
+        work, first = self.work()
+        reader = Sink()
+        work.large.request(ObjectId(task_id(1)), reader, keep=True)
+        work.add_graph(needs(2, first)[0])
+        work.large.on_new_session()
+        work.say_again()
+        assert Task in [type(item) for item in said(work)]
+        work.large.on_object(ObjectResponse(ObjectId(task_id(1)), 0, ()))
+        assert reader.ends == []
+        work.on_results([result(1, payload=b"small")])
+        assert reader.ends == [("delivered", b"small")]
+
     def test_one_that_must_not_be_made_again_fails_what_needs_it(self) -> None:
         work, first = self.work(RunOptions(at_most_once=True).encode())
         work.large.on_other_scheduler()

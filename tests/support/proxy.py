@@ -170,5 +170,5 @@ async def _pass(writer: asyncio.StreamWriter, direction: _Direction, queue: asyn
             writer.write_eof()
             return
         writer.write(data)
+        direction.n_bytes += len(data)  # at once: a reset may end this before all has left
         await writer.drain()
-        direction.n_bytes += len(data)

@@ -74,8 +74,8 @@ class PresenceLink(Voice, Protocol):
     def withdraw(self, inquiry: Inquiry) -> None: ...
 
 
-class _Answer:
-    """The latest answer to one request.
+class Asked:
+    """One request, and the latest answer to it.
 
     Args:
         detailed: whether the workers are described too.
@@ -89,12 +89,23 @@ class _Answer:
         self.restart = restart
         self.response: InfoResponse | None = None
         self.described: list[WorkerSaid] = []
+
+    def take(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
+        """Keep an answer. Return whether there are as many workers as are waited for."""
+        self.response, self.described = response, workers
+        return response.workers >= self.workers
+
+
+class _Answer(Asked):
+    """An answer for which a thread waits."""
+
+    def __init__(self, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
+        super().__init__(detailed, workers, restart)
         self._make_error: MakeError | None = None
         self._is_over = threading.Event()
 
     def hear(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
-        self.response, self.described = response, workers
-        if response.workers >= self.workers:
+        if self.take(response, workers):
             self._is_over.set()
         return self._is_over.is_set()
 

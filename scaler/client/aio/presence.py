@@ -11,7 +11,7 @@ from typing import Protocol
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.link.inquiries import Inquiry
-from scaler.client.presence import SchedulerInfo, WorkerInfo, check_wait, read_info, read_workers, too_few
+from scaler.client.presence import Asked, SchedulerInfo, WorkerInfo, check_wait, read_info, read_workers, too_few
 from scaler.task_context import Voice
 from scaler.wire.messages.client import InfoResponse
 from scaler.wire.messages.client import WorkerInfo as WorkerSaid
@@ -27,25 +27,16 @@ class PresenceLink(Voice, Protocol):
     def withdraw(self, inquiry: Inquiry) -> None: ...
 
 
-class _Answer:
-    """The latest answer to one request.
-
-    Args:
-        detailed: whether the workers are described too.
-        workers: how many to wait for.
-        restart: whether all workers are to go on with fresh processes.
-    """
+class _Answer(Asked):
+    """An answer for which a coroutine waits."""
 
     def __init__(self, link: PresenceLink, detailed: bool = False, workers: int = 0, restart: bool = False) -> None:
-        self.detailed, self.workers, self.restart = detailed, workers, restart
-        self.response: InfoResponse | None = None
-        self.described: list[WorkerSaid] = []
+        super().__init__(detailed, workers, restart)
         self._link = link
         self._end: asyncio.Future[InfoResponse] = link.loop.create_future()
 
     def hear(self, response: InfoResponse, workers: list[WorkerSaid]) -> bool:
-        self.response, self.described = response, workers
-        if response.workers >= self.workers and not self._end.done():
+        if self.take(response, workers) and not self._end.done():
             self._end.set_result(response)
         return self._end.done()
 

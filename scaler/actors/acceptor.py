@@ -43,7 +43,7 @@ from scaler.actors.policy import FAIR, Rules
 from scaler.actors.session import Services
 from scaler.ids import NO_ID, Connection, SchedulerId
 from scaler.peer.course import TRIES_MOST
-from scaler.wire.messages.client import ClientHello, ClientShutdownResponse
+from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
 from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -189,10 +189,14 @@ class Acceptor(Actor):
         # A peer that has not had the reply that began this session means an earlier one, maybe of another scheduler.
         is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
         is_resumed = is_the_same and peer.resume(hello.heard)
+        # Results that it may not have heard are said again: it will say their tasks again, which must not run again.
+        results = [] if is_resumed else [item for item in peer.pipe.unheard() if type(item) is TaskResult]
         if not is_resumed:
             peer.reset()
             peer.begun = hello.dial
         self._reply(peer, is_resumed=is_resumed)
+        for result in results:
+            self._outbox.put(peer, result)
         peer.session.send(Resumed(peer.visit, held, is_resumed))
 
     def _account_of(self, hello: ClientHello) -> int:

@@ -121,8 +121,7 @@ class SchedulerParty(_Shelled):
             return attempt
 
         def note_loss(peer: Peer, connection: Connection) -> None:
-            is_begin_unheard = not (peer.pipe.heard or peer.pipe.acknowledged)
-            if peer.is_spoilt or is_begin_unheard:  # what ended meanwhile was not kept for it
+            if peer.is_spoilt:  # what ended meanwhile was not kept for it
                 self.record.lose(self.contacts.name_of(peer.key[1]))
             reconnect(peer, connection)
 

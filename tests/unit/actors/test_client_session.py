@@ -394,6 +394,29 @@ def test_so_it_is_if_what_a_client_says_again_takes_longer_than_to_its_next_hear
     assert len(agent.started) == 2
 
 
+@pytest.mark.parametrize("begun_twice", [False, True])
+def test_so_it_is_for_results_that_were_lost_with_a_welcome(simulation: Simulation, *, begun_twice: bool) -> None:
+    """The session begins anew, and the welcome is lost with all that is said behind it."""
+    client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
+    client.submit(2)
+    client.submit_graph([(), (0,), (0,)], {0, 2})
+    simulation.advance(0.5)
+    for _ in range(1 + begun_twice):
+        client.hang()
+        client.connect()
+        simulation.advance(10.0)
+        client.hangs, client._unread = False, []  # it lies in buffers of the network when that is cut
+    assert len(agent.started) == 5
+    client.connect()
+    simulation.advance(10.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 4
+    assert len(agent.started) == 5
+    assert client.surplus == []
+    client.leave()
+    simulation.run()
+    simulation.check_empty()
+
+
 def test_a_large_object_goes_on_where_it_was_cut(simulation: Simulation) -> None:
     client = simulation.client()
     content = bytes(range(256)) * 20_000

@@ -31,6 +31,8 @@ from scaler.wire.messages.worker import RunResult
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
 """Before the next try to connect: doubled each time."""
 
+CONNECT_TRIES = 20
+
 LOOK_SECONDS = 1.0
 """How often Dask is asked how many threads its workers have."""
 
@@ -142,7 +144,30 @@ class DaskEngine:
 
     async def _connect(self) -> None:
         self._client = None
-        self._client = await distributed.Client(self._address, asynchronous=True, set_as_default=False, name="scaler")
+        self._client = await connect(self._address)
+
+
+async def connect(address: str) -> Any:
+    """Return a Dask client that is connected.
+
+    A Dask scheduler that tells all its clients something while a new one says hello sends both in one message, and the
+    new one fails with an AssertionError. It is tried again.
+    """
+    for tries_left in reversed(range(CONNECT_TRIES)):
+        client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")
+        try:
+            return await client
+        except AssertionError:
+            await client.close(timeout=1)
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
+async def n_threads(address: str) -> int:
+    """Return how many threads the workers of the Dask scheduler have now."""
+    async with await connect(address) as client:
+        return sum((await client.nthreads()).values())
 
 
 def address_of(text: str) -> str:
@@ -164,5 +189,4 @@ def dask_engine(text: str, _n_workers: int, report: Callable[[str], None]) -> Da
 
 def dask_capacity(text: str) -> int:
     """Return how many threads the Dask workers have that are there now."""
-    with distributed.Client(address_of(text), set_as_default=False) as client:
-        return sum(client.nthreads().values())
+    return asyncio.run(n_threads(address_of(text)))

@@ -19,6 +19,8 @@ from tests.support.engine_clusters import THREADS, DaskCluster
 from tests.support.processes import command, free_address, wait_until
 
 pytest.importorskip("distributed")
+from scaler.engines.dask import dask_capacity
+
 pytestmark = [pytest.mark.more, pytest.mark.alone]
 
 
@@ -47,6 +49,13 @@ def start(dask: DaskCluster) -> Iterator[Callable[..., Client]]:
         each.__exit__(None, None, None)
 
 
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """Tasks wait until this file is there, at the latest at the end of the test: the next one needs their threads."""
+    yield tmp_path / "gate"
+    (tmp_path / "gate").touch()
+
+
 def noting() -> Callable[[str, str, str], Any]:
     """Pickled by value: the Dask workers need not have this module."""
 
@@ -69,9 +78,9 @@ def worker_processes(nanny: int) -> list[psutil.Process]:
 
 
 def test_without_a_number_there_are_as_many_workers_as_dask_has_threads_also_when_its_workers_come_and_go(
-    dask: DaskCluster, tmp_path: Path
+    dask: DaskCluster, tmp_path: Path, gate: Path
 ) -> None:
-    address, note, log, gate = free_address(), noting(), tmp_path / "log", tmp_path / "gate"
+    address, note, log = free_address(), noting(), tmp_path / "log"
     with (
         command("scheduler", address),
         command("engine_cluster", address, "--engine", dask.engine),
@@ -107,9 +116,9 @@ def test_any_depth_works_with_fewer_places_in_dask(start: Callable[..., Client])
 
 
 def test_dask_goes_by_the_priorities_of_the_tasks(
-    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path
+    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path, gate: Path
 ) -> None:
-    client, note, log, gate = start(THREADS + 4), noting(), tmp_path / "log", tmp_path / "gate"
+    client, note, log = start(THREADS + 4), noting(), tmp_path / "log"
     first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
     wait_until(lambda: len(noted(log)) == THREADS, "Dask is full", 90)
     wishes = [client.options(priority=wish).submit(note, str(log), str(wish)) for wish in range(4)]
@@ -122,9 +131,9 @@ def test_dask_goes_by_the_priorities_of_the_tasks(
 
 
 def test_cancel_reaches_a_task_that_waits_in_dask(
-    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path
+    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path, gate: Path
 ) -> None:
-    client, note, log, gate = start(THREADS + 1), noting(), tmp_path / "log", tmp_path / "gate"
+    client, note, log = start(THREADS + 1), noting(), tmp_path / "log"
     first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
     wait_until(lambda: len(noted(log)) == THREADS, "Dask is full", 90)
     unwanted = client.options(name="a name").submit(note, str(log), "unwanted")
@@ -137,8 +146,10 @@ def test_cancel_reaches_a_task_that_waits_in_dask(
     assert noted(log) == ["first"] * THREADS
 
 
-def test_a_lost_worker_is_a_task_tried_again(start: Callable[..., Client], dask: DaskCluster, tmp_path: Path) -> None:
-    client, note, log, gate = start(1), noting(), tmp_path / "log", tmp_path / "gate"
+def test_a_lost_worker_is_a_task_tried_again(
+    start: Callable[..., Client], dask: DaskCluster, tmp_path: Path, gate: Path
+) -> None:
+    client, note, log = start(1), noting(), tmp_path / "log"
     future = client.submit(note, str(log), "begun", str(gate))
     wait_until(lambda: noted(log), "it runs", 90)
     [process] = worker_processes(dask.workers[0].pid)
@@ -169,6 +180,13 @@ def test_tasks_outlive_the_scheduler_of_dask_and_wait_for_workers(tmp_path: Path
         dask.add_worker(1)
         assert future.result(timeout=90) == 1
     dask.end()
+
+
+def test_a_dask_that_tells_its_clients_something_while_one_connects(dask: DaskCluster) -> None:
+    """It sends both in one message, which its own client does not expect."""
+    with dask.telling_its_clients_something(every_seconds=0.02):
+        for _ in range(20):
+            assert dask_capacity(dask.engine) == THREADS
 
 
 def test_a_dask_that_is_not_there_ends_the_cluster_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

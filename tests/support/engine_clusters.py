@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -73,6 +75,27 @@ class DaskCluster:
         """Return their names."""
         return self._ask(lambda dask_scheduler: list(map(str, dask_scheduler.tasks)))
 
+    @contextlib.contextmanager
+    def telling_its_clients_something(self, every_seconds: float) -> Iterator[None]:
+        """Have its scheduler tell all its clients that a task is cancelled, again and again."""
+
+        def begin(dask_scheduler: Any) -> list[str]:
+            async def tell() -> None:
+                while True:
+                    dask_scheduler.report({"op": "cancelled-keys", "keys": ["nothing"]})
+                    await asyncio.sleep(every_seconds)
+
+            dask_scheduler.telling = asyncio.ensure_future(tell())
+            return []
+
+        def end(dask_scheduler: Any) -> list[str]:
+            dask_scheduler.telling.cancel()
+            return []
+
+        self._ask(begin)
+        yield
+        self._ask(end)
+
     def await_workers(self) -> None:
         """Wait until its scheduler knows all workers."""
         wait_until(
@@ -83,10 +106,22 @@ class DaskCluster:
         )
 
     def _ask(self, question: Callable[..., list[str]]) -> list[str]:
-        import distributed  # an extra: the tests that need it are skipped without it
+        """Return the answer of its scheduler.
 
-        with distributed.Client(self.address, set_as_default=False) as client:
-            return list(client.run_on_scheduler(question))
+        No Dask client asks: one that says hello while tasks change may hear of them first, and then fails.
+        """
+        from distributed.core import clean_exception, rpc  # an extra: the tests that need it are skipped without it
+        from distributed.protocol.pickle import dumps
+
+        async def ask() -> list[str]:
+            async with rpc(self.address) as scheduler:
+                answer = await scheduler.run_function(function=dumps(question), args=dumps(()), kwargs=dumps({}))
+            if answer["status"] == "error":
+                _kind, error, traceback = clean_exception(**answer)
+                raise error.with_traceback(traceback)
+            return list(answer["result"])
+
+        return asyncio.run(asyncio.wait_for(ask(), 30))
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):

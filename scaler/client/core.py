@@ -66,7 +66,7 @@ class Core(CallMaker):
         try:
             entry = function.entry(task_id, future, args, kwargs, terms)
         except FutureArgumentError:
-            graph, future.needs = function.waiting_call(task_id, future, args, kwargs, terms, link)
+            graph, future.needs = function.waiting_call(task_id, future, args, kwargs, terms, link, self.functions.get)
             link.submit_graph(graph)
         else:
             link.submit(entry)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from scaler import task_context
 from scaler.client.arrival import Arrival, FutureLink
@@ -102,12 +102,6 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
     def __dir__(self) -> list[str]:
         """Leave out what is for the link and for other calls."""
         return [name for name in super().__dir__() if name not in _INTERNAL]
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"the future of task {self.name} cannot be a part of another value: make it an argument of its own of "
-            "submit, or pass its result()"
-        )
 
     def __repr__(self) -> str:
         state = "open"

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 Call = tuple[Any, ...]
 """A function and its arguments."""
 
+_CONTAINERS = frozenset({list, tuple, set, frozenset, dict})
+
 
 class Description(NamedTuple):
     """A graph with its calls numbered from 0.
@@ -44,7 +46,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
 
     Raises:
         KeyError: if a wanted key or an argument is not in the graph, or a key is wanted twice. TypeError: if it is not
-            a mapping, a key is not a `str`, or a call has a call among its arguments.
+            a mapping, a key is not a `str`, or a call has a call among its arguments, or inside of one.
     """
     if not isinstance(graph, Mapping):
         raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")
@@ -82,6 +84,17 @@ def _read_arguments(
                 )
         elif is_call(argument):
             raise TypeError(f"the node {key!r} has a call among its arguments: give {argument!r} a key of its own")
+        elif type(argument) in _CONTAINERS:
+            _refuse_calls_inside(key, argument)
+
+
+def _refuse_calls_inside(key: str, container: Any) -> None:
+    for value in container.values() if type(container) is dict else container:
+        if is_call(value):
+            raise TypeError(
+                f"the node {key!r} has a call inside of a {type(container).__name__}, which would not be called: give "
+                f"{value!r} a key of its own, and let the function of the node take its result as an argument"
+            )
 
 
 def _asked(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:

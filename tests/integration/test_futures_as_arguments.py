@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, Client, ScalerFuture
-from scaler.errors import ProcessorDiedError
+from scaler.errors import ProcessorDiedError, SerializeObjectError
 from tests.support.processes import command, free_address, scheduler, wait_until
 
 SECONDS = 60
@@ -261,3 +261,44 @@ class TestAsyncio:
                 await asyncio.wait_for(test(client, *([gate] if what != "arriving" else [])), SECONDS)
 
         asyncio.run(main())
+
+
+def test_futures_inside_of_containers(client: Client, gate: str) -> None:
+    opened = client.submit(waits_for, gate, 5)
+    numbers = [client.submit(operator.neg, number) for number in range(4)]
+    array = client.send_object(list(range(3)))
+    total = client.submit(sum, [*numbers, opened])
+    future = client.submit(keywords, array, second={"a": (opened, 1), "b": {numbers[1]}}, third=[[large, opened]])
+    late = client.submit(sum, [total, total])
+    Path(gate).touch()
+    assert total.result(SECONDS) == -1
+    assert total.name == "sum"
+    assert future.result(SECONDS) == ([0, 1, 2], {"a": (5, 1), "b": {-1}}, [[large, 5]])
+    assert late.result(SECONDS) == -2
+    parts = [client.submit(large, fill) for fill in range(3)]
+    assert client.submit(lambda values: [len(each) for each in values], parts).result(SECONDS) == [LARGE] * 3
+
+
+def test_a_failed_argument_inside_of_a_container_is_named(client: Client) -> None:
+    failing = client.submit(fails)
+    future = client.submit(sum, [1, failing])
+    with pytest.raises(ValueError, match="no such row"):
+        future.result(SECONDS)
+    assert "whose result is argument 1[1] of task sum:" in str(future.exception().__cause__)
+    with pytest.raises(TypeError, match="sum: missing a required argument"):
+        client.submit(sum, start=[failing])
+    with pytest.raises(SerializeObjectError, match=r"sum: argument 1: .* the future of task fails cannot be a part"):
+        client.submit(sum, functools.partial(print, failing))
+
+
+def test_futures_inside_of_containers_of_an_asyncio_client(address: str) -> None:
+    async def run() -> list[Any]:
+        async with AsyncClient(address) as client:
+            numbers = [client.submit(operator.neg, number) for number in range(4)]
+            many: list[Any] = [*range(1 << 18), numbers[3]]
+            part = client.submit(large, 1)
+            await part
+            tasks = [client.submit(sum, numbers), client.submit(sum, many), client.submit(lambda x: len(x[0]), [part])]
+            return [await task for task in tasks]
+
+    assert asyncio.run(run()) == [-6, sum(range(1 << 18)) - 3, LARGE]

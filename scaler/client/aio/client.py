@@ -33,6 +33,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.output_printer import print_output
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
+from scaler.graph.gathering import all_inside
 from scaler.ids import ClientId, ObjectId, TaskId, random_id
 from scaler.serialization import DEFAULT_SERIALIZER, JSON_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
@@ -202,14 +203,13 @@ class AsyncClient(AsyncCaller):
             with contextlib.suppress(FutureArgumentError):
                 link.submit(function.entry(task_id, future, args, kwargs, terms))
                 return future
-        needed = [each for each in values if isinstance(each, ResultArgument)]
-        if needed:
-            call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link)
-            _submit_waiting(link, future, call, [each for each in needed if isinstance(each, AsyncFuture)])
+        call = partial(function.waiting_call, task_id, future, args, kwargs, terms, link, maker.functions.get)
+        if not is_large or any(isinstance(each, ResultArgument) for each in values):
+            _submit_waiting(link, future, call, all_inside(values, AsyncFuture))
             return future
         function.check(args, kwargs)
         packing = link.loop.run_in_executor(None, function.entry, task_id, future, args, kwargs, terms)
-        packing.add_done_callback(partial(_packed, link, future))
+        packing.add_done_callback(partial(_packed, link, future, call, values))
         return future
 
     def call_by_name(
@@ -323,10 +323,14 @@ class _Reply(asyncio.Future[None]):
         self.set_exception(make_error())
 
 
-def _packed(link: AsyncLink, future: AsyncFuture[Any], packing: asyncio.Future[Entry]) -> None:
+def _packed(
+    link: AsyncLink, future: AsyncFuture[Any], call: MakeCall, values: Sequence[Any], packing: asyncio.Future[Entry]
+) -> None:
     """Submit a task whose arguments were serialised in another thread, if it is still wanted."""
     error = packing.exception()
-    if error is not None:
+    if isinstance(error, FutureArgumentError):  # a large list with futures
+        _submit_arrived(link, future, call, all_inside(values, AsyncFuture))
+    elif error is not None:
         future.fail(lambda: error)
     elif not future.done():
         link.submit(packing.result())

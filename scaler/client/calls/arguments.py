@@ -86,16 +86,17 @@ class ArgumentPacker:
     def pack_values(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> PackedArguments:
         """Return the same for arguments that may need a pickler."""
         named = _named(arguments, keywords)
-        for _, argument in named:
-            if isinstance(argument, ResultArgument):
-                raise FutureArgumentError(
-                    "a future can be an argument of submit, and not of this call: pass its result(), or use "
-                    "submit instead"
-                )
-        return self._pack(named)
+        if any(isinstance(argument, ResultArgument) for _, argument in named):
+            raise FutureArgumentError(_NOT_OF_THIS_CALL)
+        try:
+            return self._pack(named)
+        except SerializeObjectError as error:
+            if not isinstance(error.__cause__, FutureArgumentError):
+                raise
+            raise FutureArgumentError(f"{_NOT_OF_THIS_CALL} ({error})") from None
 
     def pack_with_futures(
-        self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, places: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
         """Return the same for arguments some of which are futures, and which argument is the result of which task.
 
@@ -103,6 +104,7 @@ class ArgumentPacker:
 
         Args:
             link: of the client that submits.
+            places: what to call the arguments, where their numbers or names do not say it.
         """
         positions: dict[TaskId, int] = {}
         named, inputs = _named(arguments, keywords), []
@@ -111,9 +113,9 @@ class ArgumentPacker:
                 needed, value = argument.as_argument(link)
                 if needed is not None:
                     value = _Result(positions.setdefault(needed.task_id, len(positions)))
-                    inputs.append((f"the argument {name!r}" if name else f"argument {index + 1}", needed))
+                    inputs.append((places[index] if places else _place(index + 1, name), needed))
                 named[index] = name, value
-        return self._pack(named), inputs
+        return self._pack(named, places), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
         """Return one positional argument that several calls share. None of them may change it.
@@ -131,23 +133,28 @@ class ArgumentPacker:
         object_id = instruction.object_id
         return PackedArguments(argument_block(OBJECT, object_id), object_id, [instruction])
 
-    def _one(self, position: int, name: str, argument: Any) -> _Part:
+    def _one(self, argument: Any) -> _Part:
         if isinstance(argument, ObjectReference):
             return argument.object_id
         if type(argument) is _Result:
             return argument
-        try:
-            return to_frames(self._serializer, argument)
-        except SerializeObjectError as error:
-            which = f"the argument {name!r}" if name else f"argument {position}"
-            raise SerializeObjectError(f"{which}: {error}") from error.__cause__
+        return to_frames(self._serializer, argument)
 
-    def _pack(self, named: list[tuple[str, Any]]) -> PackedArguments:
+    def _all(self, named: list[tuple[str, Any]], places: Sequence[str]) -> list[_Part]:
+        packed: list[_Part] = []
+        try:
+            packed.extend(self._one(argument) for _, argument in named)
+        except SerializeObjectError as error:
+            place = places[len(packed)] if places else _place(len(packed) + 1, named[len(packed)][0])
+            raise SerializeObjectError(f"{place}: {error}") from error.__cause__
+        return packed
+
+    def _pack(self, named: list[tuple[str, Any]], places: Sequence[str] = ()) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
         for reference in references:
             reference.check_stored()
         with in_a_task_for(self._address):
-            packed = [self._one(position, *each) for position, each in enumerate(named, start=1)]
+            packed = self._all(named, places)
         objects, own = [], set()
         for index, frames in _too_large(packed):
             object_id = ObjectId(self._new_id())
@@ -165,6 +172,16 @@ class _Result(int):
 
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
+
+
+_NOT_OF_THIS_CALL = (
+    "a future can be an argument of submit, and not of this call: pass its result(), or use submit instead"
+)
+
+
+def _place(position: int, name: str) -> str:
+    """Return what to call an argument."""
+    return f"the argument {name!r}" if name else f"argument {position}"
 
 
 def _named(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[tuple[str, Any]]:

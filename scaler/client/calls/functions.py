@@ -22,6 +22,7 @@ from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import SerializeObjectError
+from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
 from scaler.pickled_functions import what_pickle_depends_on
 from scaler.serialization import (
@@ -129,18 +130,29 @@ class Function:
         keywords: Mapping[str, Any],
         terms: Terms,
         link: object,
+        get: Callable[[Callable[..., Any]], Function],
+        places: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
-        """Return the same for arguments some of which are futures, and which argument is the result of which task.
+        """Return the same for arguments some of which are futures, or have some inside, and which argument is the
+        result of which task.
 
         Args:
             link: of the client that submits.
+            get: makes a function ready: the one that puts results into lists and other containers.
+            places: what to call the arguments, where their numbers or names do not say it.
 
         Raises:
             TypeError: also if a future is of another client.
         """
         self.check(arguments, keywords)
+        apart = take_apart(arguments, keywords, ResultArgument)
+        if apart.is_needed:
+            gathering = get(Gathering(self._function, self.instruction.name))
+            taken = [apart.positional, apart.keywords, *apart.arguments]
+            names = ["the arguments", "the arguments", *apart.places]
+            return gathering.waiting_call(task_id, sink, taken, NO_KEYWORDS, terms, link, get, names)
         try:
-            packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link)
+            packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, places)
         except SerializeObjectError as error:
             raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
         inputs = list({each.task_id: each for _, each in arguments_awaited}.values())

@@ -7,14 +7,14 @@ the thread that submits; the link's thread notes how the task ends. Must never: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.wire.messages.client import GraphInput, Known, TaskResult
 
 
 class FutureArgumentError(TypeError):
-    """A future is an argument of a call that cannot have one."""
+    """A future is an argument of a call that cannot have one, or a part of another value."""
 
 
 class Input:
@@ -86,9 +86,17 @@ class ResultArgument:
     """
 
     __slots__ = ()
+    name: str
+    """of its task"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
     """With the link of the client that submits, returns what stands for its result; or None and the value, if this
     process has that, and nobody else. Raises `TypeError` if the future is of another client."""
+
+    def __reduce__(self) -> NoReturn:
+        raise FutureArgumentError(
+            f"the future of task {self.name} cannot be a part of this value: make it an argument of submit, on its own "
+            "or in a list, tuple, set or dict, or pass its result()"
+        )
 
 
 def other_client(name: str) -> TypeError:

@@ -7,6 +7,7 @@ import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -74,7 +75,7 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
 
 def test_a_future_in_another_value_is_refused_with_what_to_do(client: Client) -> None:
     future = client.submit(abs, -1)
-    for argument in ([future], {"a": future}):
+    for argument in (SimpleNamespace(a=future), [partial(abs, future)], {future: 1}):
         with pytest.raises(SerializeObjectError, match=r"the future of task abs cannot be .* pass its result\(\)"):
             client.submit(print, argument)
 
@@ -85,6 +86,8 @@ def test_a_future_as_an_argument_of_another_call_is_refused_with_what_to_do(clie
         client.map(print, [(future,)])
     with pytest.raises(TypeError, match="a future can be an argument of submit, and not of this call"):
         client.get({"a": (print, future)}, ["a"])
+    with pytest.raises(TypeError, match=r"a future can be an argument of submit, .* the future of task abs cannot be"):
+        client.map(print, [([future],)])
 
 
 def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:

@@ -1,0 +1,129 @@
+"""Gathering: calls with futures inside of lists, tuples, sets and dictionaries: taken out of them, and put back.
+
+The client takes them out; each becomes an argument of its own. On the worker, `Gathering` puts their results where the
+futures were, and calls the user's function. Must never: change a container of the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Hole(int):
+    """In a container, or in the place of an argument: the argument with this number."""
+
+
+class Gathering:
+    """Calls a function with arguments that are put together first: what the worker runs.
+
+    Args:
+        function: of the user.
+        name: its name for people.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function = function
+        self.__qualname__ = name
+
+    def __call__(self, positional: list[Any], keywords: dict[str, Any], /, *arguments: Any) -> Any:
+        args = [_filled(each, arguments) for each in positional]
+        kwargs = {name: _filled(each, arguments) for name, each in keywords.items()}
+        return self.function(*args, **kwargs)
+
+
+class Apart(NamedTuple):
+    """The arguments of a call, taken apart.
+
+    Attributes:
+        positional: holes, and containers with holes.
+        keywords: the same, by name.
+        arguments: what belongs into the holes.
+        places: where each of them was, for people.
+    """
+
+    positional: list[Any]
+    keywords: dict[str, Any]
+    arguments: list[Any]
+    places: list[str]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything was inside of a container."""
+        return any(type(each) is not Hole for each in (*self.positional, *self.keywords.values()))
+
+
+def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], kind: type) -> Apart:
+    """Take all values of a kind out of the lists, tuples, sets and dictionaries among the arguments of a call.
+
+    Args:
+        kind: of the values. Those in containers of other types, and keys of dictionaries, stay.
+    """
+    apart = Apart([], {}, [], [])
+    for number, argument in enumerate(args, start=1):
+        apart.positional.append(_argument(argument, f"argument {number}", kind, apart))
+    for name, argument in kwargs.items():
+        apart.keywords[name] = _argument(argument, f"the argument {name!r}", kind, apart)
+    return apart
+
+
+def _argument(value: Any, place: str, kind: type, apart: Apart) -> Any:
+    if isinstance(value, kind) or not has_inside(value, kind):
+        return _hole(value, place, apart)
+    return _with_holes(value, place, kind, apart)
+
+
+def _hole(value: Any, place: str, apart: Apart) -> Hole:
+    apart.arguments.append(value)
+    apart.places.append(place)
+    return Hole(len(apart.arguments) - 1)
+
+
+def _with_holes(value: Any, place: str, kind: type, apart: Apart) -> Any:
+    if isinstance(value, kind):
+        return _hole(value, place, apart)
+    if type(value) is dict:
+        return {key: _with_holes(each, f"{place}[{_cut(key)}]", kind, apart) for key, each in value.items()}
+    if type(value) in _ROWS:
+        return type(value)(_with_holes(each, f"{place}[{n}]", kind, apart) for n, each in enumerate(value))
+    return value
+
+
+def all_inside(values: Sequence[Any], kind: type) -> list[Any]:
+    """Return all values of a kind, also those that containers hold."""
+    return list(_inside(values, kind, frozenset()))
+
+
+def has_inside(value: Any, kind: type) -> bool:
+    """Return whether a container, or one inside of it, holds a value of this kind."""
+    return next(_inside(value, kind, frozenset()), None) is not None
+
+
+def _inside(value: Any, kind: type, outer: frozenset[int]) -> Iterator[Any]:
+    if id(value) in outer:  # a list that holds itself
+        return
+    members = value.values() if type(value) is dict else value if type(value) in _ROWS else ()
+    for each in members:
+        if isinstance(each, kind):
+            yield each
+        elif type(each) in _CONTAINERS:
+            yield from _inside(each, kind, outer | {id(value)})
+
+
+def _filled(value: Any, arguments: Sequence[Any]) -> Any:
+    if type(value) is Hole:
+        return arguments[value]
+    if type(value) is dict:
+        return {key: _filled(each, arguments) for key, each in value.items()}
+    if type(value) in _ROWS:
+        return type(value)(_filled(each, arguments) for each in value)
+    return value
+
+
+def _cut(key: Any) -> str:
+    text = repr(key)
+    return text if len(text) <= 40 else "..."
+
+
+_ROWS = frozenset({list, tuple, set, frozenset})
+_CONTAINERS = _ROWS | {dict}

@@ -1,0 +1,85 @@
+"""Gathering: what is inside of containers is taken out of them, and put back."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, NamedTuple
+
+import pytest
+
+from scaler.graph.gathering import Gathering, all_inside, has_inside, take_apart
+
+
+class Mark:
+    """What is taken out."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def seen(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return args, kwargs
+
+
+def together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return what the function gets, if each mark has become its value; all of it has been pickled on the way."""
+    apart = take_apart(args, kwargs, Mark)
+    values = [each.value if isinstance(each, Mark) else each for each in apart.arguments]
+    sent = pickle.loads(pickle.dumps((Gathering(seen, "seen"), apart.positional, apart.keywords, values)))
+    result: tuple[tuple[Any, ...], dict[str, Any]] = sent[0](sent[1], sent[2], *sent[3])
+    return result
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (([Mark(1), 2, Mark(3)],), {}),
+        (((Mark(1), [Mark(2), {"a": Mark(3), "b": [4, (5, Mark(6))]}]), Mark(7), "plain"), {"x": {Mark(8)}, "y": 9}),
+        ((frozenset({Mark(1)}), [[], {}, ()]), {"x": [Mark(2)]}),
+        (([1, 2], {"a": 3}), {}),
+        ((), {}),
+    ],
+)
+def test_all_come_back_where_they_were(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    assert together(args, kwargs) == (values_of(args), values_of(kwargs))
+
+
+def values_of(value: Any) -> Any:
+    if isinstance(value, Mark):
+        return value.value
+    if isinstance(value, dict):
+        return {key: values_of(each) for key, each in value.items()}
+    return type(value)(values_of(each) for each in value) if isinstance(value, (list, tuple, set, frozenset)) else value
+
+
+def test_places_say_where_they_were() -> None:
+    apart = take_apart((1, [2, Mark(3)]), {"x": {"key": (Mark(4), Mark(5))}, "y": Mark(6)}, Mark)
+    places = ["argument 1", "argument 2[1]", "the argument 'x'['key'][0]", "the argument 'x'['key'][1]"]
+    assert apart.places == [*places, "the argument 'y'"]
+
+
+def test_nothing_is_taken_apart_without_need() -> None:
+    assert not take_apart((Mark(1), [2]), {"x": Mark(3)}, Mark).is_needed
+    assert take_apart((Mark(1), [Mark(2)]), {}, Mark).is_needed
+    numbers = [1, 2]
+    apart = take_apart((numbers, [Mark(2)]), {}, Mark)
+    assert apart.arguments[0] is numbers
+
+
+def test_other_containers_and_circles_are_left_alone() -> None:
+    assert not has_inside(Pair(Mark(1), 2), Mark)
+    assert not has_inside({Mark(1): 2}, Mark)
+    circle: list[Any] = [1]
+    circle.append(circle)
+    assert not has_inside(circle, Mark)
+    circle.append(Mark(2))
+    assert len(all_inside([circle], Mark)) == 1
+
+
+def test_the_name_is_that_of_the_function() -> None:
+    assert Gathering(seen, "seen").__qualname__ == "seen"

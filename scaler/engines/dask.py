@@ -153,15 +153,13 @@ async def connect(address: str) -> Any:
     A Dask scheduler that tells all its clients something while a new one says hello sends both in one message, and the
     new one fails with an AssertionError. It is tried again.
     """
-    for tries_left in reversed(range(CONNECT_TRIES)):
+    for _ in range(CONNECT_TRIES):
         client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")
         try:
             return await client
         except AssertionError:
             await client.close(timeout=1)
-            if not tries_left:
-                raise
-    raise AssertionError
+    raise ConnectionError(f"it answered {CONNECT_TRIES} hellos with something else")
 
 
 async def n_threads(address: str) -> int:

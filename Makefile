@@ -33,10 +33,18 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev $(VENV)/.compiled ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript docs ## the documentation, and the tests that are heavy, or need what only this target installs
-	@$(if $(ARGS),,$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property)
-	@$(if $(ARGS),,$(BIN)/python -m pytest -m 'more and alone')
-	@$(BIN)/python -m pytest $(if $(ARGS),-m more,$(PAIRS) -m 'more and not alone') $(ARGS)
+test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript ## the documentation, and the tests that are heavy, or need what only this target installs
+	@first=0; part() { "$$@" || { code=$$?; [ $$first -ne 0 ] || first=$$code; }; }; \
+	$(if $(ARGS),part $(BIN)/python -m pytest -m more $(ARGS),$(MORE)); \
+	exit $$first
+
+# Each part runs, also when one before it has failed. Those that drive other programs and take the whole machine come last.
+define MORE
+part $(MAKE) --no-print-directory docs; \
+part $(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property; \
+part $(BIN)/python -m pytest $(PAIRS) --rerun-show-tracebacks -m 'more and not alone'; \
+part $(BIN)/python -m pytest --rerun-show-tracebacks -m 'more and alone'
+endef
 
 # These tests only compute: more of them at once than there are cores would only read all of them once more.
 fast: $(VENV)/.dev $(VENV)/.compiled ## the tests without real processes, with few examples of each property, in 30 seconds

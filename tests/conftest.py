@@ -53,6 +53,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((order.index(part) for part in item.path.parts if part in order), len(order))
 
     items.sort(key=cost)
+    for item in items:
+        if item.get_closest_marker("foreign"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if _is_one_of_several(config):
         Lengths(table_for(config.option.markexpr)).order(items)
 

@@ -23,7 +23,7 @@ from tests.bridges.needs import needs
 from tests.support.processes import REPOSITORY
 
 needs("dask.dataframe")
-pytestmark = [pytest.mark.more, pytest.mark.processes]
+pytestmark = [pytest.mark.more, pytest.mark.foreign, pytest.mark.processes]
 
 NAMES = {
     "dask.tests.test_delayed": """

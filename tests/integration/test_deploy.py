@@ -87,16 +87,17 @@ def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
     for process in reversed(running):
         process.terminate()
     for process in running:
-        process.wait(30)
+        process.wait(60)
 
 
+@pytest.mark.foreign
 def test_slurm_runs_a_program_with_workers_and_all_ends_with_it(slurm: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     output = tmp_path / "output"
     job = subprocess.run(
         ["sbatch", "--wait", "--nodes=1", f"--output={output}", FILES / "scaler.sbatch", tmp_path / "program.py"],
         env={**slurm, "SCALER_PORT": port()},
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert "sum 4950 True" in output.read_text()

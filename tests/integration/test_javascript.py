@@ -26,7 +26,7 @@ from tests.support.make_vectors import FOLDER
 from tests.support.processes import JAVASCRIPT, Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
 
-pytestmark = pytest.mark.more
+pytestmark = [pytest.mark.more, pytest.mark.foreign]
 
 WAIT_SECONDS = 60
 LARGE = "größe" * 600_000

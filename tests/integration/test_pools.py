@@ -11,7 +11,7 @@ import pytest
 from scaler import Client
 from tests.support.processes import command, free_address
 
-pytestmark = pytest.mark.more
+pytestmark = [pytest.mark.more, pytest.mark.foreign]
 
 LOKY, MPI = "loky:get_reusable_executor", "mpi4py.futures:MPIPoolExecutor"
 
@@ -45,5 +45,5 @@ def test_tasks_run_in_the_processes_of_the_pool(client: Client, request: pytest.
     assert client.submit(len, client.send_object(bytes(2_000_000))).result(timeout=90) == 2_000_000
     if LOKY in request.node.name:
         with pytest.raises(Exception, match="a process of the engine died"):
-            client.submit(os._exit, 3).result(timeout=60)
+            client.submit(os._exit, 3).result(timeout=90)
         assert client.submit(abs, -1).result(timeout=90) == 1

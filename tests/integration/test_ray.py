@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import signal
 import time
@@ -17,7 +18,7 @@ from tests.support.engine_clusters import THREADS, RayCluster, end_with_children
 from tests.support.processes import command, free_address, wait_until
 
 pytest.importorskip("ray")
-pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,13 @@ def client(ray: RayCluster) -> Iterator[Client]:
             Client(combo.get_address()) as client,
         ):
             yield client
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """Tasks wait until this file is there, at the latest at the end of the test: the next one needs their worker."""
+    yield tmp_path / "gate"
+    (tmp_path / "gate").touch()
 
 
 def noting() -> Callable[[str, str], Any]:
@@ -63,16 +71,18 @@ def noted(log: Path) -> list[str]:
 
 
 def test_without_a_number_there_are_as_many_workers_as_ray_has_cpus_also_when_its_nodes_come_and_go(
-    ray: RayCluster, tmp_path: Path
+    ray: RayCluster, tmp_path: Path, gate: Path
 ) -> None:
-    address, log, gate = free_address(), tmp_path / "log", tmp_path / "gate"
+    address, log = free_address(), tmp_path / "log"
     with (
+        contextlib.ExitStack() as added,
         command("scheduler", address),
         command("engine_cluster", address, "--engine", "ray://auto", env=ray.environment) as cluster,
         Client(address) as client,
     ):
         assert client.wait_for_workers(THREADS, timeout=120).workers == THREADS
         second = ray.add_node()
+        added.callback(end_with_children, second)
         assert client.wait_for_workers(2 * THREADS, timeout=120).workers == 2 * THREADS
         futures = [client.submit(noting(), str(log), str(gate)) for _ in range(2 * THREADS)]
         wait_until(lambda: len(noted(log)) == 2 * THREADS, "each runs", 120)
@@ -101,17 +111,17 @@ def test_any_depth_works(client: Client) -> None:
     assert client.submit(fibonacci, 5).result(timeout=90) == 5  # five deep, and Ray has two CPUs
 
 
-def test_a_cancelled_task_is_stopped(client: Client, tmp_path: Path) -> None:
+def test_a_cancelled_task_is_stopped(client: Client, tmp_path: Path, gate: Path) -> None:
     log = tmp_path / "log"
-    future = client.submit(noting(), str(log), str(tmp_path / "gate"))
+    future = client.submit(noting(), str(log), str(gate))
     wait_until(lambda: noted(log), "it runs", 90)
     assert future.cancel()
     wait_until(lambda: noted(log)[1:] == ["stopped"], "Ray has interrupted it", 90)
     assert client.submit(abs, -1).result(timeout=90) == 1
 
 
-def test_a_lost_process_is_a_task_tried_again(client: Client, tmp_path: Path) -> None:
-    log, gate = tmp_path / "log", tmp_path / "gate"
+def test_a_lost_process_is_a_task_tried_again(client: Client, tmp_path: Path, gate: Path) -> None:
+    log = tmp_path / "log"
     future = client.submit(noting(), str(log), str(gate))
     wait_until(lambda: noted(log), "it runs", 90)
     os.kill(int(noted(log)[0]), signal.SIGKILL)
@@ -120,8 +130,10 @@ def test_a_lost_process_is_a_task_tried_again(client: Client, tmp_path: Path) ->
     assert future.result(timeout=90) == "done"
 
 
-def test_a_lost_node_is_a_task_tried_again_on_another(client: Client, ray: RayCluster, tmp_path: Path) -> None:
-    log, gate = tmp_path / "log", tmp_path / "gate"
+def test_a_lost_node_is_a_task_tried_again_on_another(
+    client: Client, ray: RayCluster, tmp_path: Path, gate: Path
+) -> None:
+    log = tmp_path / "log"
     future = client.submit(noting(), str(log), str(gate))
     wait_until(lambda: noted(log), "it runs", 90)
     end_with_children(ray.node)

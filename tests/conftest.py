@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scaler.settings import PROCESSES
+from tests.support.leftovers import Leftovers
 from tests.support.lengths import Lengths, table_for
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
@@ -38,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: one of `more` that takes the whole machine, and runs beside no other")
+    if not _is_one_of_several(config):
+        config.pluginmanager.register(Leftovers())
     if config.getoption("--note-lengths") and not _is_one_of_several(config):
         config.pluginmanager.register(Lengths(table_for(config.option.markexpr)))
 

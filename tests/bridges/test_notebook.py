@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.more
+pytestmark = [pytest.mark.more, pytest.mark.foreign]
 
 CODE = """\
 import sys, time, logging
@@ -29,7 +29,7 @@ def test_progress_is_one_output_of_the_cell(without_tqdm: bool) -> None:
     code = CODE.format(without_tqdm=without_tqdm)
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "here", "language": "python"}
-    nbclient.NotebookClient(book, timeout=60, resources={"metadata": {"path": "."}}).execute()
+    nbclient.NotebookClient(book, timeout=100, startup_timeout=100, resources={"metadata": {"path": "."}}).execute()
     outputs = book.cells[0].outputs
     if without_tqdm:
         texts = [output["data"]["text/plain"] for output in outputs if output.output_type == "display_data"]

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE_SECONDS, free_address, wait_until
 from tests.unit.monitor.test_metrics import expressions
 
 pytestmark = [
     pytest.mark.more,
+    pytest.mark.foreign,
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus"),
 ]
 
@@ -52,28 +53,29 @@ def scraped(tmp_path: Path) -> Iterator[str]:
             f"    static_configs: [{{targets: ['{target}']}}]\n"
         )
         log = (tmp_path / "prometheus.log").open("w")
+        listens = free_address().removeprefix("tcp://")
         server = subprocess.Popen(
             ["prometheus", f"--config.file={prom}", f"--storage.tsdb.path={tmp_path / 'data'}",
-             "--web.listen-address=127.0.0.1:19345"],
+             f"--web.listen-address={listens}"],
             stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
             with Client(combo.get_address()) as client:
                 futures = [client.submit(fail, number) for number in range(30_000)]
-                yield "http://127.0.0.1:19345"
+                yield f"http://{listens}"
                 for future in futures:
                     future.cancel()
         finally:
             for process in (server, viewer):
                 process.terminate()
-                process.wait(20)
+                process.wait(PATIENCE_SECONDS)
             viewer.stdout.close()
             log.close()
 
 
 def ask(address: str, expression: str) -> list[Any]:
     query = urllib.parse.urlencode({"query": expression})
-    with urllib.request.urlopen(f"{address}/api/v1/query?{query}", timeout=10) as answer:
+    with urllib.request.urlopen(f"{address}/api/v1/query?{query}", timeout=PATIENCE_SECONDS) as answer:
         said = json.load(answer)
     assert said["status"] == "success", said
     result: list[Any] = said["data"]["result"]
@@ -88,10 +90,10 @@ def is_up(address: str) -> bool:
 
 
 def test_every_panel_of_the_dashboard_has_data(scraped: str) -> None:
-    wait_until(lambda: is_up(scraped), "a scrape of a scheduler that is heard", 60, 0.2)
-    wait_until(lambda: ask(scraped, "count_over_time(scaler_up[1m]) > 5"), "some scrapes", 60, 0.5)
+    wait_until(lambda: is_up(scraped), "a scrape of a scheduler that is heard", pause_seconds=0.2)
+    wait_until(lambda: ask(scraped, "count_over_time(scaler_up[1m]) > 5"), "some scrapes", pause_seconds=0.5)
     for expression in expressions():
-        wait_until(lambda asked=expression: ask(scraped, asked), expression, 30, 0.5)  # type: ignore[misc]
+        wait_until(lambda asked=expression: ask(scraped, asked), expression, pause_seconds=0.5)  # type: ignore[misc]
     (failed,) = ask(scraped, 'scaler_failures_total{type=~".*ValueError"}')
     assert int(failed["value"][1]) > 0
     (targets,) = ask(scraped, "scrape_samples_scraped")

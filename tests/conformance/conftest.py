@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "engine" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--engine", default=None)
-        more = [pytest.param(name, marks=[pytest.mark.more, pytest.mark.alone]) for name in MORE]
+        more = [pytest.param(name, marks=[pytest.mark.more, pytest.mark.alone, pytest.mark.foreign]) for name in MORE]
         metafunc.parametrize("engine", [chosen] if chosen else [*OURS, *more], indirect=True)
 
 
@@ -77,22 +77,57 @@ def _grid(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """For the bench: whether its test has failed."""
+    report = yield
+    item.stash[HAS_FAILED] = report.failed or item.stash.get(HAS_FAILED, False)
+    return report
+
+
+class Shared:
+    """The bench of the tests of a module, until one of them leaves something in it: the next one gets another."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._bench: ExecutorBench | None = None
+
+    def take(self) -> ExecutorBench:
+        self._bench = self._bench or ExecutorBench(self._engine, 2)
+        self._bench.answers_needs = True
+        self._bench.asked.clear()
+        return self._bench
+
+    def end(self) -> None:
+        bench, self._bench = self._bench, None
+        if bench is not None:
+            bench.end()
+
+
 @pytest.fixture(scope="module")
-def _shared(engine: str, _grid: None) -> Iterator[ExecutorBench]:
-    bench = ExecutorBench(engine, 2)
-    yield bench
-    bench.end()
+def _shared(engine: str, _grid: None) -> Iterator[Shared]:
+    shared = Shared(engine)
+    yield shared
+    shared.end()
 
 
 @pytest.fixture
-def bench(_shared: ExecutorBench) -> Iterator[ExecutorBench]:
+def bench(_shared: Shared, request: pytest.FixtureRequest) -> Iterator[ExecutorBench]:
     """Two workers; what a test leaves in them is the next one's, so it must leave nothing."""
-    _shared.answers_needs = True
-    _shared.asked.clear()
-    yield _shared
-    _shared.answers_needs = True
-    _shared.settle(0)
-    assert _shared.everything_was_answered_once()
+    bench = _shared.take()
+    yield bench
+    bench.answers_needs = True
+    is_clean = False
+    try:
+        bench.settle(0)
+        assert bench.everything_was_answered_once()
+        is_clean = not request.node.stash.get(HAS_FAILED, False)
+    finally:
+        if not is_clean:
+            _shared.end()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.processes import marked, wait_until
 
-pytestmark = [pytest.mark.more, pytest.mark.processes]
+pytestmark = [pytest.mark.more, pytest.mark.foreign, pytest.mark.processes]
 
 START = """\
 import pathlib, time
@@ -44,7 +44,7 @@ def test_a_kernel_and_its_cluster(tmp_path: Path, mark: str) -> None:
     began = tmp_path / "began"
     texts = [START, AGAIN, AWAIT, REST.format(path=str(began)), AFTER, START, WHERE]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in texts])
-    notebook = nbclient.NotebookClient(book, timeout=60, kernel_name="python3")
+    notebook = nbclient.NotebookClient(book, timeout=100, startup_timeout=100, kernel_name="python3")
 
     async def value_of(number: int) -> str:
         cell = await notebook.async_execute_cell(book.cells[number], number)
@@ -67,11 +67,11 @@ def test_a_kernel_and_its_cluster(tmp_path: Path, mark: str) -> None:
             before = set(marked(mark))
             assert len(before) > 3  # the kernel, a scheduler, an agent, a worker process
             await notebook.km.restart_kernel()
-            await notebook.kc.wait_for_ready(60)
+            await notebook.kc.wait_for_ready(100)
             await until(lambda: not before & set(marked(mark)))
 
             assert await value_of(5) == "2"
             await notebook.km.signal_kernel(signal.SIGKILL)
             await until(lambda: not marked(mark))
 
-    asyncio.run(asyncio.wait_for(main(), 100))
+    asyncio.run(asyncio.wait_for(main(), 200))

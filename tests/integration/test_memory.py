@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -106,14 +105,12 @@ def test_the_scheduler_gives_back_the_memory_of_large_results() -> None:
 def test_arguments_beyond_the_window_of_a_client_wait_in_the_client(
     count: int, window_bytes: int, most_bytes: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`submit` does not block, and nothing is refused."""
+    """`submit` does not block, or this would never end: workers come after the last call. And nothing is refused."""
     monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
     with scheduler(None, "--client-bytes", str(window_bytes)) as (address, running):
         base = psutil.Process(running.pid).memory_info().rss if count < 1000 else 0
         with Client(address) as client, caplog.at_level(logging.INFO, "scaler.client"):
-            start = time.monotonic()
             futures = [client.submit(len, bytes(100_000)) for _ in range(count)]
-            assert time.monotonic() - start < 10.0
             wait_until(lambda: "as much as it takes" in caplog.text, "the window is full")
             with command("cluster", address, "-n", "1", env={"SCALER_SHARED_MEMORY": "0"}):
                 assert {future.result(60) for future in futures} == {100_000}

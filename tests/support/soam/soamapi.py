@@ -26,7 +26,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(os.environ.get("SOAMAPI_STAND_IN", "."))
+FOLDER = Path(os.environ["SOAMAPI_STAND_IN"])
 POLL_SECONDS = 0.02
 
 

@@ -1,0 +1,43 @@
+"""What a session of tests leaves behind: nothing in the folder in which it runs, and no sockets of its schedulers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaler.monitor import place
+from tests.support.processes import REPOSITORY
+
+MADE_BY_TOOLS = {"build", "dist", "htmlcov"}
+
+
+class Leftovers:
+    """What was there before, and what is new at the end."""
+
+    def __init__(self) -> None:
+        self._before = _names()
+        self._sockets = _sockets()
+        self._new: list[str] = []
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        for socket in _sockets() - self._sockets:
+            if not place._is_heard(socket):  # of a scheduler that a test has killed
+                socket.unlink(missing_ok=True)
+        self._new = sorted(_names() - self._before)
+        if self._new and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._new:
+            terminalreporter.write_line(f"ERROR a test has written into {REPOSITORY}: {', '.join(self._new)}", red=True)
+
+
+def _names() -> set[str]:
+    """Return what there is in the folder in which the programs of tests run, but for what tools keep there."""
+    return {path.name for path in REPOSITORY.iterdir() if not path.name.startswith(".")} - MADE_BY_TOOLS
+
+
+def _sockets() -> set[Path]:
+    """Return the sockets of monitor streams."""
+    return {path for path in place.FOLDER.glob("*_monitor") if path.is_socket()}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from scaler import task_context
 from scaler.client import dashboard as page
-from scaler.client import lifetime, task_log
+from scaler.client import kept, lifetime, task_log
 from scaler.client.caller import Caller, P, T
 from scaler.client.calls.client_pickling import (
     ClientSettings,
@@ -26,7 +26,7 @@ from scaler.client.calls.client_pickling import (
 )
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
-from scaler.client.explanation import ANSWER_SECONDS, Story, tell
+from scaler.client.explanation import ANSWER_SECONDS, Story, checked_task_id, tell
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.output_printer import print_output
@@ -34,7 +34,7 @@ from scaler.client.shared_cores import shared_core
 from scaler.client.task_log import LOG_SECONDS, TaskLog
 from scaler.client.tracing import tracing
 from scaler.config import ConfigError
-from scaler.ids import ID_BYTES, TaskId
+from scaler.ids import TaskId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
@@ -124,6 +124,8 @@ class Client(Caller):
         link = lifetime.new_link(address, seconds)
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
         self._finalizer = lifetime.ends_with(self, link, cluster)
+        if cluster is not None:
+            kept.note(self, self._finalizer)
         self._printer = print_output(link) if stream_output else None
         self._dashboard = page.Dashboard(self, address) if dashboard else None
 
@@ -313,9 +315,7 @@ class Client(Caller):
 def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
     if isinstance(task, ScalerFuture):
         return task.task_id
-    if len(task) != ID_BYTES:
-        raise ValueError(f"the id of a task has {ID_BYTES} bytes, and this is not one: {task!r}")
-    return TaskId(task)
+    return checked_task_id(task)
 
 
 def _check_processes(processes: bool, address: str | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scaler.client.link.questions import Asker
-from scaler.ids import TaskId
+from scaler.ids import ID_BYTES, TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.reasons import ENDED, UNKNOWN
 
@@ -63,6 +63,19 @@ class AskedLink(Protocol):
     """The part of the link that a question uses."""
 
     def ask(self, task_id: TaskId, asker: Asker) -> None: ...
+
+
+def checked_task_id(task: object) -> TaskId:
+    """Return the id of a task that a user gave.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if not isinstance(task, bytes) or len(task) != ID_BYTES:
+        raise ValueError(
+            f"a task is said by its future of this kind of client, or by its id of {ID_BYTES} bytes; not {task!r}"
+        )
+    return TaskId(task)
 
 
 def tell(link: AskedLink, task_id: TaskId, name: str, future: Future[Any] | None, seconds: float) -> Story:

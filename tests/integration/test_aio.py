@@ -232,6 +232,32 @@ def test_who_is_there_and_all_workers(address: str) -> None:
     asyncio.run(use())
 
 
+def talks() -> None:
+    print("from the task")
+
+
+def test_story_logs_and_trace(address: str, tmp_path: Path) -> None:
+    async def use() -> None:
+        async with AsyncClient(address) as client:
+            path = tmp_path / "run.json"
+            async with client.trace(path):
+                future = client.submit(talks)
+                await future
+            assert "talks" in path.read_text()
+            assert (await client.logs(future)).text == "from the task"
+            assert (await client.logs(future.task_id)).text == "from the task"
+            assert (await client.story(future)).state == "success"
+            assert (await client.story(future.task_id)).waits_for == "ended"
+            running = tmp_path / "note"
+            waiting = client.submit(runs_until_interrupted, str(running))
+            await asyncio.to_thread(wait_until, running.exists, "it runs")
+            story = await client.story(waiting.task_id)
+            assert story.state == "running"
+            assert (story.worker != "", (await client.story(waiting)).state) == (True, "running")
+
+    run(use())
+
+
 def test_a_wait_for_workers_ends_with_its_client_and_its_task(address: str) -> None:
     async def use() -> None:
         async with AsyncClient(address) as client:

@@ -22,6 +22,12 @@ client = Client(n_workers=1)
 def f(x): return x + 1
 client.submit(f, 1).result()
 """
+ONE = """\
+import os
+from scaler import Client
+client = Client(n_workers=1)
+print(client.submit(os.getpid).result())
+"""
 AGAIN = "def f(x): return x + 100\nclient.map(f, [(n,) for n in range(3)])"
 AWAIT = "await client.submit(f, 5)"
 REST = """\
@@ -36,6 +42,32 @@ WHERE = "str(client.submit(lambda: 1 / 0).exception().__cause__)"
 
 async def until(condition: Callable[[], Any]) -> None:
     await asyncio.to_thread(wait_until, condition, "it is so", pause_seconds=0.05)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of the libraries of notebooks
+def test_a_cell_with_a_client_that_is_run_again(mark: str) -> None:
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    texts = [ONE, "client", "Out[2].disconnect()"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in texts])
+    notebook = nbclient.NotebookClient(book, timeout=60, kernel_name="python3")
+
+    async def said_by(number: int) -> str:
+        cell = await notebook.async_execute_cell(book.cells[number], number)
+        return "".join(output.get("text", "") for output in cell.outputs)
+
+    async def main() -> None:
+        async with notebook.async_setup_kernel(env={**os.environ, "MARK": mark}):
+            first = int(await said_by(0))  # and nothing else is said
+            await said_by(1)  # Out[2]
+            assert "the one of Out[2] is still there, because the notebook keeps that client" in await said_by(0)
+            assert first in marked(mark)
+            second = set(marked(mark))
+            await said_by(2)
+            await until(lambda: first not in marked(mark))
+            third = int(await said_by(0))  # nothing keeps the second one, so it ends
+            await until(lambda: len(marked(mark)) < len(second) and third in marked(mark))
+
+    asyncio.run(asyncio.wait_for(main(), 100))
 
 
 @pytest.mark.filterwarnings("ignore")  # those of the libraries of notebooks

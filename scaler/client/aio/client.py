@@ -11,16 +11,19 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler import task_context
 from scaler.client import dashboard as page
-from scaler.client import lifetime
+from scaler.client import kept, lifetime
+from scaler.client.aio import asking
 from scaler.client.aio.caller import AsyncCaller
 from scaler.client.aio.calls import Calls
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
+from scaler.client.aio.lifetime import started_cluster
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.client_pickling import address_said_outside
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError
@@ -29,8 +32,10 @@ from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
+from scaler.client.explanation import Story, checked_task_id
 from scaler.client.object_reference import ObjectReference
 from scaler.client.output_printer import print_output
+from scaler.client.task_log import LOG_SECONDS, TaskLog
 from scaler.config import ConfigError, check_address
 from scaler.errors import DisconnectedError
 from scaler.graph.gathering import all_inside
@@ -150,7 +155,7 @@ class AsyncClient(AsyncCaller):
         """
         async with self._starting:
             if self._address is None:
-                self._cluster = await _started_cluster(self._n_workers, not self._stream_output)
+                self._cluster = await started_cluster(self._n_workers, not self._stream_output)
                 self._address = self._cluster.get_address()
             self.connected()
             if self._has_dashboard and self._dashboard is None:
@@ -174,6 +179,8 @@ class AsyncClient(AsyncCaller):
                 print_output(link)
             self._maker = CallMaker(address, self._serializer, self._profiling, link.is_nested, self._shipped)
             self._finalizer = weakref.finalize(self, _end, link, self._cluster, os.getpid())
+            if self._cluster is not None:
+                kept.note(self, self._finalizer)
         link.check_open()
         return link
 
@@ -269,6 +276,24 @@ class AsyncClient(AsyncCaller):
         link.hold(instruction)
         return reference
 
+    async def story(self, task: AsyncFuture[Any] | bytes) -> Story:
+        """Return what is known of a task of this client, by its future or its id, as `Client.story` does."""
+        if isinstance(task, AsyncFuture):
+            return await task.story()
+        return await asking.story(self.connected(), checked_task_id(task), "task", None)
+
+    async def logs(self, task: AsyncFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
+        """Return what a task of this client has written, by its future or its id, as `Client.logs` does."""
+        task_id = task.task_id if isinstance(task, AsyncFuture) else checked_task_id(task)
+        return await asking.logs(self.connected(), task_id, timeout)
+
+    def trace(self, path: str | os.PathLike[str]) -> AbstractAsyncContextManager[None]:
+        """Record the tasks of all clients of the scheduler while the block runs: `async with client.trace("run.json")`.
+
+        All that `Client.trace` says is true here.
+        """
+        return asking.traced(self.connected(), path)
+
     async def clear(self) -> None:
         """Cancel all futures of this client and forget its objects, as `Client.clear` does."""
         maker = self.maker()
@@ -301,19 +326,6 @@ class AsyncClient(AsyncCaller):
         link.shut_down(reply)
         await reply
         await self.disconnect()
-
-
-async def _started_cluster(n_workers: int | None, logs_output: bool) -> lifetime.LocalCluster:
-    """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
-    loop = asyncio.get_running_loop()
-    starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers, logs_output)
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await asyncio.wait([starting])
-        if starting.exception() is None:
-            await loop.run_in_executor(None, starting.result().shutdown)
-        raise
 
 
 class _Reply(asyncio.Future[None]):

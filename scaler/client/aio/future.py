@@ -9,7 +9,6 @@ Must never: run user code in a turn of the link, or end twice.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError
@@ -17,18 +16,19 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from scaler import task_context
+from scaler.client.aio import asking
 from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
 from scaler.client.calls.items import name_of_item
-from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
+from scaler.client.explanation import Story
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
-from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress, late, read_log, read_progress
+from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress, read_progress
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, size_of
-from scaler.wire.messages.client import ExplainResponse, OutputLine, TaskResult
+from scaler.wire.messages.client import OutputLine, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
@@ -152,21 +152,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     async def story(self) -> Story:
         """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
-        answers: list[ExplainResponse] = []
-        if not self.done():
-            has_come = asyncio.Event()
-
-            def take(answer: ExplainResponse) -> None:
-                answers.append(answer)
-                has_come.set()
-
-            self._link.ask(self.task_id, take)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(has_come.wait(), ANSWER_SECONDS)
-        if self.done():
-            is_cancelled = self.cancelled()
-            return from_end(self.task_id, self.name, is_cancelled, None if is_cancelled else self.exception())
-        return from_answer(self.task_id, self.name, answers[0] if answers else None, ANSWER_SECONDS)
+        return await asking.story(self._link, self.task_id, self.name, self)
 
     async def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what the task has written so far: on standard output, on standard error, and by `logging`.
@@ -181,7 +167,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             TimeoutError: if it did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        return await self._answer(read_log, False, timeout)
+        return await asking.logs(self._link, self.task_id, timeout)
 
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return how far the task has said last to be, with `scaler.current_task().report(fraction, text)`.
@@ -195,20 +181,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             TimeoutError: if it did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        return await self._answer(lambda lines, _dropped: read_progress(lines), True, timeout)
-
-    async def _answer(self, read: Callable[[Sequence[OutputLine], int], A], report: bool, timeout: float | None) -> A:
-        answer: asyncio.Future[A] = self._link.loop.create_future()
-
-        def take(lines: Sequence[OutputLine], dropped: int) -> None:
-            if not answer.done():
-                answer.set_result(read(lines, dropped))
-
-        self._link.read_output(self.task_id, take, report)
-        try:
-            return await asyncio.wait_for(answer, timeout)
-        except asyncio.TimeoutError:
-            raise late(self._link.address, timeout) from None
+        return await asking.answer(self._link, self.task_id, _report, True, timeout)
 
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.
@@ -322,6 +295,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     def notify(self) -> None:
         """Do nothing: whoever awaits it is woken by the loop."""
+
+
+def _report(lines: Sequence[OutputLine], _dropped: int) -> TaskProgress | None:
+    return read_progress(lines)
 
 
 def _error_of(future: AsyncFuture[Any]) -> BaseException:

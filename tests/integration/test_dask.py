@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -21,7 +22,7 @@ from tests.support.processes import command, free_address, wait_until
 pytest.importorskip("distributed")
 from scaler.engines.dask import dask_capacity
 
-pytestmark = [pytest.mark.more, pytest.mark.alone]
+pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign]
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +83,14 @@ def test_without_a_number_there_are_as_many_workers_as_dask_has_threads_also_whe
 ) -> None:
     address, note, log = free_address(), noting(), tmp_path / "log"
     with (
+        contextlib.ExitStack() as added,
         command("scheduler", address),
         command("engine_cluster", address, "--engine", dask.engine),
         Client(address) as client,
     ):
         assert client.wait_for_workers(THREADS, timeout=90).workers == THREADS
         second = dask.add_worker(name="second")
+        added.callback(dask.lose, second)
         assert client.wait_for_workers(2 * THREADS, timeout=90).workers == 2 * THREADS
         futures = [client.submit(note, str(log), str(number), str(gate)) for number in range(2 * THREADS)]
         wait_until(lambda: len(noted(log)) == 2 * THREADS, "each runs", 90)

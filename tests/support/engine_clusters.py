@@ -46,10 +46,11 @@ class DaskCluster:
         return process
 
     def lose(self, worker: subprocess.Popen[bytes]) -> None:
-        """Kill a worker, and the nanny that would start it again."""
-        os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait()
-        self.workers.remove(worker)
+        """Kill a worker, and the nanny that would start it again, if it is not lost already."""
+        if worker in self.workers:
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
+            self.workers.remove(worker)
 
     def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"dask-{what}.log").open("ab") as log:
@@ -93,8 +94,10 @@ class DaskCluster:
             return []
 
         self._ask(begin)
-        yield
-        self._ask(end)
+        try:
+            yield
+        finally:
+            self._ask(end)
 
     def await_workers(self) -> None:
         """Wait until its scheduler knows all workers."""
@@ -121,7 +124,7 @@ class DaskCluster:
                 raise error.with_traceback(traceback)
             return list(answer["result"])
 
-        return asyncio.run(asyncio.wait_for(ask(), 30))
+        return asyncio.run(asyncio.wait_for(ask(), 90))
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):

@@ -135,4 +135,4 @@ def test_process_1_of_a_container_leaves_no_zombies(address: str, tmp_path: Path
     finally:
         for each in psutil.Process(container.pid).children():  # process 1: the kernel ends all others with it
             each.kill()
-        container.wait(10)
+        container.wait(60)

@@ -139,10 +139,10 @@ def test_waiting_for_several_futures_ends_with_their_cancel(client: Client, tmp_
     started(tmp_path)
     timer = threading.Timer(0.2, lambda: (running.cancel(), waiting.cancel()))
     timer.start()
-    done, not_done = concurrent.futures.wait([running, waiting], timeout=10)
+    done, not_done = concurrent.futures.wait([running, waiting], timeout=50)
     assert (done, not_done) == ({running, waiting}, set())
     timer.join()
-    assert set(concurrent.futures.as_completed([running, waiting], timeout=10)) == {running, waiting}
+    assert set(concurrent.futures.as_completed([running, waiting], timeout=50)) == {running, waiting}
 
 
 def test_as_completed_is_woken_by_a_cancel(client: Client, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_as_completed_is_woken_by_a_cancel(client: Client, tmp_path: Path) -> No
     started(tmp_path)
     timer = threading.Timer(0.2, running.cancel)
     timer.start()
-    assert list(concurrent.futures.as_completed([running], timeout=10)) == [running]
+    assert list(concurrent.futures.as_completed([running], timeout=50)) == [running]
     timer.join()
 
 
@@ -175,7 +175,7 @@ def test_a_storm_of_cancels_leaves_nothing_behind(client: Client) -> None:
         assert all(future.cancel() for future in futures)
     began = time.monotonic()
     assert client.map(abs, [(-number,) for number in range(1000)]) == list(range(1000))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
 
 
 def test_a_task_that_runs_for_too_long_ends_with_a_timeout_error(tmp_path: Path) -> None:

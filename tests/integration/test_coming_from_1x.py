@@ -227,7 +227,7 @@ def test_schedulers_and_clusters_can_be_killed() -> None:
     cluster.start()
     for process in (cluster, scheduler):
         process.kill()
-        process.join(10)  # until there will be no other one in its place
+        process.join(60)  # until there will be no other one in its place
         assert not process.is_alive()
         assert process.exitcode == -9
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scaler import AsyncClient
-from tests.support.processes import REPOSITORY, marked, wait_until
+from tests.support.processes import REPOSITORY, complaints, marked, wait_until
 from tests.support.terminal import CTRL_C, ENTER, terminal
 
 pytestmark = pytest.mark.processes
@@ -91,7 +91,7 @@ def test_a_program_may_be_started_in_any_way(
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": mark},
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, complaints(done.stderr)) == (0, "")
     assert done.stdout.splitlines() == ["[1, 2, 5, 10]", "3", *(["27"] if way in BESIDE_IT else [])]
     wait_until(lambda: not marked(mark), "nothing is left")
 
@@ -186,7 +186,7 @@ def test_children_of_multiprocessing_have_clients_of_their_own(tmp_path: Path, m
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": mark},
     )
     wait_until(lambda: not marked(mark), "nothing is left")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, complaints(done.stderr)) == (0, "")
     *answers, refusal, last = done.stdout.splitlines()
     assert answers == [f"{method} [0, 3, 6, 9] 0" for method in ("fork", "spawn", "forkserver")]
     assert "belongs to the process that this one was forked from" in refusal

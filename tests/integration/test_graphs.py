@@ -139,19 +139,19 @@ def test_cancelling_one_future_ends_all_and_frees_the_workers(client: Client, tm
         "c": (add, "a", "b"), "d": (inc, "c"), "e": (nap, 100),
     }  # fmt: skip
     futures = client.get(graph, ["a", "b", "c", "d"], block=False)
-    waiting = threading.Thread(target=lambda: list(as_completed(futures.values(), timeout=30)), daemon=True)
+    waiting = threading.Thread(target=lambda: list(as_completed(futures.values(), timeout=60)), daemon=True)
     waiting.start()
     wait_until(lambda: all(future._waiters for future in futures.values()), "the thread waits for all of them")
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both workers are busy")
     assert futures["c"].cancel()
-    done, open_ones = wait(futures.values(), timeout=10)
+    done, open_ones = wait(futures.values(), timeout=60)
     assert not open_ones
     assert all(future.cancelled() for future in done)
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
     start = time.monotonic()
     assert client.map(inc, [(n,) for n in range(50)]) == list(range(1, 51))
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 50
 
 
 def test_disconnect_with_an_open_graph_does_not_hang(address: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, ConfigError
-from tests.support.processes import REPOSITORY, command, descendants, run_script, scheduler, wait_until
+from tests.support.processes import REPOSITORY, command, complaints, descendants, run_script, scheduler, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_threads_of_a_task_may_wait_for_tasks(lonely: Client) -> None:
         thread.join()
         return results
 
-    assert lonely.submit(wait_in_a_thread, lonely).result(20) == [8, [16, 32], [64, 128]]
+    assert lonely.submit(wait_in_a_thread, lonely).result(60) == [8, [16, 32], [64, 128]]
 
 
 def test_clients_made_in_a_task_are_of_its_scheduler_and_others_are_not(client: Client) -> None:
@@ -140,12 +140,12 @@ def test_a_cancelled_task_loses_its_result_and_its_children(lonely: Client, tmp_
     behind = lonely.submit(pow, 2, 3)
     assert not behind.done()
     assert future.cancel()
-    assert behind.result(10) == 8
+    assert behind.result(60) == 8
     gate.touch()
     parent = lonely.submit(descend, lonely, 1_000)
     wait_until(lambda: threading.active_count() > 20, "some of them wait")
     parent.cancel()
-    assert lonely.submit(pow, 2, 4).result(10) == 16
+    assert lonely.submit(pow, 2, 4).result(60) == 16
 
 
 def test_an_address_and_no_processes_do_not_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_a_program_that_forgets_its_client_ends() -> None:
     done = run_script(
         "from scaler import Client\nclient = Client(processes=False)\nprint(client.submit(abs, -1).result())"
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "1\n", "")
 
 
 def test_a_breakpoint_in_a_task_is_one_of_the_terminal() -> None:
@@ -216,7 +216,7 @@ with Client(processes=False) as client:
         until(b"350.0")
         os.write(ours, b"!result = 42\nc\n")
         until(b"returned 42")
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
@@ -232,10 +232,10 @@ def test_a_cluster_runs_tasks_in_its_own_process() -> None:
         command("cluster", address, "-n", "1", "--engine", "inline") as cluster,
         Client(address) as client,
     ):
-        assert client.submit(os.getpid).result(20) == cluster.pid
-        assert client.submit(fibonacci, client, 6).result(20) == 8
+        assert client.submit(os.getpid).result(60) == cluster.pid
+        assert client.submit(fibonacci, client, 6).result(60) == 8
         assert descendants(cluster.pid) == []
-        assert client.submit(end_code, 7).result(20) == 7
+        assert client.submit(end_code, 7).result(60) == 7
         cluster.signal(signal.SIGTERM)
         assert cluster.end() == 0
 
@@ -281,5 +281,5 @@ def test_an_engine_of_another_package_is_found_by_its_entry_point(tmp_path: Path
         command("cluster", address, "-wn", "anna", "--engine", "theirs://somewhere", env=environment) as cluster,
         Client(address) as client,
     ):
-        assert client.submit(os.getpid).result(20) == cluster.pid
+        assert client.submit(os.getpid).result(60) == cluster.pid
         assert "their engine runs for anna" in cluster.output

@@ -68,7 +68,7 @@ class Relay:
         self.mend()
         self._shut([self._listener, *self._sockets])
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _shut(self, ends: list[socket.socket]) -> None:
         for end in list(ends):

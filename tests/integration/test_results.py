@@ -328,7 +328,7 @@ def test_a_running_task_is_stopped_by_cancel_and_its_worker_is_free_again(client
     assert all(future.cancelled() for future in running)
     start = time.monotonic()
     assert client.map(add, [(1, 1)] * 4) == [2] * 4
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 50
     with pytest.raises(concurrent.futures.CancelledError):
         running[0].result(1)
     finished = client.submit(add, 1, 1)

@@ -37,7 +37,7 @@ def url_of(ui: Command) -> str:
 
 def status(url: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -92,7 +92,7 @@ def strip_of(url: str) -> dict[str, Any]:
             await browser.get(url)
             async with browser.ws_connect(f"{url.partition('?')[0]}socket") as socket:
                 await socket.send_json({"wish": 1, "page": "live"})
-                found: dict[str, Any] = (await socket.receive_json(timeout=10))["strip"]
+                found: dict[str, Any] = (await socket.receive_json(timeout=60))["strip"]
                 return found
 
     return asyncio.run(ask())

@@ -51,7 +51,7 @@ def test_cluster_without_standard_streams_runs_tasks() -> None:
             assert client.submit(use_the_streams).result(60) == ("end of file", 0)
         finally:
             cluster.terminate()
-            assert cluster.wait(20) == 0
+            assert cluster.wait(60) == 0
 
 
 def test_program_without_standard_streams_has_its_own_cluster(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Driver:
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> int:
         """Have a task executed, and return its number as soon as it is."""

@@ -36,7 +36,7 @@ def shorter(name: str, every_seconds: float, work: tuple[str, ...] = ()) -> Scen
     ],
 )
 def test_nothing_is_lost_wrong_doubled_or_left_behind(name: str, scenario: Scenario, tasks: int) -> None:
-    sizes = Sizes(tasks, SEED, 20, patience_seconds=30, force_proxies=True, least_faults=2)
+    sizes = Sizes(tasks, SEED, 20, patience_seconds=60, force_proxies=True, least_faults=2)
     found = chaos.run(name, scenario, sizes)
     assert not found["missed"], found
     assert sum(found["faults"].values()) >= 2, found
@@ -44,7 +44,7 @@ def test_nothing_is_lost_wrong_doubled_or_left_behind(name: str, scenario: Scena
 
 def test_a_little_of_everything_at_once() -> None:
     soak = dataclasses.replace(soak_of(8.0), is_soak=False)  # too short to say anything about memory
-    found = chaos.run("soak", soak, Sizes(1 << 40, SEED, 50, 8.0, patience_seconds=30, force_proxies=True))
+    found = chaos.run("soak", soak, Sizes(1 << 40, SEED, 50, 8.0, patience_seconds=60, force_proxies=True))
     assert not found["missed"], found
     assert len(found["faults"]) >= 6, found
 

@@ -96,6 +96,7 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline: float | None = None
         self._again = False
+        self._signals: list[signal.Signals] = []
 
     def run(self, edge: Edge) -> int:
         """Run until `stop` is called.
@@ -111,6 +112,7 @@ class Shell:
                 self.loop.run_forever()
         finally:
             self.dispatcher.close()
+            self._hear_no_signals()
             self.loop.close()
         return self.exit_code
 
@@ -146,6 +148,7 @@ class Shell:
         """Call `handler` with the signal's name, in the loop. Signals are the main thread's: nothing in any other."""
         for number in signals if _is_main_thread() else ():
             self.loop.add_signal_handler(number, self._signalled, handler, number.name)
+            self._signals.append(number)
 
     def on_child_ended(self, handler: Callable[[], None]) -> None:
         """Call `handler` in the loop when a child process has ended; uvloop has no signal handlers for that."""
@@ -155,6 +158,11 @@ class Shell:
                 self.loop.call_soon_threadsafe(handler)
 
         signal.signal(signal.SIGCHLD, ended)
+
+    def _hear_no_signals(self) -> None:
+        """A loop that closes reads its pipe no more: Python would complain of each signal that it cannot write there."""
+        for number in self._signals:
+            self.loop.remove_signal_handler(number)
 
     def _signalled(self, handler: Callable[[str], None], name: str) -> None:
         handler(name)

@@ -18,6 +18,7 @@ from scaler.actors.kit import Actor, handles
 from scaler.config import ConfigError
 from scaler.process.shell import TURNS_PER_WAKE, Shell, new_event_loop
 from scaler.settings import EVENT_LOOPS
+from tests.support.processes import run_script
 
 
 class Line(str):
@@ -372,3 +373,27 @@ def test_a_turn_ends_in_time_and_goes_on_after_signals_and_other_descriptors(
     assert shell.run(flood) == 0
     assert seen == [1], "how far it was when others had their chance"
     assert 3 <= flood.receives < TURNS_PER_WAKE
+
+
+SIGNAL_WHILE_IT_CLOSES = """
+import os, signal
+from unittest.mock import Mock
+from scaler.process.shell import Shell
+shell = Shell("builtin")
+shell.on_signals(print, signal.SIGUSR1)
+shell.on_child_ended(lambda: None)
+close = shell.loop._selector.close
+
+def a_child_ends():  # the pipe that wakes the loop is closed by now
+    os.kill(os.getpid(), signal.SIGCHLD)
+    close()
+
+shell.loop._selector.close = a_child_ends
+shell.stop()
+shell.run(Mock(**{"receive.return_value": False, "flush.return_value": False}))
+"""
+
+
+def test_a_child_that_ends_while_the_loop_closes_is_no_complaint() -> None:
+    done = run_script(SIGNAL_WHILE_IT_CLOSES)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -80,6 +80,7 @@ $(VENV)/.made:
 	@$(PYTHON) -c '' 2>/dev/null || { echo "$(PYTHON) cannot be started; try make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "scaler needs Python 3.10 or later and $(PYTHON) is older; try make PYTHON=python3.12" >&2; exit 1; }
+	@echo "installing into $(VENV), once: it takes half a minute" >&2
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
+from scaler.integrations.extras import with_cure
+
 
 class _Gets(Protocol):
     def get(self, graph: Mapping[str, Any], keys: Any, block: bool = True) -> dict[str, Any]: ...
@@ -23,8 +25,11 @@ def get(client: _Gets) -> Callable[..., Any]:
     Raises:
         ImportError: if dask is not installed, or older than 2024.12.
     """
-    from dask._task_spec import convert_legacy_graph  # noqa: PLC0415 - an extra; what dask's own schedulers use
-    from dask.utils import ensure_dict  # noqa: PLC0415
+    try:
+        from dask._task_spec import convert_legacy_graph  # noqa: PLC0415 - an extra; what dask's own schedulers use
+        from dask.utils import ensure_dict  # noqa: PLC0415
+    except ImportError as error:
+        raise with_cure(error, "dask") from error
 
     def run(graph: Any, keys: Any, **_options: Any) -> Any:
         """Compute keys of a dask graph. Nested lists of keys give nested tuples of values."""

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
-from joblib import register_parallel_backend
-from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
-
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.presence import SchedulerInfo
+from scaler.integrations.extras import with_cure
+
+try:
+    from joblib import register_parallel_backend
+    from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
+except ImportError as error:
+    raise with_cure(error, "joblib") from error
 
 NAME = "scaler"
 

@@ -11,16 +11,13 @@ Of the others those are left out that take long, or choose a scheduler themselve
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.bridges.needs import needs
-from tests.support.processes import REPOSITORY
+from tests.support.processes import run_python
 
 needs("dask.dataframe")
 pytestmark = [pytest.mark.more, pytest.mark.foreign, pytest.mark.processes]
@@ -70,15 +67,7 @@ def test_dask_finds_no_difference(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").touch()
     names = there()
     assert len(names) > 60
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS, "--pyargs", *names],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+    done = run_python("-m", "pytest", *OPTIONS, "--pyargs", *names, folder=tmp_path, seconds=280)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     [graphs] = re.findall(r"(\d+) graphs on Scaler", done.stdout)
     [passed] = re.findall(r"(\d+) passed", done.stdout)

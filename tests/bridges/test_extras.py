@@ -21,7 +21,9 @@ def of_dask() -> Any:
 
 
 @pytest.mark.parametrize(("library", "bridge"), [("joblib", of_joblib), ("dask", of_dask)])
-def test_a_bridge_says_what_to_install(library: str, bridge: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bridge_says_what_to_install(
+    library: str, bridge: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, f"scaler.integrations.{library}", raising=False)

@@ -23,6 +23,7 @@ from tests.support.processes import (
     descendants,
     held,
     names,
+    run_python,
     run_script,
     wait_for_nothing_new,
     wait_until,
@@ -103,14 +104,7 @@ print(client.map(square, [(i,) for i in range(5)]), flush=True)
 def test_a_script_needs_no_main_guard_and_no_goodbye(tmp_path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+    done = run_python(program, folder=tmp_path)
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "[0, 1, 4, 9, 16]\n", "")
 
 
@@ -123,14 +117,7 @@ def test_functions_of_a_module_beside_the_script_are_found_by_the_workers(tmp_pa
         "with Client() as client:\n"
         "    print(client.map(cube, [(3,)]))\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+    done = run_python(program, folder=tmp_path)
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "[27]\n", "")
 
 

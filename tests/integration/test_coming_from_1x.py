@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import scaler
-from tests.support.processes import REPOSITORY
+from tests.support.processes import run_python
 
 OPTION_CHAIN = '''
 """Prices of calls at several strikes, and how the sum of them was got."""
@@ -189,16 +186,7 @@ PROGRAMS = {
 def test_a_program_of_that_line_runs(tmp_path: Path, program: str) -> None:
     script = tmp_path / "program.py"
     script.write_text(program)
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    ran = subprocess.run(
-        [sys.executable, str(script)],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = run_python(script, folder=tmp_path)
     assert ran.stdout.splitlines()[-1:] == ["done"], ran.stdout + ran.stderr
 
 

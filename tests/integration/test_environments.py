@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import sys
 import threading
 import zipapp
@@ -14,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaler import AsyncClient
-from tests.support.processes import REPOSITORY, complaints, marked, wait_until
+from tests.support.processes import complaints, marked, run_python, wait_until
 from tests.support.terminal import CTRL_C, ENTER, terminal
 
 pytestmark = pytest.mark.processes
@@ -81,16 +79,7 @@ def test_a_program_may_be_started_in_any_way(
     way: Callable[[Path], tuple[list[str], str]], tmp_path: Path, mark: str
 ) -> None:
     arguments, text = way(tmp_path)
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": mark},
-    )
+    done = run_python(*arguments, folder=tmp_path, text=text, MARK=mark)
     assert (done.returncode, complaints(done.stderr)) == (0, "")
     assert done.stdout.splitlines() == ["[1, 2, 5, 10]", "3", *(["27"] if way in BESIDE_IT else [])]
     wait_until(lambda: not marked(mark), "nothing is left")
@@ -176,15 +165,7 @@ if __name__ == "__main__":
 @pytest.mark.more
 def test_children_of_multiprocessing_have_clients_of_their_own(tmp_path: Path, mark: str) -> None:
     (tmp_path / "program.py").write_text(CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "program.py"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": mark},
-    )
+    done = run_python("-W", "ignore", "program.py", folder=tmp_path, MARK=mark)
     wait_until(lambda: not marked(mark), "nothing is left")
     assert (done.returncode, complaints(done.stderr)) == (0, "")
     *answers, refusal, last = done.stdout.splitlines()
@@ -227,14 +208,8 @@ def test_of_a_user(client, number):
 @pytest.mark.more
 def test_each_process_of_xdist_has_a_cluster_of_its_own(tmp_path: Path, mark: str) -> None:
     (tmp_path / "test_of_user.py").write_text(TESTS)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": mark},
+    done = run_python(
+        "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path), folder=tmp_path, MARK=mark
     )
     assert "4 passed" in done.stdout, done.stdout + done.stderr
     wait_until(lambda: not marked(mark), "nothing is left")

@@ -6,17 +6,14 @@ programs are `{code-block} python` on their pages, and sessions are `pycon`.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scaler import SchedulerClusterCombo
-from tests.support.processes import REPOSITORY
+from tests.support.processes import REPOSITORY, run_python
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PROGRAMS = {
@@ -39,15 +36,7 @@ def address() -> Iterator[str]:
 def test_the_python_of_a_page_runs(page: str, address: str, tmp_path: Path) -> None:
     program = tmp_path / "page.py"
     program.write_text(ELSEWHERE.sub(address, PROGRAMS[page]))
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "SCALER_ADDRESS": address},
-    )
+    done = run_python(program, folder=tmp_path, SCALER_ADDRESS=address)
     assert done.returncode == 0, done.stderr
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import REPOSITORY, command, complaints, descendants
+from tests.support.processes import REPOSITORY, command, complaints, descendants, run_python
 
 README = (REPOSITORY / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -30,18 +27,6 @@ GALLERY = [
 """the programs, and a size with which they take little time"""
 
 
-def run(program: str | Path, *arguments: str, folder: Path, seconds: float = 100) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(program), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
-
-
 def test_the_readme_is_short() -> None:
     assert README.count("\n") < 150
 
@@ -49,7 +34,7 @@ def test_the_readme_is_short() -> None:
 def test_the_first_example_runs_and_prints_what_its_comments_say(tmp_path: Path) -> None:
     program = tmp_path / "first.py"
     program.write_text(PYTHON[0])
-    done = run(program, folder=tmp_path)
+    done = run_python(program, folder=tmp_path)
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "16\n328350\n", "")
 
 
@@ -62,14 +47,14 @@ def test_the_example_with_many_machines_runs_with_the_commands_beside_it(tmp_pat
     with command("scheduler", *lines[0][1:]) as scheduler:
         scheduler.wait_for("address")
         with command("cluster", *lines[1][1:]):
-            done = run(program, folder=tmp_path)
+            done = run_python(program, folder=tmp_path)
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "1024\n", "")
 
 
 def test_the_example_of_everything_runs(tmp_path: Path) -> None:
     program = tmp_path / "third.py"
     program.write_text(PYTHON[2])
-    done = run(program, folder=tmp_path)
+    done = run_python(program, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "one failed:" in done.stdout
     assert "[1, 10, 100]" in done.stdout
@@ -104,7 +89,7 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 )
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     before = set(descendants())
-    done = run(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)
+    done = run_python(REPOSITORY / "examples" / f"{name}.py", folder=tmp_path)
     assert (done.returncode, complaints(done.stderr)) == (0, "")
     assert done.stdout
     assert set(descendants()) == before
@@ -114,7 +99,7 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "size"), GALLERY)
 def test_a_program_of_the_gallery_gives_what_it_gives_without_a_cluster(name: str, size: int, tmp_path: Path) -> None:
     before = set(descendants())
-    done = run(REPOSITORY / "examples" / "gallery" / f"{name}.py", str(size), "-n", "2", folder=tmp_path)
+    done = run_python(REPOSITORY / "examples" / "gallery" / f"{name}.py", str(size), "-n", "2", folder=tmp_path)
     assert (done.returncode, complaints(done.stderr)) == (0, "")
     assert "times as fast" in done.stdout
     assert set(descendants()) == before
@@ -130,7 +115,7 @@ def test_the_gallery_is_tested_and_described() -> None:
 def test_measure_code_measures_a_folder_in_parallel_as_it_does_serially(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text("def f(x):\n    if x:\n        return 1\n    return 2\n")
     (tmp_path / "bad.py").write_text("def (\n")
-    done = run(REPOSITORY / "examples" / "measure_code.py", str(tmp_path), folder=tmp_path)
+    done = run_python(REPOSITORY / "examples" / "measure_code.py", str(tmp_path), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "good.py" in done.stdout
     assert "bad.py" in done.stdout
@@ -138,6 +123,6 @@ def test_measure_code_measures_a_folder_in_parallel_as_it_does_serially(tmp_path
 
 def test_measure_code_says_what_is_wrong_with_its_arguments(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "missing"):
-        done = run(REPOSITORY / "examples" / "measure_code.py", str(folder), folder=tmp_path)
+        done = run_python(REPOSITORY / "examples" / "measure_code.py", str(folder), folder=tmp_path)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr

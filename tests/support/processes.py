@@ -185,6 +185,27 @@ def scheduler(address: str | None = None, *arguments: str) -> Iterator[tuple[str
         yield address, running
 
 
+def run_python(
+    *arguments: str | Path, folder: Path, text: str = "", seconds: float = 100, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder of the user's, as if scaler was installed there.
+
+    Args:
+        text: its standard input.
+        variables: of the environment, beside those of the tests.
+    """
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
+    )
+
+
 def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a Python program, given as text, as a user would run a file."""
     return subprocess.run(

@@ -160,7 +160,7 @@ class Shell:
         signal.signal(signal.SIGCHLD, ended)
 
     def _hear_no_signals(self) -> None:
-        """A loop that closes reads its pipe no more: Python would complain of each signal that it cannot write there."""
+        """A loop that closes reads its pipe no more, and Python complains of signals that it cannot write there."""
         for number in self._signals:
             self.loop.remove_signal_handler(number)
 

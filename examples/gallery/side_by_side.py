@@ -47,17 +47,17 @@ def side_by_side(alone: Callable[[], T], together: Callable[[Client], T], worker
         used, start = _processor_seconds(), time.perf_counter()
         result = together(client)
         seconds, used = time.perf_counter() - start, _processor_seconds() - used
-    start = time.perf_counter()
+    used_alone, start = time.process_time(), time.perf_counter()
     expected = alone()
-    seconds_alone = time.perf_counter() - start
+    seconds_alone, used_alone = time.perf_counter() - start, time.process_time() - used_alone
     assert result == expected, f"the cluster gave {result}, this process {expected}"
 
     cores = min(workers, os.cpu_count() or 1)
     print(f"\nin this process {seconds_alone:.2f} s, with {workers} workers {seconds:.2f} s:", end=" ")
     print(f"{seconds_alone / seconds:.2f} times as fast; {cores} cores could give {cores}")
-    print(f"  the work itself: {_more(used / seconds_alone)} processor time there (imports, sending, shared caches)")
+    print(f"  the work itself: {_more(used / used_alone)} processor time there (imports, sending, shared caches)")
     busy = min(used / seconds / cores, 1)
-    print(f"  the cores: busy for {busy:.0%} of the time (at the end they wait for the last task)")
+    print(f"  the cores: busy with it for {busy:.0%} of the time (at the end they wait for the last task)")
     return result
 
 

@@ -1,9 +1,10 @@
 """The bridges beside what they stand in for: joblib's back-ends, and dask's schedulers. Two workers, rounds in turn.
 
-A cold start is the first call of a back-end, with all that it starts; a warm one is the next call of the same.
+A cold start is the first call of a back-end, with all that it starts. Warm calls follow in turn, while all back-ends
+are there. A round that would not end in time is not begun, and what fails is said. Progress goes to standard error.
 
-    python tests/benchmarks/bridges.py                      both, five rounds: some minutes
-    python tests/benchmarks/bridges.py joblib --rounds 10
+    python tests/benchmarks/bridges.py                      both, at most 6 minutes
+    python tests/benchmarks/bridges.py joblib --rounds 20 --minutes 10
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import logging
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,8 +24,34 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread in each worker, for 
 from scaler import Client
 
 WORKERS = 2
+COLD_ROUNDS = 3
 Found = dict[tuple[str, str], list[float]]
 """seconds by row and column of a table"""
+
+
+class Clock:
+    """Says whether there is time for another round, and how far the measuring is.
+
+    Args:
+        seconds: for all rounds.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._start = self._begun = time.monotonic()
+        self._seconds = seconds
+        self._longest = 0.0
+
+    def rounds(self, what: str, count: int) -> Iterator[int]:
+        """Yield the numbers of the rounds, for as long as there is time."""
+        for number in range(count):
+            begun = time.monotonic()
+            if number and begun - self._start + self._longest > self._seconds:
+                print(f"no time for round {number + 1} of {count} of {what}", file=sys.stderr)
+                return
+            yield number
+            self._longest = time.monotonic() - begun
+            said = f"{time.monotonic() - self._start:4.0f} s: round {number + 1} of {count} of {what}"
+            print(said, file=sys.stderr, flush=True)
 
 
 def seconds_of(program: Callable[[], object]) -> float:
@@ -53,8 +81,10 @@ def scaler_backend() -> Iterator[dict[str, Any]]:
 def loky_backend() -> Iterator[dict[str, Any]]:
     from joblib.externals.loky import get_reusable_executor
 
-    yield {"backend": "loky"}
-    get_reusable_executor().shutdown(wait=True, kill_workers=True)
+    try:
+        yield {"backend": "loky"}
+    finally:
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 @contextlib.contextmanager
@@ -62,31 +92,40 @@ def no_backend() -> Iterator[dict[str, Any]]:
     yield {"backend": "sequential"}
 
 
-def cold_and_warm(backend: Callable[[], Any]) -> tuple[float, float, list[float]]:
-    """Return the seconds of the first call and of the next one, and the scores of both."""
+def scores_of(options: dict[str, Any]) -> tuple[float, list[float]]:
+    """Return the seconds of a grid search with a back-end, and its scores."""
     import joblib
 
-    start = time.perf_counter()
-    with backend() as options, joblib.parallel_config(n_jobs=WORKERS, **options):
+    with joblib.parallel_config(n_jobs=WORKERS, **options):
+        start = time.perf_counter()
         scores = list(grid_search().cv_results_["mean_test_score"])
-        cold, start = time.perf_counter() - start, time.perf_counter()
-        scores += list(grid_search().cv_results_["mean_test_score"])
-        return cold, time.perf_counter() - start, scores
+        return time.perf_counter() - start, scores
 
 
-def measure_joblib(rounds: int) -> Found:
+def measure_joblib(rounds: int, seconds: float) -> Found:
     import scaler.integrations.joblib
 
     scaler.integrations.joblib.register()
-    expected = list(grid_search().cv_results_["mean_test_score"]) * 2  # and what is imported, is imported
-    backends = {"scaler": scaler_backend, "loky": loky_backend, "one process": no_backend}
+    alone, expected = scores_of({"backend": "sequential"})  # and what is imported, is imported
     found: Found = {}
-    for number in range(rounds):
+    clock = Clock(seconds)
+    backends = {"scaler": scaler_backend, "loky": loky_backend}
+    for number in clock.rounds("cold starts", COLD_ROUNDS):
         for name in list(backends) if number % 2 else reversed(backends):
-            cold, warm, scores = cold_and_warm(backends[name])
-            assert scores == expected, f"{name} has other scores"
-            found.setdefault((name, "grid search, cold"), []).append(cold)
-            found.setdefault((name, "warm"), []).append(warm)
+            start = time.perf_counter()
+            with backends[name]() as options:
+                assert scores_of(options)[1] == expected, f"{name} has other scores"
+                found.setdefault((name, "grid search, cold"), []).append(time.perf_counter() - start)
+    with contextlib.ExitStack() as stack:
+        warm = {name: stack.enter_context(backend()) for name, backend in backends.items()}
+        for options in warm.values():
+            scores_of(options)
+        for number in clock.rounds("warm calls", rounds):
+            for name in list(warm) if number % 2 else reversed(warm):
+                took, scores = scores_of(warm[name])
+                assert scores == expected, f"{name} has other scores"
+                found.setdefault((name, "warm"), []).append(took)
+    found["one process", "warm"] = [alone]
     return found
 
 
@@ -168,16 +207,22 @@ def schedulers() -> Iterator[dict[str, Any]]:
         }
 
 
-def measure_dask(rounds: int) -> Found:
+def measure_dask(rounds: int, seconds: float) -> Found:
     found: Found = {}
+    failed: set[str] = set()
     with schedulers() as all_of_them:
-        for number in range(rounds + 1):
+        for number in Clock(seconds).rounds("dask programs", rounds + 1):
             for what, make in PROGRAMS.items():
                 for name in list(all_of_them) if number % 2 else reversed(all_of_them):
                     program, options = make(), {"num_workers": WORKERS, "scheduler": all_of_them[name]}
-                    seconds = seconds_of(lambda: program.compute(**options))  # noqa: B023 - it is called here
+                    try:
+                        took = seconds_of(lambda: program.compute(**options))  # noqa: B023 - it is called here
+                    except Exception as error:  # noqa: BLE001 - one that fails must not cost the table
+                        failed.add(f"{name} failed in {what}: {type(error).__name__}: {error}"[:200])
+                        continue
                     if number:  # the first round warms up
-                        found.setdefault((name, what), []).append(seconds)
+                        found.setdefault((name, what), []).append(took)
+    print("\n".join(sorted(failed)))
     return found
 
 
@@ -186,9 +231,13 @@ def show(found: Found) -> None:
     print("| seconds | " + " | ".join(columns) + " |")
     print("|---|" + "--:|" * len(columns))
     for name in names:
-        cells = [f"{statistics.median(v):.2f} ({min(v):.2f}-{max(v):.2f})" for v in (found[name, c] for c in columns)]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    print()
+        print(f"| {name} | " + " | ".join(_cell(found.get((name, column), [])) for column in columns) + " |")
+    rounds = {column: max(len(found.get((name, column), [])) for name in names) for column in columns}
+    print("\nRounds: " + ", ".join(f"{number} of {column}" for column, number in rounds.items()) + "\n", flush=True)
+
+
+def _cell(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})" if values else "-"
 
 
 MEASURES = {"joblib": measure_joblib, "dask": measure_dask}
@@ -197,10 +246,11 @@ MEASURES = {"joblib": measure_joblib, "dask": measure_dask}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="*", choices=[*MEASURES, []], default=[], help="default: both")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=10, help="of joblib's warm calls, and of dask's programs")
+    parser.add_argument("--minutes", type=float, default=2.5, help="for each of both; some seconds come on top")
     options = parser.parse_args()
     for name in options.which or MEASURES:
-        show(MEASURES[name](options.rounds))
+        show(MEASURES[name](options.rounds, options.minutes * 60))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def ray() -> Iterator[Runner]:
         remote = of_ray.remote(work)
         return of_ray.get([remote.remote(loops) for _ in range(calls)])
 
-    of_ray.init(num_cpus=WORKERS, include_dashboard=False, logging_level=logging.ERROR)
+    of_ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, logging_level=logging.ERROR)
     try:
         yield run
     finally:
@@ -215,7 +215,7 @@ def measure(table: Table, systems: list[str], loops: dict[str, int], rounds: int
         for name in systems if number % 2 else reversed(systems):
             if table.is_given_up(name):
                 continue
-            took, problem = timed_elsewhere(name, kinds, 20 + 3 * sum(ideal.values()))
+            took, problem = timed_elsewhere(name, kinds, 60 + 3 * sum(ideal.values()))
             values = {kind: ideal[kind] / took[kind] for kind in took}
             table.add(name, values, problem)
             said = ", ".join(f"{kind} {value:.3f}" for kind, value in values.items())

@@ -56,10 +56,11 @@ def explain(
         seconds: for how long it has been in this state at least; 0: not known.
     """
     if state is READY and seconds >= WORTH_SAYING_SECONDS:
-        found = found[0], f"{found[1]}; it has waited for {age(seconds)}"
+        who = "that one" if question.because else "it"
+        found = found[0], f"{found[1]}; {who} has waited for {age(seconds)}"
     sentence = found[1]
     if question.because:
-        state, tries, worker, seconds = READY, NOT_KNOWN, "", 0.0
+        state, tries, worker, seconds = READY, NOT_KNOWN, "", question.seconds
         sentence = question.because + (f"that one{sentence[2:]}" if sentence.startswith("it ") else sentence)
     shown = shown_state(state)
     past, milliseconds = tries.told(question.asked_at), min(int(seconds * 1000), UINT64_MOST)
@@ -219,12 +220,14 @@ def follow(
     running: Mapping[TaskId, tuple[int, ActorRef]],
     inputs: Mapping[TaskId, GraphInput],
     session: ActorRef,
+    since: float,
 ) -> None:
     """Follow what a node needs to the first task that runs or can run, and hand the question on to that.
 
     Args:
         running: the nodes that are tasks now.
         inputs: the nodes that are results of tasks elsewhere; the session hands the question on to those.
+        since: when the scheduler heard of the graph, and so of its nodes.
     """
     question, position = asked.question, asked.position
     for _ in range(STEPS_MOST):
@@ -244,7 +247,9 @@ def follow(
             explain_node(question, TURN, "its arguments are there, and it is about to begin")
             return
         if not question.because:
-            question = replace(question, because=for_inputs(len(missing), len(node.dependencies)))
+            seconds = question.asked_at - since
+            because = for_inputs(len(missing), len(node.dependencies), seconds)
+            question = replace(question, because=because, seconds=seconds)
         position = missing[0]
     explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
 
@@ -254,8 +259,9 @@ def missing_inputs(node: Node, nodes: Sequence[Node]) -> list[int]:
     return [each for each in islice(node.dependencies, DEPENDENCIES_MOST) if nodes[each].status is None]
 
 
-def for_inputs(missing: int, all_of_them: int) -> str:
-    """Return the first half of a sentence about a node that waits for others."""
+def for_inputs(missing: int, all_of_them: int, seconds: float) -> str:
+    """Return the first half of a sentence about a node that has waited for others for so long."""
+    wants = f"it has waited for {age(seconds)} for" if seconds >= WORTH_SAYING_SECONDS else "it needs"
     if all_of_them == 1:
-        return "it needs the result of another node, which is not there: "
-    return f"it needs the results of {all_of_them:,} other nodes, and {missing:,} are not there, one of them because: "
+        return f"{wants} the result of another node, which is not there: "
+    return f"{wants} the results of {all_of_them:,} other nodes, and {missing:,} are not there, one of them because: "

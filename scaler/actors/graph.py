@@ -81,7 +81,7 @@ class GraphActor(Actor):
         """what concerns many nodes at once"""
 
     def on_start(self) -> None:
-        self._home = self._home.of_graph(self.actor_ref, self._spec.graph_id)
+        self._home = self._home.of_graph(self.actor_ref, self._spec.graph_id, self.now())
         self._end_if_over()  # a graph without nodes
 
     # From the client
@@ -385,7 +385,7 @@ class GraphActor(Actor):
 
     @handles(ExplainNode)
     def _explain(self, asked: ExplainNode) -> None:
-        follow(asked, self._nodes, self._running, self._inputs, self._session)
+        follow(asked, self._nodes, self._running, self._inputs, self._session, self._home.since)
 
     @handles(SayOpen)
     def _say_open(self, say: SayOpen) -> None:

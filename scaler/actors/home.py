@@ -56,7 +56,7 @@ class Home:
 
     __slots__ = (
         "account", "adoption", "attempt_times", "balancer", "client_id", "crash_limit", "ended", "events", "graph_id",
-        "next_attempt", "object_store", "read_options", "session",
+        "next_attempt", "object_store", "read_options", "session", "since",
     )  # fmt: skip
 
     def __init__(
@@ -87,16 +87,18 @@ class Home:
         self.adoption = adoption
         self.graph_id: GraphId | None = None
         """of the graph that the tasks are nodes of"""
+        self.since = 0.0
+        """when the scheduler heard of that graph"""
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return what a task with these options asks for beside a place; None: nothing."""
         said = self.read_options(options)
         return needs_of(said.capabilities, said.no_worker_timeout_ms, said.worker)
 
-    def of_graph(self, graph: ActorRef, graph_id: GraphId) -> Home:
+    def of_graph(self, graph: ActorRef, graph_id: GraphId, since: float) -> Home:
         """Return the home of a graph's tasks, with the graph instead of the session."""
         home = copy(self)
-        home.session, home.graph_id = graph, graph_id
+        home.session, home.graph_id, home.since = graph, graph_id, since
         return home
 
     def of_account(self, account: int) -> Home:

@@ -56,7 +56,9 @@ def _without_work(model: Model, now: float) -> Verdict | None:
 def _with_work(model: Model) -> Verdict:
     untakeable = model.reasons.get(reasons.NOT_ABLE, 0)
     if untakeable:
-        return Verdict(NOBODY, f"no worker can take {untakeable:,} of the tasks: start one that can")
+        asked = sorted(text for text, asked in model.asked.items() if asked.waiting and not asked.running)
+        start = f"start one with {asked[0]}" if len(asked) == 1 else "start one that can"
+        return Verdict(NOBODY, f"no worker can take {untakeable:,} task{'s' * (untakeable != 1)}: {start}")
     if _is_overloaded(model):
         return Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")
     spare = _with_spare_workers(model) if model.busy_share < _FULL else None

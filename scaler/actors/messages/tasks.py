@@ -177,13 +177,14 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 @message
 class ExplainTask:
     """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
-    `ExplainResponse` about `task_id`. `because`: that one waits for you, and its answer begins so. `hops`: how many
-    graphs have handed it on. `asked_at`: when, by the clock of the scheduler.
+    `ExplainResponse` about `task_id`. `because`: that one waits for you, has for so many `seconds`, and its answer begins so.
+    `hops`: how many graphs have handed it on. `asked_at`: when, by the clock of the scheduler.
     """
 
     asker: ActorRef
     task_id: TaskId
     because: str = ""
+    seconds: float = 0.0
     hops: int = 0
     asked_at: float = 0.0
 

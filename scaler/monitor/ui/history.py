@@ -32,6 +32,8 @@ _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """Step in seconds, and how many: 30 minutes, 6 hours, 7 days."""
 _GAP = float("nan")
+LATE_SECONDS = 2
+"""News of each second may come so late that it falls into the next but one: that is no gap."""
 
 
 def sample_of(model: Model) -> list[float]:
@@ -77,6 +79,11 @@ class Ring:
                 del self._rows[old]
             self.end = number
 
+    @property
+    def begin(self) -> int:
+        """The number of the oldest step that there is, 0 as long as there is none."""
+        return next(iter(self._rows), 0)
+
     def row(self, number: int) -> Sequence[float] | None:
         """Return the values of a step; None if there are none."""
         return self._rows.get(number)
@@ -109,6 +116,8 @@ class History:
         if second < first.end:
             return  # a clock that was set back: wait until it has caught up
         before = first.end or second
+        for late in range(before + 1, second if second - before <= LATE_SECONDS else 0):
+            first.put(late, sample)
         first.put(second, sample)
         for shorter, longer in zip(self.rings, self.rings[1:], strict=False):
             for number in range(before // longer.step, second // longer.step):
@@ -123,6 +132,10 @@ class History:
             row = combined(rows)
             longer.put(number, row)
             self._kept(longer.step, number, row)
+
+    def begins_before(self, at: float) -> bool:
+        """Return whether anything is known of the time before."""
+        return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
         """Return (start, step, count) for a window: the shortest step of which there are at most `points`.

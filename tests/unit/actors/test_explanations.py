@@ -172,8 +172,25 @@ def test_a_node_is_explained_by_the_first_task_that_it_needs(simulation: Simulat
     simulation.advance(0.1)
     answer = ask(simulation, client, last, graph_id, 3)
     assert (answer.state, answer.waits_for, answer.worker) == ("inactive", WORKER, "")
+    assert answer.sentence.startswith("it needs the results")
+    simulation.advance(31.0)
+    answer = ask(simulation, client, last, graph_id, 3)
+    waits = "it has waited for 31 s for the results of 2 other nodes, and 2 are not there, one of them because: that one runs"
+    assert answer.sentence.startswith(waits)
+    assert answer.sentence.endswith(", and has for 31 s")
+    assert 31_000 <= answer.state_ms < 32_000
     first = client.graphs[graph_id][0].task_id
     assert ask(simulation, client, first, graph_id, 0).state == "running"
+
+
+def test_a_node_behind_one_without_a_worker_says_for_how_long_each_has_waited(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = client.submit_graph([(), (0,)], [1])
+    simulation.advance(40.0)
+    answer = ask(simulation, client, client.submitted[-1], graph_id, 1)
+    assert answer.sentence.startswith("it has waited for 40 s for the result of another node, which is not there: ")
+    assert answer.sentence.endswith("; that one has waited for 39 s")
+    assert 39_000 <= answer.state_ms <= 40_000
 
 
 def test_a_very_long_row_of_nodes_is_not_followed_to_its_end(simulation: Simulation) -> None:

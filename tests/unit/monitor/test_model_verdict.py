@@ -52,6 +52,19 @@ def test_the_first_verdict_that_holds(model: Model, word: str) -> None:
     assert verdict(model, 1).word == word
 
 
+def test_what_nobody_has_is_named() -> None:
+    def sentence(number: int, waiting: dict[str, int], running: dict[str, int]) -> str:
+        model = Model()
+        said = counts(reasons={"no worker can take it": number}, asked_waiting=waiting, asked_running=running)
+        model.take(news("scheduler", scheduler(waiting=number), *said), 0)
+        return verdict(model, 1).sentence
+
+    assert sentence(2, {}, {}) == "no worker can take 2 tasks: start one that can"
+    assert sentence(1, {"gpu=1": 1}, {}) == "no worker can take 1 task: start one with gpu=1"
+    assert sentence(1, {"gpu=1": 1, "tpu=1": 3}, {"tpu=1": 2}) == "no worker can take 1 task: start one with gpu=1"
+    assert sentence(2, {"gpu=1": 1, "tpu=1": 1}, {}) == "no worker can take 2 tasks: start one that can"
+
+
 def test_silence_comes_before_everything() -> None:
     assert verdict(model_of((row(),), waiting=9), 8) == ("no news", "no news for 8 s: is the scheduler running?")
 

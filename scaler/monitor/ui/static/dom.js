@@ -130,6 +130,7 @@ export function pager(go, limit = 50) {
     element,
     update(offset, count, total, words = "") {
       at = offset;
+      element.hidden = !total && !words;
       say(text, total ? `${(offset + 1).toLocaleString("en")}\u2013${(offset + count).toLocaleString("en")} of ${total.toLocaleString("en")}${words}` : `none${words}`);
       back.disabled = offset <= 0;
       on.disabled = offset + count >= total;

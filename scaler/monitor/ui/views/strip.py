@@ -10,6 +10,7 @@ from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.wish import Sent, Wish
 
 BAND_POINTS = 180
+BAND_SECONDS_LEAST = 1800
 BACK_SECONDS = 60
 """For how long after a restart the page says how many workers are back."""
 
@@ -27,7 +28,7 @@ def strip(state: State, now: float) -> dict[str, Any]:
         "address": state.address,
         "at": model.heard_us / 1e6,
         "word": found.word,
-        "title": _title(found.word),
+        "title": _title(found.word, model.busy),
         "sentence": found.sentence,
         "rate": model.rates.tasks,
         "left": model.left.text,
@@ -46,8 +47,9 @@ def strip(state: State, now: float) -> dict[str, Any]:
     }
 
 
-def _title(word: str) -> str:
-    return {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: "Stuck"}.get(word, "Working")
+def _title(word: str, busy: int) -> str:
+    stuck = "Working, but" if busy else "Stuck"
+    return {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: stuck}.get(word, "Working")
 
 
 def _failed_in_a_minute(state: State) -> float:
@@ -68,9 +70,11 @@ def _restart(state: State, now: float) -> dict[str, Any] | None:
 
 
 def band(state: State, wish: Wish, sent: Sent) -> dict[str, Any] | None:
-    """Return the long history, when it is new to the page."""
-    seconds = wish.number_of("band", 21600, 1800, 604800)
+    """Return the long history, when it is new to the page; the last half hour as long as no more is known."""
+    seconds = wish.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
     end = state.history.end if state.model.heard_at is not None else int(time.time())
+    if not state.history.begins_before(end - BAND_SECONDS_LEAST):
+        seconds = BAND_SECONDS_LEAST
     start, step, count = state.history.span(seconds, BAND_POINTS, end)
     if sent.band_end == start:
         return None

@@ -43,6 +43,20 @@ def test_a_gap_is_none_and_not_zero() -> None:
     assert history.read(("success",), NOON, 1, 4)["success"] == [1, None, None, 2]
 
 
+def test_news_that_is_a_little_late_leaves_no_gap() -> None:
+    history = History()
+    for at in (0.0, 0.99, 2.01, 3.0):
+        history.add(NOON + at, sample(success=at))
+    assert history.read(("success",), NOON, 1, 4)["success"] == [0.99, 2.01, 2.01, 3]
+
+
+def test_it_says_how_far_back_it_goes() -> None:
+    assert not History().begins_before(NOON)
+    history = filled(130)
+    assert history.begins_before(NOON + 1)
+    assert not history.begins_before(NOON)
+
+
 def test_hours_without_news_do_not_take_hours() -> None:
     history = filled(5)
     history.add(NOON + 30 * 86400, sample(success=7))

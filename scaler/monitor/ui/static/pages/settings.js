@@ -18,7 +18,7 @@ export default function settings(app) {
     const select = h("select", { onchange: () => { set(key, typeof prefs[key] === "number" ? Number(select.value) : select.value); app.want(); } }, options.map(([value, text]) => h("option", { value, selected: prefs[key] === value }, text)));
     return h("label", {}, label, select);
   }));
-  const element = h("div", {}, h("p", { class: "bar" }, others.map(([name, text]) => h("a", { href: `#/${name}` }, text))), form, h("p", { class: "muted" }, "Kept in this browser; they change nothing in the cluster."), h("p", { class: "muted" }, "Times are of this computer, in its zone."));
+  const element = h("div", {}, h("p", { class: "bar phones" }, others.map(([name, text]) => h("a", { href: `#/${name}` }, text))), form, h("p", { class: "muted" }, "Kept in this browser; they change nothing in the cluster."), h("p", { class: "muted" }, `Times are those of this computer, in the zone ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`));
   return { element, update() {} };
 }
 settings.title = "Settings";

@@ -71,6 +71,24 @@ def test_the_strip_says_how_old_it_is(hear: Hear) -> None:
     assert (strip["news"], strip["silent"]) == ("old", 7.0)
 
 
+def test_a_cluster_that_works_is_not_called_stuck(hear: Hear) -> None:
+    nobody = counts(reasons={"no worker can take it": 1})
+    state = hear("scheduler", scheduler(waiting=1), *nobody)
+    assert frame(state, "live")["strip"]["title"] == "Stuck"
+    state = hear("workers", agent(row()))
+    assert frame(state, "live")["strip"]["title"] == "Working, but"
+
+
+def test_the_band_is_half_an_hour_as_long_as_no_more_is_known(hear: Hear) -> None:
+    def seconds(state: State) -> int:
+        band = frame(state, "live")["band"]
+        return int(band["step"] * len(band["columns"]["success"]))
+
+    assert seconds(hear("scheduler", scheduler())) == 1800
+    assert seconds(hear("scheduler", scheduler(), time_us=NOON_US + 1_000_000_000)) == 1800
+    assert seconds(hear("scheduler", scheduler(), time_us=NOON_US + 2_000_000_000)) == 21600
+
+
 def test_the_strip_tells_of_a_restart_and_history_stays(hear: Hear) -> None:
     hear("workers", agent(row(), row()))
     hear("scheduler", scheduler(workers=2), *counts(ended={"failed": 5}))

@@ -21,6 +21,7 @@ from scaler import Client
 from scaler.monitor.ui.views import PAGES
 from tests.support.browser import PHONE, WIDE, Watched, chromium
 from tests.support.processes import REPOSITORY, Command, command, free_address, scheduler, wait_until
+from tests.support.terminal import ENTER, terminal
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -185,6 +186,32 @@ def test_focus_and_filter_survive_updates(loaded: tuple[Command, str], watch: Ca
     )
 
 
+def test_a_pause_leaves_no_gap(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    paused, other = watch(), watch()
+    for seen in (paused, other):
+        seen.page.goto(url)
+        seen.wait_for("1,000", "main")
+        seen.chart_table()
+    paused.page.keyboard.press(" ")
+    paused.wait_for("paused", "#strip")
+    (last, *_), before = other.chart_table(), paused.chart_table()
+    wait_until(lambda: [*other.chart_table()].index(last) >= 6, "six more seconds")
+    assert paused.chart_table() == before, "it stands still"
+    paused.go("#/failures")
+    paused.wait_for("ValueError", "main")
+    assert "paused" in paused.text("#strip"), "another page is shown, and stands still too"
+    paused.go("#/live")
+    paused.wait_for("1,000", "main")
+    paused.page.keyboard.press(" ")
+    newest = next(iter(other.chart_table()))
+    wait_until(lambda: newest in paused.chart_table(), "it has gone on")
+    theirs, mine = other.chart_table(), paused.chart_table()
+    meanwhile = [time for time in theirs if last < time < newest]
+    assert len(meanwhile) >= 5
+    assert [mine.get(time) for time in meanwhile] == [theirs[time] for time in meanwhile]
+
+
 def test_a_failure_is_two_steps_away(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
     _, url = loaded
     seen = watch()
@@ -285,15 +312,20 @@ def test_a_real_cluster_its_counters_a_failure_and_a_scheduler_that_is_killed(
         _, first = running.enter_context(scheduler(address))
         running.enter_context(command("cluster", address, "-n", "2"))
         _, url = running.enter_context(ui(address, tmp_path))
+        top = running.enter_context(terminal(sys.executable, "-m", "scaler.cli.top", address))
         seen.page.goto(url)
         seen.wait_for("of 2", "#strip")
         with Client(address) as client:
-            futures = [client.submit(price, strike) for strike in range(1000)]
-            failed = [future for future in futures if future.exception() is not None]
-            assert len(failed) == 10
-            seen.wait_for("10 failed", "#strip")
-            seen.go("#/failures")
-            seen.wait_for("10 times in price", "main")
+            ended = client.map(price, [(strike,) for strike in range(10_000)], return_exceptions=True)
+            assert sum(isinstance(each, ValueError) for each in ended) == 100
+            seen.wait_for("100 failed", "#strip")
+            top.wait_for("success     9,900")
+            top.wait_for("failed        100")
+            top.press("4" + ENTER)
+            top.wait_for('raise ValueError("bad strike <i>0</i>")')
+            top.press("q")
+            seen.page.locator("#nav a", has_text="Failures").click()
+            seen.wait_for("100 times in price", "main")
             seen.page.locator("summary", has_text="ValueError").click()
             seen.wait_for('raise ValueError("bad strike <i>0</i>")', "main")
             seen.picture("wide-light-real-failure")

@@ -85,6 +85,15 @@ class Watched:
         used = self._tools.send("Runtime.getHeapUsage")["usedSize"]
         return int(counts["documents"]), int(used), int(counts["jsEventListeners"])
 
+    def chart_table(self) -> dict[str, list[str]]:
+        """Return the last rows below the first chart of the page, by time, the newest first."""
+        self.page.evaluate("document.querySelector('main .chart ~ details').open = true")
+        rows = self.page.evaluate(
+            "[...document.querySelectorAll('main .chart ~ details tbody tr')]"
+            ".map(row => [...row.children].map(cell => cell.innerText))"
+        )
+        return {time: cells for time, *cells in rows}
+
     def barriers(self) -> list[str]:
         """Return what axe finds that keeps people from using what is seen."""
         from axe_playwright_python.sync_playwright import Axe

@@ -27,7 +27,7 @@ if (new URL(location).searchParams.has("token")) history.replaceState(null, "", 
 apply();
 
 const app = {
-  view: null, name: "", id: "", paused: false, last: null, args: {},
+  view: null, name: "", id: "", paused: false, shown: 0, args: {},
   /** Asks for the page with other arguments. */
   want(args = {}) {
     Object.assign(app.args, args);
@@ -167,7 +167,8 @@ app.range = () => range;
 // ---------------------------------------------------------------- frames
 
 function show(frame) {
-  if (app.paused) { app.last = frame; return; }
+  if (app.paused && frame.wish === app.shown) return; // another page, or its next rows, are shown once
+  app.shown = frame.wish;
   showStrip(frame.strip);
   if (frame.band) {
     band = frame.band;

@@ -82,7 +82,7 @@ export class Series {
     if (said.full) {
       this.start = said.start;
       this.step = said.step;
-      this.columns = said.columns;
+      this.columns = Object.fromEntries(Object.entries(said.columns).map(([name, values]) => [name, [...values]])); // two charts may take the same
     } else {
       const at = Math.round((said.start - this.start) / this.step);
       for (const [name, values] of Object.entries(said.columns)) {

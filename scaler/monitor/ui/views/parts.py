@@ -22,8 +22,10 @@ def series(state: State, wish: Wish, sent: Sent, names: Sequence[str], seconds: 
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)
     is_known = sent.shape == shape and start <= sent.series_end
-    first = sent.series_end if is_known else start
     last = start + step * count
+    first = sent.series_end if is_known else start
+    if is_known and last > first:
+        first = max(start, first - step)  # more news of that second may have come since
     sent.shape, sent.series_end = shape, last
     columns = state.history.read(names, first, step, (last - first) // step)
     return {"full": not is_known, "start": first, "step": step, "columns": columns}

@@ -1,15 +1,16 @@
-"""What the monitor stream costs the scheduler: its processor time per task with nobody who watches, with one viewer of
-everything, and with two (`scaler_top`, and one `scaler_ui` for any number of browsers), in turns.
+"""What the monitor stream costs the scheduler: its processor time per task, while a viewer of all comes and goes.
 
 A real scheduler in a process of its own; agents with real sockets, which answer each run at once and report when they
 are asked, as real ones do; and a client with a real socket that keeps a rate. All peers are in this process. Of the
 scheduler all threads count.
 
     python -m tests.benchmarks.monitor                     5,000 workers behind 50 agents, 20,000 tasks a second
-    python -m tests.benchmarks.monitor --rate 5000 --rounds 4 --seconds 3
+    python -m tests.benchmarks.monitor --viewers 2         scaler_top, and one scaler_ui for any number of browsers
+    python -m tests.benchmarks.monitor --rate 5000 --blocks 21
 
-It takes some four minutes. Each line has the median of all rounds, and how many tasks a second there were: if these are
-fewer than were asked for, the peers had not enough of the processor, and the figures are worth nothing.
+It takes some five minutes: one load, in which every second block of two seconds is watched. The same work may take half
+as long again from one minute to the next, so each block is compared with the two beside it. If there are fewer tasks a
+second than were asked for, the peers had not enough of the processor, and the figures are worth nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import selectors
 import statistics
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import psutil
 import zmq
 
 from scaler import Scheduler
@@ -49,11 +50,12 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.worker import AgentState, RunResult, RunTask, WatchRequest, WorkerHeartbeat, WorkerHello
 from scaler.wire.session import Session
 from scaler.wire.zeromq import open_transport
+from tests.benchmarks._alternated import Block, effect
 
 CODE = b"the function"
 FUNCTION = content_id([CODE])
-WARM_SECONDS = 2.0
-CASES = {0: "nobody watches", 1: "one viewer of all topics", 2: "two viewers"}
+SETTLE_SECONDS = 1.0
+"""After a viewer has come or gone, before the next block."""
 VERSIONS = (PROTOCOL_VERSION, "0", "3.11.7", "3")
 
 
@@ -64,6 +66,8 @@ class Peer:
         self.socket = transport.dial()
         self.session = Session(incoming, outgoing)
         self.is_up = False
+        self.messages = 0
+        """sent and received"""
 
     def greet(self, hello: Any) -> None:
         self.socket.send(*self.session.hello(hello))
@@ -71,6 +75,7 @@ class Peer:
     def receive(self) -> list[Batch[Any]]:
         batches: list[Batch[Any]] = []
         while (message := self.socket.receive()) is not None:
+            self.messages += 1
             for batch in self.session.pipe.receive(*message):
                 if type(batch) is Batch[HelloReply]:
                     assert batch[0].accepted, batch[0].reason
@@ -90,6 +95,7 @@ class Peer:
     def flush(self) -> None:
         if self.is_up and self.session.pipe.is_ready:
             for header, frames in self.session.pipe.take():
+                self.messages += 1
                 self.socket.send(header, frames)
 
 
@@ -144,7 +150,9 @@ class BenchAgent(Peer):
 
 
 class BenchClient(Peer):
-    """Keeps a rate of tasks."""
+    """Keeps a rate of tasks; with a rate of 0, so many tasks open."""
+
+    OPEN_TASKS = 10_000
 
     def __init__(self, transport: Any, rate: int) -> None:
         super().__init__(transport, SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
@@ -161,8 +169,11 @@ class BenchClient(Peer):
         for batch in self.receive():
             if type(batch) is Batch[TaskResult]:
                 self.done += len(batch)
-        wanted = int((now - self.began) * self.rate) if self.began else 0
-        room = min(wanted - self.submitted, 2 * self.rate - (self.submitted - self.done), 1000)
+        wanted = 0
+        if self.began:
+            wanted = int((now - self.began) * self.rate) if self.rate else self.done + self.OPEN_TASKS
+        most_open = 2 * self.rate or self.OPEN_TASKS
+        room = min(wanted - self.submitted, most_open - (self.submitted - self.done), 1000)
         if room >= 100:
             made = os.urandom(16 * room)
             ids = [TaskId(made[at : at + 16]) for at in range(0, len(made), 16)]
@@ -177,8 +188,8 @@ class Bench:
     def __init__(self, scheduler: Scheduler, agents: int, workers: int, rate: int) -> None:
         self._transport = open_transport(scheduler.get_address())
         assert scheduler.pid is not None
-        self._process = psutil.Process(scheduler.pid)
-        self._monitor_address = scheduler.get_monitor_address()
+        self._threads = Path(f"/proc/{scheduler.pid}/task")
+        self.monitor_address = scheduler.get_monitor_address()
         self._agents = [BenchAgent(self._transport, number, workers) for number in range(agents)]
         self._client = BenchClient(self._transport, rate)
         self._peers: list[BenchAgent | BenchClient] = [*self._agents, self._client]
@@ -215,23 +226,27 @@ class Bench:
             self._viewers.pop().close(linger=0)
         for _ in range(viewers):
             viewer = zmq.Context.instance().socket(zmq.SUB)
-            viewer.connect(self._monitor_address)
+            viewer.connect(self.monitor_address)
             for topic in TICKS:
                 viewer.setsockopt(zmq.SUBSCRIBE, topic.encode())
             self._viewers.append(viewer)
 
-    def measure(self, seconds: float, viewers: int) -> tuple[float, float]:
-        """Return microseconds of processor time per task, and tasks per second."""
+    def measure(self, seconds: float, viewers: int) -> Block:
+        """Return what the next seconds take with so many viewers."""
         self.watch(viewers)
-        self.run(WARM_SECONDS)
-        before, done, began = self._cpu(), self._client.done, time.monotonic()
+        self.run(SETTLE_SECONDS)
+        before, done, messages, began = self._cpu_ns(), self._client.done, self._messages(), time.monotonic()
         self.run(seconds)
         tasks = self._client.done - done
-        return (self._cpu() - before) / tasks * 1e6, tasks / (time.monotonic() - began)
+        us, passed = (self._cpu_ns() - before) / 1000, time.monotonic() - began
+        return Block(us / tasks, (self._messages() - messages) / tasks, tasks / passed)
 
-    def _cpu(self) -> float:
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
+    def _messages(self) -> int:
+        return sum(peer.messages for peer in self._peers)
+
+    def _cpu_ns(self) -> int:
+        """The processor time of all threads of the scheduler; `times()` counts it in steps of 10 ms only."""
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in self._threads.iterdir())
 
 
 def main() -> None:
@@ -239,33 +254,28 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--workers", type=int, default=100, help="of each agent (default: 100)")
     parser.add_argument("--rate", type=int, default=20_000, help="tasks per second (default: 20,000)")
-    parser.add_argument("--rounds", type=int, default=10, help="of all cases, in turns (default: 10)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement (default: 5)")
+    parser.add_argument("--viewers", type=int, default=1, help="who watch in every second block (default: 1)")
+    parser.add_argument("--blocks", type=int, default=101, help="(default: 101)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each block (default: 2)")
     options = parser.parse_args()
     scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
     scheduler.start()
     try:
         bench = Bench(scheduler, options.agents, options.workers, options.rate)
-        bench.measure(options.seconds, 0)
-        figures: dict[int, list[tuple[float, float]]] = {viewers: [] for viewers in CASES}
-        for number in range(options.rounds):
-            turn = number % len(CASES)  # no case is always the first after another
-            for viewers in [*CASES][turn:] + [*CASES][:turn]:
-                figures[viewers].append(bench.measure(options.seconds, viewers))
+        bench.measure(10.0, 0)
+        blocks = [bench.measure(options.seconds, options.viewers * (number % 2)) for number in range(options.blocks)]
     finally:
         scheduler.shutdown()
-    print("| | us of processor time per task: median | least | most | tasks per second |")
-    print("|---|--:|--:|--:|--:|")
-    for viewers, name in CASES.items():
-        each, rates = zip(*figures[viewers], strict=True)
-        shown = (statistics.median(each), min(each), max(each))
-        print(f"| {name} | {' | '.join(f'{figure:.2f}' for figure in shown)} | {statistics.median(rates):,.0f} |")
+    print("| | us of processor time per task: median | least | most | messages per task | tasks per second |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, each in (("nobody watches", blocks[::2]), (f"watched by {options.viewers}", blocks[1::2])):
+        us, messages, rates = zip(*each, strict=True)
+        shown = f"{statistics.median(us):.2f} | {min(us):.2f} | {max(us):.2f}"
+        print(f"| {name} | {shown} | {statistics.median(messages):.4f} | {statistics.median(rates):,.0f} |")
     print()
-    for viewers, name in list(CASES.items())[1:]:
-        pairs = sorted(100 * (many[0] / none[0] - 1) for none, many in zip(figures[0], figures[viewers], strict=True))
-        spread = f"median of {len(pairs)} rounds, {pairs[0]:+.1f} to {pairs[-1]:+.1f}"
-        print(f"{name}: {statistics.median(pairs):+.1f} % ({spread})")
-    watched = sum(CASES) * options.rounds * (options.seconds + WARM_SECONDS)
+    for text, with_messages in (("watched", False), ("the same with as many messages", True)):
+        print(f"{text}: {effect(blocks, with_messages)} per task")
+    watched = (options.blocks // 2) * (options.seconds + SETTLE_SECONDS) * options.viewers
     print(f"{bench.seen / watched / 1000:,.0f} kB per second to each viewer")
 
 

@@ -177,8 +177,8 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 @message
 class ExplainTask:
     """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
-    `ExplainResponse` about `task_id`. `because`: that one waits for you, has for so many `seconds`, and its answer begins so.
-    `hops`: how many graphs have handed it on. `asked_at`: when, by the clock of the scheduler.
+    `ExplainResponse` about `task_id`. `because`: that one waits for you, has for so many `seconds`, and its answer
+    begins so. `hops`: how many graphs have handed it on. `asked_at`: when, by the clock of the scheduler.
     """
 
     asker: ActorRef

@@ -175,8 +175,8 @@ def test_a_node_is_explained_by_the_first_task_that_it_needs(simulation: Simulat
     assert answer.sentence.startswith("it needs the results")
     simulation.advance(31.0)
     answer = ask(simulation, client, last, graph_id, 3)
-    waits = "it has waited for 31 s for the results of 2 other nodes, and 2 are not there, one of them because: that one runs"
-    assert answer.sentence.startswith(waits)
+    waits = "it has waited for 31 s for the results of 2 other nodes, and 2 are not there, one of them because: "
+    assert answer.sentence.startswith(f"{waits}that one runs at worker ")
     assert answer.sentence.endswith(", and has for 31 s")
     assert 31_000 <= answer.state_ms < 32_000
     first = client.graphs[graph_id][0].task_id

@@ -165,6 +165,8 @@ def problems() -> Iterator[dict[Theirs, str]]:
         here = [test for test in TESTS if test.name in WITH_SIGNALS]
         there = [test for test in TESTS if test.name not in WITH_SIGNALS]
         found = dict(zip(there, threads.map(run, there), strict=True))
+        # They have bounds of a few seconds: on a busy machine, one that failed beside others is tried once more, alone.
+        found = {test: said and run(test) for test, said in found.items()}
         yield {**found, **{test: run(test) for test in here}}
 
 

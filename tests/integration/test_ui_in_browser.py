@@ -26,7 +26,7 @@ from tests.support.terminal import ENTER, terminal
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign, pytest.mark.timeout(600)]
 
 SIZES = {"wide": WIDE, "phone": PHONE}
 THINGS = {"task": "7461736b01000000", "worker": "rome01:3", "function": "66756e6303000000"}

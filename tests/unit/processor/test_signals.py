@@ -20,7 +20,7 @@ from scaler.wire.messages.common import TaskStatus
 from tests.support.processes import wait_until
 from tests.support.processor import Driver, failure_of, value_of
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(30)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")

@@ -135,11 +135,14 @@ def test_a_cut_in_the_middle_costs_no_more_than_a_window(slow: Slow, size: int, 
     assert size < passed < size + 2 * WINDOW_BYTES + OTHER_BYTES + size // 100
 
 
-def test_small_tasks_pass_a_large_value(slow: Slow) -> None:
+@pytest.mark.parametrize("way", ["argument", "result"])
+def test_small_tasks_pass_a_large_value(slow: Slow, way: str) -> None:
     def pass_it() -> float:
-        large = slow.client.submit(length, bytes(RATE))
+        large = slow.client.submit(length, bytes(RATE)) if way == "argument" else slow.client.submit(bytes, RATE)
+        is_here = threading.Event()
+        large.add_done_callback(lambda _: is_here.set())  # a large result is fetched for it
         seconds = []
-        while not large.done():
+        while not is_here.is_set():
             began = time.monotonic()
             slow.client.submit(abs, -2).result(60)
             seconds.append(time.monotonic() - began)

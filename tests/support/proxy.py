@@ -151,11 +151,13 @@ async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, d
 async def _take(reader: asyncio.StreamReader, direction: _Direction, queue: asyncio.Queue[tuple[float, bytes]]) -> None:
     clock = asyncio.get_running_loop().time
     data = b"-"
+    passed = clock()  # when the wire has passed what was read, at its rate
     while data:
         rate = direction.rate
         data = await reader.read(min(READ_BYTES, int(rate * RATE_STEP_SECONDS) + 1) if rate else READ_BYTES)
         if rate:
-            await asyncio.sleep(len(data) / rate)
+            passed = max(passed, clock() - RATE_STEP_SECONDS) + len(data) / rate  # a late wake-up costs no bytes
+            await asyncio.sleep(passed - clock())
         await queue.put((clock() + direction.delay, data))
 
 

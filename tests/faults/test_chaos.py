@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.faults import chaos
 from tests.faults.storms import report
 from tests.faults.storms.faults import Fault
-from tests.faults.storms.journal import Delivery, Execution, Journal
+from tests.faults.storms.journal import Delivery, Execution, Journal, read
 from tests.faults.storms.network import Namespaces
 from tests.faults.storms.scenarios import ALL_WORK, SCENARIOS, Scenario, soak_of
 from tests.faults.storms.storm import Sizes
@@ -149,6 +150,44 @@ def test_an_execution_is_repeated_with_need_if_a_fault_took_the_former_one(fault
     seen = journal()
     seen.executions["c/plain0"].append(Execution("c/plain0", 200, "agent", 3.0, 4.0))
     assert counted(seen, fault) == ([] if is_needed else ["executed_again_without_need: 1"])
+
+
+CUT = Fault("black hole", "agent0", 1.5, until=4.0, cut_off_life="agent")
+
+
+@pytest.mark.parametrize(
+    ("reset", "cut", "is_needed"),
+    [
+        (Fault("reset", "scheduler", 1.8, until=1.8), CUT, True),
+        (Fault("reset", "agent0", 1.2, until=1.2), CUT, True),  # it has no time to come back
+        (Fault("reset", "agent1", 1.8, until=1.8), CUT, False),
+        (Fault("reset", "scheduler", 2.5, until=2.5), CUT, False),  # it comes back within two seconds
+        (Fault("reset", "scheduler", 1.8, until=1.8), dataclasses.replace(CUT, cut_off_life="other"), False),
+        (Fault("reset", "scheduler", 1.8, until=1.8), dataclasses.replace(CUT, cut_off_life=None), False),
+        (Fault("reset", "scheduler", 1.8, until=1.8), dataclasses.replace(CUT, victim="c", cut_off_life="c"), False),
+        (Fault("reset", "c", 1.8, until=1.8), Fault("stopped", "c", 1.5, until=7.0, cut_off_life="c"), False),
+        (
+            Fault("reset", "scheduler", 1.8, until=1.8),
+            Fault("stopped", "client0", 1.5, until=7.0, cut_off_life="c"),
+            True,
+        ),
+    ],
+)
+def test_a_reset_takes_a_peer_that_cannot_come_back(reset: Fault, cut: Fault, is_needed: bool) -> None:
+    seen = journal()
+    task = "client0/plain0"
+    seen.executions[task] = [Execution(task, 100, "agent", 1.0, 2.0), Execution(task, 200, "other", 4.0, 5.0)]
+    assert counted(seen, reset, cut) == ([] if is_needed else ["executed_again_without_need: 1"])
+
+
+def test_a_child_needs_the_agent_of_its_parent(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.write_text(
+        "B c/nested0 a1 100 agent 1.0\nB c/nested0.a1.0 a2 101 other 1.1\nE c/nested0.a1.0 a2 1.2\n"
+        "B c/nested0.a1.0 a3 102 other 4.1\nE c/nested0.a1.0 a3 4.2\nE c/nested0 a1 4.5\n"
+    )
+    again, needless = report.executed_again(read(runs, []), [Fault("reset", "scheduler", 1.8, until=1.8), CUT])
+    assert (dict(again), needless) == ({"reset, and black hole": 1}, [])
 
 
 def test_memory_that_grows_is_a_miss_of_a_soak() -> None:

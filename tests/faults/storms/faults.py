@@ -35,6 +35,8 @@ class Fault:
     took_all: bool = False
     until: float | None = None
     heal: Callable[[], None] | None = None
+    cut_off_life: str | None = None
+    """the life of a member that neither hears nor says anything for so long"""
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,12 @@ def _kill_client(place: Place, plan: Plan) -> Fault | None:
     return _kill(plan.kind, clients[0].name, clients[0].pid, place) if clients else None
 
 
-def _lasting(place: Place, plan: Plan, member: Member, heal: Callable[[], None]) -> Fault:
+def _lasting(place: Place, plan: Plan, member: Member, heal: Callable[[], None], is_cut_off: bool = True) -> Fault:
     """Return a fault that ends by `heal`. It takes the work of a peer that is silent for too long by it."""
     seconds = place.chance.uniform(*plan.lasts_seconds)
     now = place.clock()
     fault = Fault(plan.kind, member.name, now, until=now + seconds, heal=heal)
+    fault.cut_off_life = member.life if is_cut_off else None
     if seconds >= place.silence_seconds:
         fault.took_life, fault.took_client = member.life, member.name
         # A scheduler that was stopped itself takes nobody for gone.
@@ -150,7 +153,7 @@ def _stop(place: Place, plan: Plan) -> Fault | None:
     pid = place.chance.choice(pids)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
-    return _lasting(place, plan, member, functools.partial(_continue, pid))
+    return _lasting(place, plan, member, functools.partial(_continue, pid), pid == member.pid)
 
 
 def _continue(pid: int) -> None:
@@ -195,6 +198,28 @@ def _reset(place: Place, plan: Plan) -> Fault | None:
     at = place.clock()
     place.network.reset(member.name)
     return Fault(plan.kind, member.name, at, until=at)
+
+
+CLOSED_SECONDS = {"agent": 2.0, "client": 5.0}
+"""So long a peer whose connection was closed may take to come back before its work moves: the scheduler's own rule."""
+AT_ONCE_SECONDS = 1.0
+"""A peer whose connection was reset may not be back yet when it is cut off so soon after that."""
+
+
+def closed_while_cut_off(faults: Sequence[Fault]) -> list[Fault]:
+    """Return what two faults have done together: a connection was reset when its peer could not come back."""
+    found = []
+    for reset in (each for each in faults if each.kind == "reset"):
+        for cut in (each for each in faults if each.cut_off_life and each.victim != SCHEDULER):
+            assert cut.until is not None
+            came_back = next((seconds for kind, seconds in CLOSED_SECONDS.items() if cut.victim.startswith(kind)), 0.0)
+            is_its_own = reset.victim in {cut.victim, SCHEDULER}
+            if is_its_own and cut.at - AT_ONCE_SECONDS <= reset.at <= cut.until - came_back:
+                kind = f"reset, and {cut.kind}"
+                both = Fault(kind, cut.victim, reset.at, took_life=cut.cut_off_life, took_client=cut.victim)
+                both.until = cut.until
+                found.append(both)
+    return found
 
 
 MAKERS: dict[str, Maker] = {

@@ -18,6 +18,13 @@ class Execution:
     """of the agent"""
     begin: float
     end: float | None = None
+    parent: Execution | None = None
+    """the one that has submitted the task"""
+
+    @property
+    def lives(self) -> set[str]:
+        """Return the lives of all agents that it needs: parents run where their children's results go to."""
+        return {self.life, *(self.parent.lives if self.parent else ())}
 
     def is_hit_at(self, moment: float) -> bool:
         return self.begin <= moment and (self.end is None or self.end >= moment)
@@ -77,8 +84,11 @@ def _read_runs(path: Path, journal: Journal) -> None:
             journal.executions[task].append(execution)
         else:
             attempts[attempt].end = float(rest[0])
-    for executions in journal.executions.values():
+    for task, executions in journal.executions.items():
         executions.sort(key=lambda each: each.begin)
+        parent = attempts.get(task.split(".")[1]) if "." in task else None
+        for each in executions:
+            each.parent = parent
 
 
 def _read_notes(path: Path, journal: Journal) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.storms.faults import Fault
+from tests.faults.storms.faults import Fault, closed_while_cut_off
 from tests.faults.storms.journal import Execution, Journal
 
 MIB = 1 << 20
@@ -78,6 +78,7 @@ def executed_again(
     """Return how many executions were made again because of which kind of fault, and those that nothing explains."""
     again: Counter[str] = Counter()
     needless = []
+    faults = [*faults, *closed_while_cut_off(faults)]
     for task, executions in journal.executions.items():
         for former, later in itertools.pairwise(executions):
             reason = next((each.kind for each in faults if _took(each, former, later)), None)
@@ -92,7 +93,7 @@ def _took(fault: Fault, former: Execution, later: Execution) -> bool:
     if former.begin > (fault.until or fault.at) + DYING_SECONDS or fault.at > later.begin:
         return False
     is_of_client = fault.took_client is not None and former.task.startswith(f"{fault.took_client}/")
-    return fault.took_all or is_of_client or former.life == fault.took_life or former.process in fault.took
+    return fault.took_all or is_of_client or fault.took_life in former.lives or former.process in fault.took
 
 
 def recoveries(journal: Journal, faults: Sequence[Fault]) -> dict[str, list[float]]:

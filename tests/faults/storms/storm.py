@@ -195,11 +195,14 @@ class Storm:
         return self._place.scheduler_since < math.inf
 
     def _resurrect(self, member: Member) -> None:
-        if not any(member.pid in fault.took for fault in self._faults):
+        if not self._was_killed(member):
             self._samples.ended_by_itself.append(f"{member.name} with {member.process.returncode}")
         if member.kind == SCHEDULER:
             self._place.scheduler_since = math.inf
         member.start()
+
+    def _was_killed(self, member: Member) -> bool:
+        return any(member.pid in fault.took for fault in self._faults)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (time.monotonic() + seconds, next(self._numbers), act))
@@ -257,6 +260,10 @@ class Storm:
     def _calm(self) -> None:
         """Heal what is broken, let hostile peers end, and let the members settle."""
         self._is_calm = True
+        for member in (self._members.scheduler, *self._members.of("agent")):
+            if self._was_killed(member):
+                member.process.wait()  # at the last moment: the next turn starts it again
+        self._turn()
         deadline = time.monotonic() + SETTLE_SECONDS
         while self._place.afflicted or any(each.poll() is None for each in self._hostile):
             self._turn()

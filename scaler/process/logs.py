@@ -26,15 +26,17 @@ TASK_OUTPUT = "scaler.task"
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 
 
-def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
+def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = True) -> None:
     """Send all logging of this process where `config` says.
 
     Args:
         worker: of this process, which writes to the files of this worker then: their names end with its name. The
             processes of a worker append to the same files, one after the other, whole lines.
+        is_strict: whether a file that cannot be opened is an error. Otherwise it is tried again with each line: a
+            folder that was removed, or a full disk, keeps no process of a running cluster from its work.
 
     Raises:
-        ConfigError: if a file cannot be written.
+        ConfigError: if a file cannot be opened.
     """
     if config.config_file is not None:
         logging.config.fileConfig(config.config_file, disable_existing_loggers=False)
@@ -44,7 +46,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
         root.removeHandler(handler)
         handler.close()
     for path in config.paths:
-        handler = _handler(path, worker)
+        handler = _handler(path, worker, is_strict)
         handler.setFormatter(_Formatter(config.text_characters))
         root.addHandler(handler)
     root.setLevel(config.level)
@@ -52,7 +54,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "") -> None:
     logging.captureWarnings(True)
 
 
-def _handler(path: str, worker: str) -> logging.Handler:
+def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
     if path in {"/dev/stdout", "/dev/stderr"}:
         stream = sys.stdout if path == "/dev/stdout" else sys.stderr
         return _StreamHandler(stream) if worker else _NeverWaits(stream)
@@ -60,6 +62,8 @@ def _handler(path: str, worker: str) -> logging.Handler:
     try:
         return _FileHandler(name)
     except OSError as error:
+        if not is_strict:
+            return _FileHandler(name, delay=True)
         raise ConfigError(f"cannot log to {name!r}: {error.strerror}") from None
 
 
@@ -163,6 +167,12 @@ def _write_now(descriptor: int, data: bytes) -> bool:
 
 class _FileHandler(_SaysOnce, logging.FileHandler):
     """Makes files for their user alone, and follows no link: others may have put it there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:  # a file that could not be opened before still cannot
+            self.handleError(record)
 
     def _open(self) -> io.TextIOWrapper:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

@@ -260,7 +260,7 @@ def main() -> None:
     _find_modules_here()
     config = ClusterConfig.from_json(settings)
     if config.preload:
-        set_up_logging(config.logging)
+        set_up_logging(config.logging, is_strict=False)
         try:
             preload(config.preload)
         except PreloadError as error:

@@ -365,7 +365,7 @@ def _after_task(processor: Processor, streams: TaskStreams, logs_tasks: bool) ->
 def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
     """Run in a process that was just forked for this. Returns when it has left."""
     os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
-    set_up_logging(config.logging, worker=birth.worker)
+    set_up_logging(config.logging, worker=birth.worker, is_strict=False)
     with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
         faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
     streams = TaskStreams()

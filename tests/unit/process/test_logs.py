@@ -84,6 +84,23 @@ def test_file_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
         set_up_logging(LoggingConfig((str(tmp_path / "no/such/folder/log"),)))
 
 
+def test_a_file_that_cannot_be_opened_now_gets_the_lines_as_soon_as_it_can(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "no" / "log"
+    set_up_logging(LoggingConfig((str(log),)), is_strict=False)
+    for text in ("one", "two"):
+        logging.getLogger("scaler").warning(text)
+    error = capfd.readouterr().err
+    assert "the log cannot be written" in error
+    assert "No such file" in error
+    assert error.count("the first lost line: one") == 1
+    assert "two" not in error
+    log.parent.mkdir()
+    logging.getLogger("scaler").warning("three")
+    assert log.read_text().endswith(": three\n")
+
+
 def test_a_new_file_is_for_its_user_alone(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:

@@ -45,13 +45,17 @@ class ProcessorComing:
 
     number: int
     is_extra: bool
+    pool: int = 0
+    """of which pool: a new one knows nothing of what was asked of the one before"""
 
 
 @message
 class ProcessorNotComing:
-    """It has ended before it was up."""
+    """It has ended before it was up. If that was a failure, the pool starts it again after a while."""
 
     number: int
+    is_extra: bool
+    is_tried_again: bool
 
 
 @message

@@ -54,13 +54,16 @@ class Pool(Supervisor):
         self._is_known_to_work = False
         named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
 
-        def new_processor(fork_server: ActorRef, slot: int, is_extra: bool) -> ProcessorProxy:
-            return ProcessorProxy(shell, fork_server, self.actor_ref, slots[slot], names[slot], config, is_extra)
+        next_number = count(1).__next__
+
+        def new_processor(fork_server: ActorRef, number: int, slot: int, is_extra: bool) -> ProcessorProxy:
+            pool = self.actor_ref
+            return ProcessorProxy(shell, fork_server, pool, slots[slot], names[slot], config, is_extra, number)
 
         def processors(peers: Peers) -> _Processors:
             at_first = RestartBudget(AT_FIRST.times * len(names) + 2, AT_FIRST.within_seconds)
             budget = ENDLESS if self._is_known_to_work else at_first
-            return _Processors(partial(new_processor, peers["fork server"]), names, budget)
+            return _Processors(partial(new_processor, peers["fork server"], next_number()), names, budget)
 
         super().__init__(
             (

@@ -130,8 +130,10 @@ class ProcessorProxy(Actor):
         name: str,
         config: ClusterConfig,
         is_extra: bool,
+        pool_number: int,
     ) -> None:
         self.number = next(_numbers)
+        self._pool_number = pool_number
         self._shell = shell
         self._fork_server = fork_server
         self._pool = pool
@@ -165,7 +167,7 @@ class ProcessorProxy(Actor):
                 self._is_extra,
             )
         )
-        self._slot.send(ProcessorComing(self.number, self._is_extra))
+        self._slot.send(ProcessorComing(self.number, self._is_extra, self._pool_number))
         if not self._is_prepared_by_user:
             self._ready_timer = self.schedule(READY_SECONDS, _ReadyDue())
 
@@ -323,15 +325,19 @@ class ProcessorProxy(Actor):
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
         if ended.exit_code == FAILED_EXIT_CODE and not self._is_ready:
             how = "its initializer failed; the log of the process says why"
-        self._over(self._progress.executing, f"died: process {self._pid}, {how}")
+        self._over(self._progress.executing, f"died: process {self._pid}, {how}", is_failure=not self._is_ready)
         if not self._is_ready:
             raise ProcessorNotStartedError(
                 f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
             )
         self.stop_now()
 
-    def _over(self, executing: int, reason: str) -> None:
-        """Tell the slot, after all that the process has written."""
+    def _over(self, executing: int, reason: str, is_failure: bool) -> None:
+        """Tell the slot, after all that the process has written.
+
+        Args:
+            is_failure: whether this proxy fails, so that the pool makes another one.
+        """
         if self._is_over:
             return
         self._is_over = True
@@ -341,20 +347,23 @@ class ProcessorProxy(Actor):
         if self._is_ready:
             self._slot.send(ProcessorDown(self.number, executing, reason))
         else:
-            self._slot.send(ProcessorNotComing(self.number))
+            self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
         """Kill the process. If the whole agent ends, this is not read, and the process interrupts its task and ends
         itself.
         """
+        self._end(is_failure=False)
+
+    def on_failure(self, *_error: object) -> None:
+        self._end(is_failure=True)
+
+    def _end(self, is_failure: bool) -> None:
         self._progress.interrupt_all()
         self._fork_server.send(KillProcess(self.number))
-        self._over(0, "was ended")  # by us: no task is to blame
+        self._over(0, "was ended", is_failure)  # by us: no task is to blame
         if self._ready_timer is not None:
             self._ready_timer.cancel()  # it would keep this proxy until then
         self._shell.unwatch(self._channel.descriptor)
         self._channel.close()
         self._progress.close()
-
-    def on_failure(self, *_error: object) -> None:
-        self.on_stop()

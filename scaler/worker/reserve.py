@@ -43,7 +43,11 @@ class Reserve:
         self._add = add
         self._schedule = schedule
         self._asked = 0
-        """processors that were asked for, and are not being started yet"""
+        """extra processors that were asked for, and are not being started yet"""
+        self._is_usual_due = False
+        """the pool starts the usual one again by itself"""
+        self._pool = 0
+        """the number of the pool that was asked"""
         self._results_then: dict[int, int] = {}
         """number of each extra processor that was idle at the last check -> how many results it had given"""
         self._has_check = False
@@ -58,8 +62,7 @@ class Reserve:
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone. The pool replaces the usual one by itself."""
         self._results_then.pop(processor.number, None)
-        if not processor.is_extra:
-            self._asked += 1
+        self._is_usual_due |= not processor.is_extra
 
     def fill(self) -> None:
         """Have idle processors ready, so that the next task that blocks need not wait for a fork."""
@@ -73,7 +76,7 @@ class Reserve:
         """Return how many processors are idle or on their way, or end and are replaced at once."""
         processors = self._processors
         replaced = sum(not each.is_extra for each in processors.place(DISMISSED).values())
-        return len(processors.place(IDLE)) + processors.coming() + self._asked + replaced
+        return len(processors.place(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
 
     def watch(self) -> None:
         """A processor is idle: if there are too many, check after a while whether they are needed."""
@@ -86,12 +89,22 @@ class Reserve:
         assert self._results_then.keys() <= numbers, "the reserve remembers a processor that is gone"
 
     def _started(self, coming: ProcessorComing) -> None:
-        """The pool starts a processor. When it starts the usual one, it may have forgotten what was asked for."""
-        self._asked = max(0, self._asked - 1) if coming.is_extra else 0
+        """The pool starts a processor."""
+        if coming.pool != self._pool:
+            self._pool, self._asked = coming.pool, 0
+        if coming.is_extra:
+            self._asked = max(0, self._asked - 1)
+        else:
+            self._is_usual_due = False
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
+        """The pool tries again what has failed, so nothing else is asked for instead: that would be more each time."""
         self._processors.give_up(not_coming.number)
+        if not_coming.is_extra:
+            self._asked += not_coming.is_tried_again
+        else:
+            self._is_usual_due |= not_coming.is_tried_again
 
     def _stays(self, stays: ProcessorStays) -> None:
         """It was dismissed, and cannot end: a client in it has open tasks."""

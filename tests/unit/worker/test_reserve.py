@@ -34,7 +34,7 @@ def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench) -> None:
     bench.wait_for_others(1)
     assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * SPARE_KEPT
     bench.tell(ProcessorComing(50, True))
-    bench.tell(ProcessorNotComing(50))
+    bench.tell(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
     bench.run(bench.task())
     assert bench.pool.take(AddProcessor) == [AddProcessor(3)]
 
@@ -105,14 +105,33 @@ def test_one_is_asked_for_if_none_has_the_slot_and_some_if_a_task_is_blocked() -
     assert (bench.asked, bench.reserve.count()) == (SPARE_KEPT, SPARE_KEPT)
 
 
-def test_a_new_usual_processor_means_that_what_was_asked_for_is_forgotten() -> None:
+def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
     bench = ReserveBench()
     bench.blocked()
     bench.reserve.fill()
     bench.hear(ProcessorComing(50, False))
-    assert bench.reserve.count() == 1
-    bench.hear(ProcessorNotComing(50))
+    assert bench.reserve.count() == SPARE_KEPT + 1
+    bench.hear(ProcessorComing(51, False, pool=2))
+    assert bench.reserve.count() == 2
+    for number in (50, 51):
+        bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=False))
     assert bench.reserve.count() == 0
+
+
+def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
+    bench = ReserveBench()
+    bench.blocked()
+    bench.hear(ProcessorComing(50, False))
+    bench.reserve.fill()
+    assert (bench.asked, bench.reserve.count()) == (1, SPARE_KEPT)
+    bench.hear(ProcessorComing(51, True))
+    for number in range(50, 70, 2):  # both fail, again and again
+        bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=True))
+        bench.hear(ProcessorNotComing(number + 1, is_extra=True, is_tried_again=True))
+        bench.reserve.fill()
+        assert (bench.asked, bench.reserve.count()) == (1, SPARE_KEPT)
+        bench.hear(ProcessorComing(number + 2, False))
+        bench.hear(ProcessorComing(number + 3, True))
 
 
 def test_of_the_usual_processor_the_next_one_is_expected_by_itself() -> None:

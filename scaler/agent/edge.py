@@ -170,8 +170,9 @@ class Edge:
                 batches = self.session.pipe.receive(*received)
             except ProtocolError as error:
                 self.undecodable += 1
-                logger.debug("received bytes that are not a message of a scheduler: %s", error)
-                self._spoil(connection, ProtocolError("received bytes that are not a message of a scheduler"))
+                text = f"received bytes that are not a message of a scheduler: {error}"
+                logger.debug("%s", text)
+                self._spoil(connection, ProtocolError(text))
                 return False
             self.received.add_message(*received, batches)
             for batch in batches:

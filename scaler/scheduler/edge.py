@@ -102,6 +102,10 @@ class SchedulerEdge:
             self.received.add_message(header, frames)
             self._drop(peer, error)
             return count
+        except Exception as error:  # one peer must never cost the others what they say
+            logger.exception("a message from %s cannot be read", peer.connection.hex())
+            self._drop(peer, error)
+            return count
         self.received.add_message(header, frames, batches)
         if pipe.is_ready:
             self._outbox.serve(peer)  # its window may be open again
@@ -149,7 +153,7 @@ class SchedulerEdge:
             arrived = ClientArrived if type(batch) is Batch[ClientHello] else AgentArrived
             self._acceptor.send(arrived(connection, hello))
 
-    def _drop(self, peer: Peer, error: ProtocolError) -> None:
+    def _drop(self, peer: Peer, error: Exception) -> None:
         """The session of this peer cannot go on: the same message must not come again."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)

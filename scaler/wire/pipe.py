@@ -264,7 +264,12 @@ class Pipe:
             raise ProtocolError("a large message begins while another one is on its way")
         if chunk.transfer != self._n_arrivals:
             raise ProtocolError(f"a chunk of large message {chunk.transfer}, where only {self._n_arrivals} belongs")
-        if not self._arrival.add(chunk.frames):
+        try:
+            is_complete = self._arrival.add(chunk.frames)
+        except MemoryError:
+            size, self._arrival = self._arrival.announced_bytes, None
+            raise ProtocolError(f"there is no memory for a message of {size:,} bytes") from None
+        if not is_complete:
             return []
         header, frames = self._arrival.message()
         self._arrival = None

@@ -87,10 +87,16 @@ class Arrival:
         self._parts: list[bytearray] = [bytearray()]
         self.n_bytes = 0
 
+    @property
+    def announced_bytes(self) -> int:
+        """The bytes of all frames, as the first chunk has said."""
+        return sum(self._sizes)
+
     def add(self, frames: Sequence[Any]) -> bool:
         """Take the bytes of a chunk. Return whether they were the last ones.
 
         Raises:
+            MemoryError: if there is none for them.
             ProtocolError: if there are more than announced.
         """
         sizes, parts = self._sizes, self._parts

@@ -53,6 +53,28 @@ def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
     assert bad.statuses() == [TaskStatus.SUCCESS]
 
 
+def test_what_cannot_be_read_for_whatever_reason_costs_its_peer_a_connection_and_others_nothing(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_message: object) -> None:
+        raise MemoryError
+
+    bad, good = simulation.client(), simulation.client()
+    before = bad.connection
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation.tree.directory.connected[before].pipe, "receive", fails)
+        bad.submit()
+        (task_id,) = good.submit()
+        simulation.run()
+    assert "a message of yours cannot be read" in bad.said(HelloRequest)[-1].reason
+    assert "MemoryError" in caplog.text
+    simulation.agent()
+    simulation.advance(1.0)
+    assert good.results[task_id].status == TaskStatus.SUCCESS
+    assert bad.connection != before
+    assert bad.statuses() == [TaskStatus.SUCCESS]
+
+
 def test_a_broken_connection_is_told_of_while_others_go_on_to_speak(simulation: Simulation) -> None:
     gone, busy = simulation.client(), simulation.client()
     ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)])

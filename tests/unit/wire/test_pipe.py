@@ -20,7 +20,7 @@ from scaler.wire.messages.directions import (
 )
 from scaler.wire.messages.worker import RunCancel, RunTask
 from scaler.wire.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
-from scaler.wire.transfer import WINDOW_BYTES
+from scaler.wire.transfer import WINDOW_BYTES, Arrival
 
 WINDOW = WINDOW_LEAST_BYTES
 
@@ -379,6 +379,18 @@ def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
         pipe.receive(*first_chunk(1, 1000))
         with pytest.raises(ProtocolError):
             pipe.receive(*second)
+
+
+def test_a_large_message_that_is_too_large_for_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(_arrival: Arrival, _frames: object) -> bool:
+        raise MemoryError
+
+    pipe = Pair().scheduler
+    pipe.receive(*first_chunk(1, 1000))
+    monkeypatch.setattr(Arrival, "add", no_memory)
+    with pytest.raises(ProtocolError, match="no memory for a message of 1,000 bytes"):
+        pipe.receive(*encode_message(CLIENT_TO_SCHEDULER, [Chunk(1, b"", (b"x",))], 2))
+    assert pipe.arriving_bytes == 0
 
 
 def test_chunks_are_not_nested_and_not_said_out_of_the_count() -> None:

@@ -39,6 +39,10 @@ class ChannelClosedError(ConnectionError):
     """The other end is gone, or it sent malformed bytes."""
 
 
+class BlockLostError(ChannelClosedError):
+    """This process has no memory or no descriptor left for what the other end gives, so a message is lost."""
+
+
 def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
     prefix = _PREFIX.pack(len(header), len(sizes), shared)
     if not sizes:
@@ -51,6 +55,8 @@ def _mapped(block: SharedBlock, remember: bool) -> list[memoryview]:
         return block.map(remember)
     except ValueError as error:
         raise ChannelClosedError(str(error)) from error
+    except OSError as error:
+        raise BlockLostError(f"{sum(block.sizes):,} bytes cannot be mapped: {error.strerror}") from error
 
 
 class _Reader:
@@ -82,7 +88,7 @@ class _Reader:
         if not data:
             raise ChannelClosedError("the other end is closed")
         if flags & _CUT_SHORT:
-            raise ChannelClosedError("descriptors were lost: too many are open")
+            raise BlockLostError("descriptors were lost: too many are open")
         if not self._rest:
             self._rest = data
         else:

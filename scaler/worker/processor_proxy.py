@@ -28,7 +28,7 @@ from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.errors import ProtocolError
 from scaler.message import message
 from scaler.process.shell import Shell
-from scaler.processor.channel import Channel, ChannelClosedError, ChannelMessage
+from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
 from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
@@ -146,6 +146,9 @@ class ProcessorProxy(Actor):
         self._is_ready = False
         self._is_over = False
         self._killed_because = ""
+        self._results_taken = 0
+        self._blamed = 0
+        """the number of the task whose result was lost on its way"""
         self._is_waiting_to_write = False
         ours, self._their_channel = socket.socketpair()
         ours.setblocking(False)
@@ -176,6 +179,12 @@ class ProcessorProxy(Actor):
     def _read(self) -> None:
         try:
             self._take(self._channel.receive())
+        except BlockLostError as error:
+            logger.warning("worker %s: what processor %d gives cannot be taken: %s", self._name, self._pid, error)
+            self._killed_because = f"its result was lost: {error}"
+            self._blamed = self._results_taken + 1
+            self._shell.unwatch(self._channel.descriptor)
+            self._fork_server.send(KillProcess(self.number))
         except (ChannelClosedError, ProtocolError) as error:
             # It is dying, or of no use any more. That it died is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
@@ -190,6 +199,7 @@ class ProcessorProxy(Actor):
                 self._readers[type(batch)](self, batch)
 
     def _finished(self, results: Batch[RunResult]) -> None:
+        self._results_taken += len(results)
         self._slot.send(TasksFinished(self.number, results))
 
     def _ready(self, batch: Batch[ProcessorReady]) -> None:
@@ -325,7 +335,9 @@ class ProcessorProxy(Actor):
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
         if ended.exit_code == FAILED_EXIT_CODE and not self._is_ready:
             how = "its initializer failed; the log of the process says why"
-        self._over(self._progress.executing, f"died: process {self._pid}, {how}", is_failure=not self._is_ready)
+        self._over(
+            self._blamed or self._progress.executing, f"died: process {self._pid}, {how}", is_failure=not self._is_ready
+        )
         if not self._is_ready:
             raise ProcessorNotStartedError(
                 f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
@@ -342,7 +354,7 @@ class ProcessorProxy(Actor):
             return
         self._is_over = True
         with contextlib.suppress(ChannelClosedError, ProtocolError):
-            while messages := self._channel.receive():
+            while not self._blamed and (messages := self._channel.receive()):
                 self._take(messages)
         if self._is_ready:
             self._slot.send(ProcessorDown(self.number, executing, reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -40,6 +41,21 @@ def spin() -> None:
 
 def die_by_signal() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_a_result_for_which_the_agent_has_no_memory_fails_its_task_and_no_other(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(_block: SharedBlock, _remember: bool) -> list[memoryview]:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(SharedBlock, "map", no_memory)
+    large, small = node.task(lambda: bytes(1_000_000)), node.task(int)
+    node.run(node.task(int), large, small)
+    node.until(lambda: len(node.results) == 3)
+    assert node.statuses() == [TaskStatus.SUCCESS, TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS]
+    assert b"its result was lost: 1,000,0" in bytes(node.results[1].payload)
+    assert b"cannot be mapped: Cannot allocate memory" in bytes(node.results[1].payload)
 
 
 @pytest.mark.parametrize(

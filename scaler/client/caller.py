@@ -225,7 +225,7 @@ class Caller(ABC):
         self,
         fn: Callable[..., Any],
         iterable: Iterable[Sequence[Any]],
-        *,
+        *others: Any,
         progress: bool = False,
         timeout: float | None = None,
         return_exceptions: bool = False,
@@ -251,6 +251,11 @@ class Caller(ABC):
             TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
+        if others:
+            raise TypeError(
+                "map takes one iterable, of the arguments of each task, and the rest by keyword: "
+                "client.map(fn, zip(xs, ys)) for two arguments"
+            )
         _, core, options = self._caller
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions)
 

@@ -59,7 +59,12 @@ class _UnreadError(Exception):
 
 _UNREAD = _UnreadError()
 
-_INTERNAL = frozenset({"as_argument", "ask_report", "deliver", "fail", "needs", "notify", "refuse", "settle", "store"})
+_INTERNAL = frozenset(
+    {
+        *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "needs", "notify", "refuse"),
+        *("settle", "store"),
+    }
+)
 
 
 class ScalerFuture(AskedFuture[T], ResultArgument):
@@ -100,7 +105,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Leave out what is for the link and for other calls."""
+        """Leave out what is for the link, for other calls and for progress bars."""
         return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def __repr__(self) -> str:

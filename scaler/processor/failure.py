@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import cloudpickle
 
-from scaler.errors import DeserializeObjectError, class_name
-from scaler.serialization import exception_from_parts
+from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
+from scaler.serialization import exception_from_parts, to_frames
 from scaler.wire.structs import TaskFailure
 
 T = TypeVar("T")
@@ -48,6 +48,8 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
     """
     if type(error) is DeserializeObjectError and isinstance(error.__cause__, ModuleNotFoundError):
         error = _about_module(error.__cause__, worker)
+    elif type(error) is SerializeObjectError and _is_of_result(error):
+        error = _about_result(error)
     name = _try(_type_name, error, "an exception whose type has no name")
     return TaskFailure(
         name,
@@ -56,6 +58,18 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
         _try(_pickled, error, b""),
         _try(_bases, error, ()),
     )
+
+
+def _is_of_result(error: SerializeObjectError) -> bool:
+    """Return whether the task has returned, and its result cannot be serialised."""
+    frames = error.__traceback__
+    return frames is not None and frames.tb_next is not None and frames.tb_next.tb_frame.f_code is to_frames.__code__
+
+
+def _about_result(error: SerializeObjectError) -> SerializeObjectError:
+    better = SerializeObjectError(f"what the task returned: {error}; return plain values, or what it can be made from")
+    better.__cause__ = error.__cause__
+    return better
 
 
 def _about_module(missing: ModuleNotFoundError, worker: str) -> DeserializeObjectError:

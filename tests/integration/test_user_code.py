@@ -8,12 +8,13 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler import Client
+from scaler import Client, SerializeObjectError
 from tests.support.processes import scheduler, without_streams
 
 
@@ -136,7 +137,7 @@ def test_arrays_of_numpy_can_be_changed(client: Client) -> None:
 
 OF_A_COMMAND = """
 import sys
-from scaler import Client
+from scaler import Client, SerializeObjectError
 def price(n):
     return 1 / n  # a line of the command
 with Client(sys.argv[1]) as client:
@@ -148,3 +149,18 @@ def test_a_traceback_shows_the_lines_of_a_function_without_a_file(address: str) 
     command = [sys.executable, "-c", OF_A_COMMAND, address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     assert "return 1 / n  # a line of the command" in done.stdout
+
+
+def counts_up(limit: int) -> Any:
+    return (number for number in range(limit))
+
+
+def submits_what_cannot_be(client: Client) -> None:
+    client.submit(abs, threading.Lock()).result()
+
+
+def test_a_result_that_cannot_be_serialised_is_said_to_be_one(client: Client) -> None:
+    with pytest.raises(SerializeObjectError, match=r"^what the task returned: a value of type generator cannot be"):
+        client.submit(counts_up, 3).result(60)
+    with pytest.raises(SerializeObjectError, match=r"^abs: argument 1 \('x'\): a value of type lock cannot be"):
+        client.submit(submits_what_cannot_be, client).result(60)

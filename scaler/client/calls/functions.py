@@ -115,7 +115,9 @@ class Function:
             try:
                 block, object_ids, objects, references = self._pack_values(arguments, keywords)
             except SerializeObjectError as error:
-                raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
+                raise SerializeObjectError(
+                    f"{self.instruction.name}: {self._with_name(str(error))}"
+                ) from error.__cause__
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
         priority, name, options, account = terms
@@ -165,6 +167,17 @@ class Function:
         entry.sinks[task_id] = sink
         entry.keepers = [each for each in (*arguments, *keywords.values()) if isinstance(each, ResultArgument)]
         return entry, arguments_awaited
+
+    def _with_name(self, problem: str) -> str:
+        """Return a problem of "argument 2" with the name of that parameter."""
+        number = problem.removeprefix("argument ").partition(":")[0]
+        parameters = list(getattr(_signature(getattr(self, "_function", None)), "parameters", {}).values())
+        if not number.isdigit() or not 0 < int(number) <= len(parameters):
+            return problem
+        parameter = parameters[int(number) - 1]
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            return problem
+        return problem.replace(":", f" ({parameter.name!r}):", 1)
 
     def check(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Raise `TypeError` unless the function takes these arguments."""
@@ -221,7 +234,7 @@ def _refuse_coroutines(function: Callable[..., Any]) -> None:
         )
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+def _signature(function: Any) -> inspect.Signature | None:
     try:
         # The wrapper of a decorator will be called, so its arguments count, not those of the wrapped function.
         return inspect.signature(function, follow_wrapped=False)

@@ -29,6 +29,9 @@ def uses_a_lock() -> None:
 uses_a_lock.__module__ = "__main__"  # so it is pickled by value
 
 
+def takes_rows(number: int, rows: list[Any], *others: Any) -> None: ...
+
+
 async def later(value: int) -> int:
     return value
 
@@ -64,6 +67,12 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
     with pytest.raises(SerializeObjectError, match=f"^print: argument 2: a value of type dict {because}") as caught:
         client.submit(print, 1, {"k": lock})
     assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(
+        SerializeObjectError, match=f"^takes_rows: argument 2 \\('rows'\\): a value of type list {because}"
+    ):
+        client.submit(takes_rows, 1, [lock])
+    with pytest.raises(SerializeObjectError, match=f"^takes_rows: argument 3: a value of type lock {because}"):
+        client.submit(takes_rows, 1, [], lock)
     with pytest.raises(SerializeObjectError, match=f"^print: the argument 'sep': a value of type lock {because}"):
         client.submit(print, 1, sep=lock)
     for graph in ({"a": (print, 1, (lock,))}, {"a": (print, "b"), "b": lock}):
@@ -90,6 +99,11 @@ def test_a_future_as_an_argument_of_another_call_is_refused_with_what_to_do(clie
         client.map(print, [([future],)])
 
 
+def test_a_map_of_several_iterables_says_what_to_write(client: Client) -> None:
+    with pytest.raises(TypeError, match=r"map takes one iterable, .* client\.map\(fn, zip\(xs, ys\)\)"):
+        client.map(pow, [1, 2], [3, 4])  # type: ignore[call-overload]
+
+
 def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
     with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\), or zip\(xs, ys\)"):
         client.map(abs, [1, 2])  # type: ignore[list-item]
@@ -104,7 +118,7 @@ def test_a_future_shows_what_is_for_users(client: Client) -> None:
         *("add_done_callback", "cancel", "cancelled", "done", "exception", "result", "running"),
         *("set_exception", "set_result", "set_running_or_notify_cancel"),
     }
-    ours = {"concern", "explain", "has_failed", "logs", "name", "profiling_info", "progress", "story", "task_id"}
+    ours = {"explain", "logs", "name", "profiling_info", "progress", "story", "task_id"}
     assert shown == of_the_standard_library | ours
 
 
@@ -157,9 +171,9 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
 
     of_client, of_future = asyncio.run(shown())
     both = {
-        *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "map", "map_unordered", "options"),
-        *("restart_workers", "run_on_all", "send_object", "shutdown", "starmap", "submit", "upload"),
-        *("wait_for_workers", "workers"),
+        *("call", "clear", "dashboard_url", "disconnect", "get", "identity", "info", "logs", "map", "map_unordered"),
+        *("options", "restart_workers", "run_on_all", "send_object", "shutdown", "starmap", "story", "submit", "trace"),
+        *("upload", "wait_for_workers", "workers"),
     }
     assert {name for name in of_client if not name.startswith("_")} == {*both, "connect"}
     of_asyncio = {name for name in dir(asyncio.Future) if not name.startswith("_")}
@@ -167,7 +181,7 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
     assert {name for name in of_future if not name.startswith("_")} == of_asyncio | ours
     with Client(scheduler.address) as client:
         mine = {name for name in dir(client) if not name.startswith("_")}
-    assert mine == {*both, "as_executor", "logs", "story", "trace"}
+    assert mine == {*both, "as_executor"}
 
 
 def test_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> None:

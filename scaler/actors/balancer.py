@@ -135,7 +135,9 @@ class Balancer(Actor):
 
     @handles(TasksRecalled)
     def _tasks_recalled(self, returned: TasksRecalled) -> None:
-        self._policy.recalled(returned.worker, returned.count, returned.expected_us, returned.function_ids)
+        # They may have been cancelled meanwhile: then nothing else says that there is room for those that wait.
+        if self._policy.recalled(returned.worker, returned.count, returned.expected_us, returned.function_ids):
+            self._place_soon()
 
     @handles(PlacesTaken)
     def _places_taken(self, taken: PlacesTaken) -> None:

@@ -212,8 +212,10 @@ class Policy(Protocol[W, T]):
             measured: by function, total run time in microseconds and number of the tasks that ran to their end.
         """
 
-    def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> None:
-        """A worker gave tasks of these functions back. They will report ready again."""
+    def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
+        """A worker gave tasks of these functions back. They will report ready again, unless they were cancelled. Return
+        whether there may be something to decide.
+        """
 
     def resumed(self, worker: W, tasks: int, work_us: int) -> None:
         """Blocked tasks of a worker continue, or tasks come that only it may run, whether there is room or not."""

@@ -126,12 +126,13 @@ class Placement(Generic[W, T]):
             return True
         return bool(self._queue) or bool(self._choosy.waiting) or self._rounds.has_to_look(self._places)
 
-    def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> None:
+    def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
         for function_id in function_ids:
             self._durations.doubt(function_id)
         self._elsewhere.get(worker, self._places).give_back(worker, tasks, work_us)
         if self._choosy.kinds:
             self._choosy.freed(worker)
+        return bool(self._queue) or bool(self._choosy.waiting)
 
     def resumed(self, worker: W, tasks: int, work_us: int) -> None:
         self._elsewhere.get(worker, self._places).take_again(worker, tasks, work_us)

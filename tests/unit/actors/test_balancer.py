@@ -122,6 +122,14 @@ def scene(bench: Bench) -> Scene:
     return Scene(bench)
 
 
+def test_places_of_recalled_tasks_that_were_cancelled_meanwhile_go_to_those_that_wait(scene: Scene) -> None:
+    scene.join(queue_size=10, tasks=2, expected_us=2 * WORK_AHEAD_US)
+    scene.ready(1)
+    assert scene.placed() == []
+    scene.bench.tell(scene.balancer, TasksRecalled(scene.worker_ref, 2, 2 * WORK_AHEAD_US, {SHORT}))
+    assert scene.placed() == [1]
+
+
 def test_it_starts_by_asking_everybody(scene: Scene) -> None:
     assert scene.acceptor.take() == [BalancerRestarted()]
 

@@ -18,6 +18,7 @@ from scaler.actors.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
+from scaler.process.memory import resident_bytes
 from scaler.scheduler.strangers import MESSAGES_MOST, Strangers
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
@@ -42,6 +43,8 @@ ITEMS_PER_RECEIVE = 8192
 
 UNREAD_SECONDS = 0.25
 """After so long, all that had arrived on a broken connection counts as read, however much others say."""
+FLOOD_SECONDS = 0.05
+"""How often to look whether somebody sends far more than is read, while much comes."""
 DEAF_SECONDS = 10.0
 """A peer with a closed window that acknowledges nothing for so long is treated as one that is away: each of its
 heartbeats should acknowledge what has come."""
@@ -62,6 +65,8 @@ class SchedulerEdge:
         self._broken: dict[Connection, tuple[Peer, float]] = {}
         """connections that were found broken, their peers, and since when, in that order"""
         self._clock = tree.clock
+        self._look_at = 0.0
+        """when to look for peers that send too much"""
         self._kept_bytes = tree.limits.kept_bytes
         self.received = tree.received
         self.sent = tree.sent
@@ -91,7 +96,16 @@ class SchedulerEdge:
                 if items_left <= 0:
                     break
         self._tell_broken(now - UNREAD_SECONDS)  # others may go on to say something for ever
+        if now >= self._look_at:
+            self.look()
         return True
+
+    def look(self) -> None:
+        """Hang up on peers that send far more than is read."""
+        self._look_at = self._clock() + FLOOD_SECONDS
+        count = self._listener.look(resident_bytes())
+        if count:
+            logger.warning("hung up on %d connections that send far more than is read", count)
 
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
         """Give the batches of a message to the session of its peer. Returns the number of items."""

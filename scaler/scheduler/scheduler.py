@@ -29,7 +29,7 @@ from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.snapshot import snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
-from scaler.wire.pipe import Pipe
+from scaler.wire.pipe import FAST_WINDOWS, Pipe
 from scaler.wire.structs import RunOptions
 from scaler.wire.transfer import window_at
 from scaler.wire.transport import AddressInUseError
@@ -43,6 +43,9 @@ SPARE_SECONDS = 5.0
 LOOK_SECONDS = 2.5
 """How often the scheduler looks at its open files, and at its clock, so that it knows when it was stopped itself: half
 of the silence after which a connection that ends was not closed (`actors/session.py`)."""
+
+UNREAD_SECONDS = 0.5
+"""How often the scheduler looks whether it grows by what nobody reads; a look takes some 20 microseconds."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth since the last time that makes it try."""
@@ -86,7 +89,8 @@ class SchedulerProcess:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         allow_many_files()
-        self._transport = open_transport(config.address, config.io_threads, config.frame_bytes)
+        unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
+        self._transport = open_transport(config.address, config.io_threads, config.frame_bytes, unread_bytes)
         try:
             self._listener = self._transport.listen(_longest_silence(config))
         except OSError as error:
@@ -161,6 +165,7 @@ class SchedulerProcess:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
         self._give_memory_back_later()
         self._look_regularly()
+        self._look_at_unread(edge)
         if on_started is not None:
             on_started(self.address)
         try:
@@ -237,6 +242,10 @@ class SchedulerProcess:
         if warning:
             logger.warning("scheduler: %s", warning)
         self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
+
+    def _look_at_unread(self, edge: SchedulerEdge) -> None:
+        edge.look()
+        self._shell.loop.call_later(UNREAD_SECONDS, self._look_at_unread, edge)
 
     def _connections_lost(self, edge: SchedulerEdge) -> None:
         lost = self._listener.lost()

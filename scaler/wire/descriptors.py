@@ -18,6 +18,7 @@ class Descriptors:
     def __init__(self) -> None:
         self.known: dict[Connection, int] = {}
         self._connections: dict[int, list[Connection]] = {}
+        self._ended: set[Connection] = set()
 
     def add(self, connection: Connection, descriptor: int) -> None:
         self.known[connection] = descriptor
@@ -26,7 +27,20 @@ class Descriptors:
     def of(self, descriptor: int) -> list[Connection]:
         return list(self._connections.get(descriptor, ()))
 
+    def end(self, descriptor: int) -> None:
+        """Note that a descriptor was closed: of its connections the oldest is not behind it any more."""
+        for connection in self._connections.get(descriptor, ()):
+            if connection not in self._ended:
+                self._ended.add(connection)
+                return
+
+    def present(self, connection: Connection) -> int | None:
+        """Return the descriptor that a connection still has, as far as is known; None if it has none."""
+        descriptor = None if connection in self._ended else self.known.get(connection)
+        return descriptor if descriptor is not None and self._connections[descriptor][-1] == connection else None
+
     def remove(self, connection: Connection) -> None:
+        self._ended.discard(connection)
         descriptor = self.known.pop(connection, None)
         if descriptor is not None:
             connections = self._connections[descriptor]

@@ -13,8 +13,9 @@ import os
 import zmq
 
 from scaler.endpoint import Endpoint
+from scaler.wire.binding import bind, check_ipc_file
 from scaler.wire.private import new_private_address, remove_private_place
-from scaler.wire.sockets import HANDSHAKE_MS, bind, check_ipc_file, give_up_after
+from scaler.wire.sockets import HANDSHAKE_MS, give_up_after
 from scaler.wire.transport import AddressInUseError
 
 MESSAGES_KEPT = 200

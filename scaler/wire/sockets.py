@@ -20,12 +20,14 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from scaler.endpoint import ANYWHERE, Endpoint
+from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
+from scaler.wire.binding import bind, check_ipc_file
 from scaler.wire.descriptors import Descriptors
 from scaler.wire.private import new_private_address, remove_private_place
 from scaler.wire.transport import AddressInUseError, Message, PeerGoneError
+from scaler.wire.unread import IS_POSSIBLE, Unread
 
 # Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. But pyzmq looks options up in
 # their enumeration, and that costs a plain number twice as much.
@@ -48,12 +50,13 @@ CONNECT_MS = 2_000
 
 
 MESSAGES_WAITING = 256
-"""How many messages of one connection the scheduler's socket takes before they are read. Beyond that, the network holds
-the peer back."""
+"""How many messages of one connection the scheduler's socket takes before they are read, where the system does not
+count their bytes (`unread.py`). Beyond that, the network holds the peer back."""
 FRAME_BYTES_MOST = 64 * 1024 * 1024
 """A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
 chunks."""
 _ROUTING_ID_BYTES = 5
+UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
 
@@ -81,11 +84,15 @@ def give_up_after(socket: zmq.Socket[bytes], silence_seconds: float) -> None:
 
 
 class _CutMonitor:
-    """Reports the loss of established connections."""
+    """Reports the loss of established connections.
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self._watched = socket
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    Args:
+        unread: wants to know of new ones, too.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], unread: Unread | None = None) -> None:
+        self._watched, self._unread = socket, unread
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | (zmq.EVENT_ACCEPTED if unread else 0))
         self.descriptor: int = _integer(self._monitor, zmq.FD)
         self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
@@ -100,6 +107,10 @@ class _CutMonitor:
             event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
             if event["event"] == zmq.EVENT_DISCONNECTED:
                 lost.append(int(event["value"]))
+                if self._unread is not None:
+                    self._unread.close(lost[-1])
+            elif event["event"] == zmq.EVENT_ACCEPTED and self._unread is not None:
+                self._unread.open(int(event["value"]))
         return lost
 
     def close(self) -> None:
@@ -203,6 +214,7 @@ class RouterSocket:
     Args:
         silence_seconds: a connection whose other end answers nothing for this time, not even to the probes of the
             system, is closed a little later.
+        unread_bytes: `look` closes a connection of which more waits, where the system says how much came.
 
     Raises:
         AddressInUseError: if another socket listens there.
@@ -215,6 +227,7 @@ class RouterSocket:
         address: str,
         silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
         frame_bytes: int = FRAME_BYTES_MOST,
+        unread_bytes: int = UNREAD_BYTES_MOST,
     ) -> None:
         self._is_private = address == ANYWHERE
         if self._is_private:
@@ -223,7 +236,8 @@ class RouterSocket:
         self._has_descriptors = not endpoint.is_in_process
         check_ipc_file(endpoint)
         self._socket = _new_socket(context, zmq.ROUTER, endpoint)
-        self._socket.setsockopt(zmq.RCVHWM, MESSAGES_WAITING)
+        self._unread = Unread(unread_bytes) if IS_POSSIBLE and endpoint.scheme == TCP else None
+        self._socket.setsockopt(zmq.RCVHWM, 0 if self._unread is not None else MESSAGES_WAITING)
         self._socket.setsockopt(zmq.MAXMSGSIZE, frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
@@ -242,7 +256,7 @@ class RouterSocket:
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
-        self._monitor = _CutMonitor(self._socket)
+        self._monitor = _CutMonitor(self._socket, self._unread)
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = Descriptors()
 
@@ -259,6 +273,9 @@ class RouterSocket:
                 _shut_down(descriptor)
                 return connection, b"", []  # which no codec accepts
             self._descriptors.add(connection, descriptor)
+        if self._unread is not None and self._unread.is_counting:
+            sizes = map(len, (header, *frames))
+            self._unread.read(self._descriptors.known[connection], sizes)
         return connection, header.bytes, frames
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -277,21 +294,35 @@ class RouterSocket:
         """Return the connections that may have been lost since the last call: those of the descriptors that were
         closed. The socket itself may need a moment to know it.
         """
-        return [connection for descriptor in self._monitor.lost() for connection in self._descriptors.of(descriptor)]
+        connections = []
+        for descriptor in self._monitor.lost():
+            connections += self._descriptors.of(descriptor)
+            self._descriptors.end(descriptor)
+        return connections
 
     def forget(self, connection: Connection) -> None:
         """A connection that is lost was not one that anything is sent to."""
         self._descriptors.remove(connection)
+
+    def look(self, resident_bytes: int) -> int:
+        """Hang up on connections that send far more than is read. Return on how many.
+
+        Args:
+            resident_bytes: the size of this process.
+        """
+        over = self._unread.look(resident_bytes) if self._unread is not None else []
+        for descriptor in over:
+            _shut_down(descriptor)
+        return len(over)
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. What has come on it already can still be received.
 
         If its descriptor belongs to another one now, it is gone already.
         """
-        descriptor = self._descriptors.known.get(connection)
-        if descriptor is None or self._descriptors.of(descriptor)[-1] != connection:
-            return
-        _shut_down(descriptor)
+        descriptor = self._descriptors.present(connection)
+        if descriptor is not None:
+            _shut_down(descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close. Messages have `linger_seconds` to leave. May be called again."""
@@ -356,33 +387,3 @@ class DealerSocket:
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
-
-
-def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
-    """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
-    if endpoint.file is None:
-        socket.bind(endpoint.address)
-        return
-    umask = os.umask(0o177)
-    try:
-        socket.bind(endpoint.address)
-    finally:
-        os.umask(umask)
-
-
-def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
-    file = endpoint.file
-    if file is None or not file.exists():
-        return
-    if not file.is_socket():
-        text = f"cannot listen at {endpoint.address}: there is a file that is not a socket"
-        raise FileExistsError(errno.EEXIST, text)
-    probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
-    try:
-        probe.connect(str(file))
-    except OSError:
-        return  # a file that a killed process left behind
-    finally:
-        probe.close()
-    raise AddressInUseError(errno.EADDRINUSE, f"{endpoint.address} is in use")

@@ -84,6 +84,13 @@ class Listener(Protocol):
     def forget(self, connection: Connection) -> None:
         """A connection that is lost was not one that anything is sent to."""
 
+    def look(self, resident_bytes: int) -> int:
+        """Hang up on connections that send far more than is read. Return on how many.
+
+        Args:
+            resident_bytes: the size of this process.
+        """
+
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. What has come on it already can still be received."""
 

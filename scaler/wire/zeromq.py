@@ -11,7 +11,7 @@ import threading
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.wire.sockets import FRAME_BYTES_MOST, DealerSocket, RouterSocket
+from scaler.wire.sockets import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, DealerSocket, RouterSocket
 from scaler.wire.transport import Dialer, Listener, Transport
 
 
@@ -58,9 +58,15 @@ if hasattr(os, "register_at_fork"):
 class ZeroMQ:
     """The `Transport` of ZeroMQ to one address. All that meet inside this process share a context."""
 
-    def __init__(self, endpoint: Endpoint, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        io_threads: int = 1,
+        frame_bytes: int = FRAME_BYTES_MOST,
+        unread_bytes: int = UNREAD_BYTES_MOST,
+    ) -> None:
         self.address = endpoint.address
-        self._frame_bytes = frame_bytes
+        self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:
@@ -70,19 +76,22 @@ class ZeroMQ:
             raise OSError(error.errno, str(error)) from error
 
     def listen(self, silence_seconds: float) -> Listener:
-        return RouterSocket(self._context, self.address, silence_seconds, self._frame_bytes)
+        return RouterSocket(self._context, self.address, silence_seconds, self._frame_bytes, self._unread_bytes)
 
     def close(self) -> None:
         if not _shared.leave(self._context):
             self._context.term()
 
 
-def open_transport(address: str, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST) -> Transport:
+def open_transport(
+    address: str, io_threads: int = 1, frame_bytes: int = FRAME_BYTES_MOST, unread_bytes: int = UNREAD_BYTES_MOST
+) -> Transport:
     """Return the way to an address.
 
     Args:
         address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
         io_threads: how many threads of the system move bytes.
         frame_bytes: a listener closes a connection that begins a larger frame.
+        unread_bytes: a listener may close a connection of which more waits to be read.
     """
-    return ZeroMQ(Endpoint.parse(address), io_threads, frame_bytes)
+    return ZeroMQ(Endpoint.parse(address), io_threads, frame_bytes, unread_bytes)

@@ -60,6 +60,9 @@ class Wire:
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         self.sent.append((connection, header, frames))
 
+    def look(self, _resident_bytes: int) -> int:
+        return 0
+
     def say(self, connection: Connection, direction: Direction, items: list[Any]) -> None:
         for header, _ in encode(direction, items):
             self.to_scheduler.append((connection, header, []))

@@ -387,6 +387,9 @@ class ListenerModel(_SocketModel):
     def forget(self, connection: Connection) -> None:
         """It was nobody's."""
 
+    def look(self, _resident_bytes: int) -> int:
+        return 0
+
     def hang_up(self, connection: Connection) -> None:
         line = self.lines.pop(connection, None)
         if line is not None:

@@ -170,6 +170,9 @@ class SimulatedRouter:
     def forget(self, connection: Connection) -> None:
         """The connection of a stranger is gone."""
 
+    def look(self, _resident_bytes: int) -> int:
+        return 0
+
     def hang_up(self, connection: Connection) -> None:
         self.open_connections.discard(connection)
 

@@ -1,0 +1,126 @@
+"""Unread: finds the connections that send far more than is read, and would fill the memory of this process.
+
+Used by the scheduler's socket, on TCP and Linux, instead of a bound on unread messages. Such a bound does not hold back
+a message that has no end. And a peer that is held back, has said PING and resets its connection ends libzmq 4.3.5, and
+this process with it (`!_io_error`). So libzmq reads what comes, and here the system is asked how much that was.
+
+Costs nothing while the process does not grow. Must never: be asked about a connection that it was not told of.
+"""
+
+from __future__ import annotations
+
+import os
+import socket as unix
+import sys
+from collections.abc import Iterator
+
+GROWN_BYTES = 64 * 1024 * 1024
+"""If the process has grown by so much, it is worth a look at all connections."""
+CALM_BYTES = 1024 * 1024
+"""If no connection has more unread than this, there is nothing to look for."""
+FRAME_COST_BYTES = 96
+"""What libzmq needs for each frame, however short it is."""
+SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
+"""A frame of so many bytes or fewer has a head of two bytes on its way, a longer one of nine."""
+
+_TCP_INFO = getattr(unix, "TCP_INFO", None)
+_RECEIVED_AT = 128
+"""where `tcpi_bytes_received` is in the `tcp_info` of Linux (4.1 and later)"""
+
+IS_POSSIBLE = sys.platform == "linux" and _TCP_INFO is not None
+
+
+def received_bytes(descriptor: int) -> int | None:
+    """Return how many bytes have come on a TCP connection so far; None if the system does not tell."""
+    try:
+        with unix.socket(unix.AF_INET, unix.SOCK_STREAM, 0, fileno=os.dup(descriptor)) as copy:
+            info = copy.getsockopt(unix.IPPROTO_TCP, _TCP_INFO or 0, _RECEIVED_AT + 8)
+    except OSError:  # it was closed just now
+        return None
+    return int.from_bytes(info[_RECEIVED_AT:], sys.byteorder) if len(info) == _RECEIVED_AT + 8 else None
+
+
+def size_on_its_way(n_bytes: int) -> int:
+    """Return how many bytes of the network a frame took."""
+    return n_bytes + (SHORT_HEAD_BYTES if n_bytes <= SHORT_BYTES else LONG_HEAD_BYTES)
+
+
+class _Count:
+    """What has come on a connection, and what was read, since the first look."""
+
+    __slots__ = ("came_before", "frames", "n_bytes")
+
+    def __init__(self, came_before: int) -> None:
+        self.came_before = came_before
+        self.n_bytes = self.frames = 0
+
+    def unread(self, came: int) -> int:
+        """Return about how much memory takes what was not read, if its frames are like those that were."""
+        unread = came - self.came_before - self.n_bytes
+        return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
+
+
+class Unread:
+    """The connections of one socket, by descriptor.
+
+    Args:
+        most_bytes: what may wait of one connection.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._descriptors: set[int] = set()
+        self._counts: dict[int, _Count] = {}
+        self._least = 0
+        """the size of the process when it was smallest, or when all was last found well"""
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether it wants to know what is read."""
+        return bool(self._counts)
+
+    def open(self, descriptor: int) -> None:
+        """Take a new connection."""
+        self._descriptors.add(descriptor)
+        if self._counts:
+            self._counts[descriptor] = _Count(0)
+
+    def close(self, descriptor: int) -> None:
+        """A connection has ended."""
+        self._descriptors.discard(descriptor)
+        self._counts.pop(descriptor, None)
+
+    def read(self, descriptor: int, sizes: Iterator[int]) -> None:
+        """Note the frames of a message that was read."""
+        count = self._counts.get(descriptor)
+        if count is not None:
+            for size in sizes:
+                count.n_bytes += size_on_its_way(size)
+                count.frames += 1
+
+    def look(self, resident_bytes: int) -> list[int]:
+        """Return the descriptors of connections that have far too much unread.
+
+        Args:
+            resident_bytes: the size of this process; 0 if the system does not tell.
+        """
+        if self._counts:
+            return self._compare(resident_bytes)
+        if not self._least or resident_bytes < self._least:
+            self._least = resident_bytes
+        elif resident_bytes > self._least + GROWN_BYTES:
+            came = ((descriptor, received_bytes(descriptor)) for descriptor in self._descriptors)
+            self._counts = {descriptor: _Count(n_bytes) for descriptor, n_bytes in came if n_bytes is not None}
+        return []
+
+    def _compare(self, resident_bytes: int) -> list[int]:
+        over, greatest = [], 0
+        for descriptor, count in self._counts.items():
+            came = received_bytes(descriptor)
+            unread = 0 if came is None else count.unread(came)
+            greatest = max(greatest, unread)
+            if unread > self._most_bytes:
+                over.append(descriptor)
+        if greatest < CALM_BYTES:
+            self._counts, self._least = {}, resident_bytes
+        return over

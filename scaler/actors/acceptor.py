@@ -17,7 +17,7 @@ from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.actors.directory import Directory
 from scaler.actors.events import AGENT, CLIENT, Events, PeerRefused
-from scaler.actors.hellos import identity_of, language_of, names_of, python_of, wrong_python
+from scaler.actors.hellos import identity_of, language_of, listed, names_of, python_of, wrong_python
 from scaler.actors.home import Options
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.peers import (
@@ -190,7 +190,7 @@ class Acceptor(Actor):
         is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
         is_resumed = is_the_same and peer.resume(hello.heard)
         # Results that it may not have heard are said again: it will say their tasks again, which must not run again.
-        results = [] if is_resumed else [item for item in peer.pipe.unheard() if type(item) is TaskResult]
+        results = [] if is_resumed else peer.unheard(TaskResult)
         if not is_resumed:
             peer.reset()
             peer.begun = hello.dial
@@ -230,8 +230,7 @@ class Acceptor(Actor):
             return
         if self._refused(connection, SCHEDULER_TO_AGENT, hello, key):
             return
-        identity, names = identity_of(hello), names_of(hello)
-        if len(names) > MOST_WORKERS:
+        if len(names_of(hello)) > MOST_WORKERS:
             self._refuse(connection, SCHEDULER_TO_AGENT, hello, f"an agent has at most {MOST_WORKERS} workers")
             return
         known = self._present(key)
@@ -240,6 +239,8 @@ class Acceptor(Actor):
             return
         if self._must_wait(arrived):
             return
+        hello = self._directory.worker_names.take(hello)
+        identity, names = identity_of(hello), names_of(hello)
         token = b"" if hello.agent_token == NO_ID else hello.agent_token
         kinds = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
         peer = Peer(key, *kinds, self._lines, python_of(hello), token, identity)
@@ -259,7 +260,7 @@ class Acceptor(Actor):
         )
         self._directory.add(peer, session, connection)
         self._reply(peer, is_resumed=False)
-        logger.info("workers %s connected (%s)", ", ".join(identity.worker_names) or "-", language_of(hello))
+        logger.info("workers %s connected (%s)", listed(identity.worker_names), language_of(hello))
 
     @handles(WorkersChanged)
     def _workers_changed(self, changed: WorkersChanged) -> None:

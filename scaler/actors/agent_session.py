@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
-from scaler.actors.hellos import offer_of
+from scaler.actors.hellos import listed, offer_of
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
@@ -99,7 +99,7 @@ class AgentSession(Session):
         agents: int = 0,
         is_back: bool = False,
     ) -> None:
-        title = f"agent of {', '.join(identity.worker_names)}"
+        title = f"agent of {listed(identity.worker_names)}"
         super().__init__(identity, title, peer, services, timeout_seconds, COME_BACK_SECONDS)
         self._names = names
         self._n_open = len(identity.worker_names)
@@ -205,13 +205,13 @@ class AgentSession(Session):
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
-        logger.info("workers %s leave: %s", ", ".join(self._identity.worker_names), batch[0].reason)
+        logger.info("workers %s leave: %s", listed(self._identity.worker_names), batch[0].reason)
         self._outbox.put(self._peer, DisconnectResponse("goodbye"))
         self._depart(LEFT, batch[0].reason)
 
     @handles(Batch[DrainRequest])
     def _drains(self, batch: Batch[DrainRequest]) -> None:
-        logger.info("workers %s take no new tasks: %s", ", ".join(self._identity.worker_names), batch[0].reason)
+        logger.info("workers %s take no new tasks: %s", listed(self._identity.worker_names), batch[0].reason)
         self._is_draining = True
         for worker in self._workers:
             worker.send(DrainWorker())

@@ -15,6 +15,7 @@ from scaler.actors.events import PeerIdentity
 from scaler.actors.kit import ActorRef
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer, PeerKey
+from scaler.actors.worker_names import WorkerNames
 from scaler.ids import NO_CONNECTION, Connection
 
 SPENT_REMEMBERED = 16_384
@@ -38,6 +39,7 @@ class Directory:
         """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
         self.accounts = Accounts()
         """of the clients that are not inside a task"""
+        self.worker_names = WorkerNames()
         self.workers = self.agents = 0
         """how many of them are connected"""
         self._by_session: dict[ActorRef, Peer] = {}
@@ -99,6 +101,8 @@ class Directory:
             return
         self._outbox.part(peer)
         self.disconnect(peer)
+        if peer.key[0] == "cluster":
+            self.worker_names.release(peer.key[1])
         if peer.python:
             python = (peer.python, peer.key[0])
             self.pythons[python] -= 1

@@ -5,12 +5,17 @@ Must never: keep state.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scaler.actors.events import PeerIdentity
 from scaler.actors.policy import Offer
 from scaler.amounts import AMOUNT_MOST
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import WorkerHello
+
+NAMES_LISTED = 8
+"""So many names are in one line of the log."""
 
 
 def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
@@ -27,6 +32,12 @@ def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
     """Return the names of all workers of an agent, also of those that take no tasks now."""
     return tuple(hello.worker_names.split(","))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for the log: the first ones, and how many there are more."""
+    rest = len(names) - NAMES_LISTED
+    return ", ".join(names[:NAMES_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "-"
 
 
 def offer_of(identity: PeerIdentity, workers: int) -> Offer:

@@ -205,6 +205,10 @@ class Peer:
             return False
         return True
 
+    def unheard(self, kind: type) -> list[Any]:
+        """Return the items of a kind that were said and perhaps not heard."""
+        return [item for item in self.pipe.unheard() if type(item) is kind]
+
     def reset(self) -> None:
         """Begin anew: what was said and not heard is dropped."""
         self._open_pipe()

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.events import (
+    AGENT,
     CUT,
     FAILED,
     SILENT,
@@ -160,7 +161,7 @@ class Session(Actor):
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
         else:
             seconds, departure = self._come_back_seconds, CUT
-        logger.warning("%s: %s; it has %.3g s to come back", self._title, lost.reason, seconds)
+        logger.log(self._level(), "%s: %s; it has %.3g s to come back", self._title, lost.reason, seconds)
         self._last_heard = self.now() - self._timeout_seconds + seconds
         self._check_silence_in(seconds, departure)
         if self._services.events.listener is not None:
@@ -176,7 +177,7 @@ class Session(Actor):
         elif left_seconds < -LATE_SECONDS and not check.is_again:
             self._silence_timer = self.schedule(LATE_MAIL_SECONDS, CheckSilence(check.departure, is_again=True))
         else:
-            logger.warning("%s is gone", self._title)
+            logger.log(self._level(), "%s is gone", self._title)
             self._say_lost()
             self._depart(check.departure, "")
 
@@ -194,6 +195,13 @@ class Session(Actor):
         listener = self._services.events.listener
         if listener is not None:
             listener.send(PeerWent(self.actor_ref, self.role, self._identity, departure, reason))
+
+    def _level(self) -> int:
+        """Return how loud its end is said. A program that ends before its hello is answered cannot say goodbye, and has
+        said nothing: nobody misses it.
+        """
+        has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
+        return logging.WARNING if has_spoken else logging.DEBUG
 
     def _say_lost(self) -> None:
         """Tell a peer, which may live after all, that its session has ended."""

@@ -56,6 +56,8 @@ FRAME_BYTES_MOST = 64 * 1024 * 1024
 """A connection on which a larger frame comes is closed before the frame takes any memory: what is large travels in
 chunks."""
 _ROUTING_ID_BYTES = 5
+MESSAGES_UNSENT = 250_000
+"""How many messages wait for a peer that does not read. What it is told in order is bounded already, echoes are not."""
 UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which no codec accepts."""
@@ -238,6 +240,7 @@ class RouterSocket:
         self._socket = _new_socket(context, zmq.ROUTER, endpoint)
         self._unread = Unread(unread_bytes) if IS_POSSIBLE and endpoint.scheme == TCP else None
         self._socket.setsockopt(zmq.RCVHWM, 0 if self._unread is not None else MESSAGES_WAITING)
+        self._socket.setsockopt(zmq.SNDHWM, MESSAGES_UNSENT)
         self._socket.setsockopt(zmq.MAXMSGSIZE, frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # With a domain, libzmq refuses peers of ZMTP 1 and 2. It would take the bytes of a web browser for one of
@@ -282,11 +285,14 @@ class RouterSocket:
         """Send a message.
 
         Raises:
-            PeerGoneError: if the connection does not exist any more.
+            PeerGoneError: if the connection does not exist any more; also if too many messages wait for its other end,
+                which is hung up on then.
         """
         try:
             _send(self._socket, [connection, header, *_as_parts(frames)])
         except zmq.ZMQError as error:
+            if error.errno == errno.EAGAIN:  # it does not read
+                self.hang_up(connection)
             self._descriptors.remove(connection)
             raise PeerGoneError(error.errno, str(error)) from error
 

@@ -21,6 +21,7 @@ from scaler.actors.directory import Directory
 from scaler.actors.kit import ActorRef
 from scaler.actors.messages.peers import ConnectionLost
 from scaler.actors.messages.tasks import AssignTasks, TaskAssigned
+from scaler.actors.peer import Peer
 from scaler.actors.policy import FIFO, Rules, make_policy
 from scaler.actors.runs import RunRecord, order_of
 from scaler.actors.task import TaskActor
@@ -169,7 +170,7 @@ def _nothing_is_kept() -> AbstractContextManager[None]:
         self.spoil()
         return unheard
 
-    return _replaced((Session, "begin", begin_only))
+    return _replaced((Session, "begin", begin_only), (Peer, "unheard", lambda _peer, _kind: []))
 
 
 MUTANTS = (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 import pytest
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.client_session import ClientSession
 from scaler.actors.tree import BALANCER
-from scaler.ids import ObjectId, TaskId
+from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.course import TRIES_MOST
 from scaler.wire.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho
@@ -88,6 +91,28 @@ def test_a_client_whose_connection_was_cut_has_some_seconds_to_come_back(simulat
     simulation.advance(40.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert len(agent.started) == 1
+
+
+def test_a_program_that_ends_before_its_hello_is_answered_is_no_news(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has said nothing, and its goodbye cannot be said."""
+    caplog.set_level(logging.WARNING)
+    working = simulation.client()
+    working.submit(1)
+    hello = replace(working.hello(), client_id=ClientId(bytes(16)))
+    connection = simulation.open_connection(working)
+    simulation.router.deliver(connection, *encode(CLIENT_TO_SCHEDULER, [hello])[0])
+    simulation.run()
+    assert len(simulation.sessions(ClientSession)) == 2
+    simulation.close_connection(connection)
+    simulation.advance(10.0)
+    assert len(simulation.sessions(ClientSession)) == 1
+    assert caplog.messages == []
+    working.die()
+    simulation.advance(10.0)
+    simulation.check_empty()
+    assert [message.endswith("is gone") for message in caplog.messages] == [False, True]
 
 
 def test_a_client_that_does_not_come_back_is_forgotten_with_its_tasks_and_objects(simulation: Simulation) -> None:

@@ -202,6 +202,26 @@ def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, 
     other.close()
 
 
+def _send_for_ever(router: RouterSocket, connection: Connection) -> None:
+    for _ in range(10_000):
+        router.send(connection, bytes(10_000), [])
+
+
+def test_router_hangs_up_on_a_peer_that_never_reads(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "MESSAGES_UNSENT", 1000)
+    router = RouterSocket(context, "tcp://127.0.0.1:*")
+    with context.socket(zmq.DEALER) as peer:
+        peer.setsockopt(zmq.LINGER, 0)
+        peer.setsockopt(zmq.RCVHWM, 1)
+        peer.connect(router.address)
+        peer.send(b"hello")
+        connection, _, _ = received(router)
+        with pytest.raises(PeerGoneError):
+            _send_for_ever(router, connection)
+        soon(router._monitor.lost)
+    router.close()
+
+
 @pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
 def test_router_hangs_up_on_a_peer_that_sends_far_more_than_it_reads(context: Any) -> None:
     router = RouterSocket(context, "tcp://127.0.0.1:*", unread_bytes=20_000_000)

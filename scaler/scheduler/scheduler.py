@@ -163,9 +163,7 @@ class SchedulerProcess:
         others = Endpoint.parse(self.address).who_can_connect()
         if others:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
-        self._give_memory_back_later()
-        self._look_regularly()
-        self._look_at_unread(edge)
+        self._start_looking(edge)
         if on_started is not None:
             on_started(self.address)
         try:
@@ -227,6 +225,11 @@ class SchedulerProcess:
         counts = self._shell.dispatcher.statistics()
         counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
         self._shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.received, edge.sent, counts)))
+
+    def _start_looking(self, edge: SchedulerEdge) -> None:
+        self._give_memory_back_later()
+        self._look_regularly()
+        self._look_at_unread(edge)
 
     def _give_memory_back_later(self) -> None:
         self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back)

@@ -23,6 +23,7 @@ import sys
 sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the working directory is not ours
 import json
 sys.path[:] = json.loads(sys.stdin.buffer.raw.readline())
+getattr(sys.modules.get("linecache"), "cache", set()).clear()  # Python 3.13 would show this text as that of a task
 from {module} import main
 main()
 """

@@ -40,7 +40,8 @@ with Client(n_workers=1) as client:
     print(client.submit(lambda: sys.version_info[:2]).result() == sys.version_info[:2])
     print(client.map(area, [(Shape(2, number),) for number in range(3)]))
     print(client.get({"a": 2, "b": (pow, "a", 5)}, keys=["b"]))
-    print(repr(client.submit(area, Shape()).exception()))
+    error = client.submit(area, Shape()).exception()
+    print(repr(error), "  raise LookupError" in str(error.__cause__))
 """
 ASKS = """\
 import sys
@@ -118,7 +119,7 @@ def lines_of(done: subprocess.CompletedProcess[str]) -> Sequence[str]:
 
 
 def test_a_first_program_runs(python: Other) -> None:
-    assert lines_of(python.run("-c", FIRST)) == ["True", "[0, 2, 4]", "{'b': 32}", "LookupError('a point')"]
+    assert lines_of(python.run("-c", FIRST)) == ["True", "[0, 2, 4]", "{'b': 32}", "LookupError('a point') True"]
 
 
 def test_the_quickstart_runs(python: Other) -> None:

@@ -216,8 +216,8 @@ def test_each_process_of_xdist_has_a_cluster_of_its_own(tmp_path: Path, mark: st
 
 
 def rest(folder: str) -> None:
-    Path(folder, "began").touch()
     try:
+        Path(folder, "began").touch()
         threading.Event().wait(60)
     finally:
         Path(folder, "interrupted").touch()
@@ -246,4 +246,4 @@ def test_who_hangs_up_on_a_web_service_cancels_the_task(address: str, tmp_path: 
                 assert await client.submit(abs, -1) == 1
             await runner.cleanup()
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 110))

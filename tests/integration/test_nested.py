@@ -56,8 +56,8 @@ def submit_and_die(client: Client, path: str) -> None:
 
 
 def mark_and_sleep(path: str) -> None:
-    Path(path).touch()
     try:
+        Path(path).touch()
         time.sleep(1000)
     finally:
         Path(path).unlink()

@@ -35,12 +35,12 @@ def _with_line(frame: re.Match[str]) -> str:
 
 
 def _line_of(file: str, number: int, function: str) -> str:
-    if file in linecache.cache or file.endswith(".py"):
-        return linecache.getline(file, number)
-    if file == _COMMAND:
+    if file == _COMMAND:  # Python 3.13 has it in linecache, too; but so are texts of `exec` called
         source = _command()
         if any(code.co_name == function and number in _lines_of(code) for code in _codes_of(source)):
             return source.splitlines()[number - 1]
+    elif file in linecache.cache or file.endswith(".py"):
+        return linecache.getline(file, number)
     return ""
 
 

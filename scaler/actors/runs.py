@@ -185,4 +185,5 @@ def order_of(spec: Task, worker: int, attempt: int, account: int) -> RunTask:
         spec.name,
         spec.options,
         account,
+        spec.together,
     )

@@ -47,6 +47,8 @@ class Ledger:
     def __init__(self) -> None:
         self._open: dict[TaskId, RunTask] = {}
         """tasks at the workers, by id: the newest attempt of each"""
+        self._at_worker: Counter[int] = Counter()
+        """how many of them each worker has"""
         self._waiting: dict[TaskId, RunBlocked] = {}
         """those of them that wait for other tasks"""
         self._former: set[TaskId] = set()
@@ -82,7 +84,12 @@ class Ledger:
 
     def tasks_by_worker(self) -> Counter[int]:
         """Return how many tasks each worker has."""
-        return Counter(task.worker for task in self._open.values())
+        return +self._at_worker
+
+    def not_blocked_at(self, worker: int) -> int:
+        """Return how many tasks a worker has that do not wait for others."""
+        waiting = sum(run.worker == worker for run in self._waiting.values()) if self._waiting else 0
+        return self._at_worker[worker] - waiting
 
     def open_by_worker_and_function(self) -> Counter[tuple[int, ObjectId]]:
         """Return how many tasks of each function each worker has."""
@@ -97,13 +104,17 @@ class Ledger:
         for task in tasks:
             task_id, worker = task.task_id, task.worker
             before = known.get(task_id)
-            if before is not None and not self._replaces(task, before):
-                continue
+            if before is not None:
+                if not self._replaces(task, before):
+                    continue
+                self._at_worker[before.worker] -= 1
             known[task_id] = task
             new = by_worker.get(worker)
             if new is None:
                 new = by_worker[worker] = _TASKS()
             new.append(task)
+        for worker, new in by_worker.items():
+            self._at_worker[worker] += len(new)
         return by_worker
 
     def _replaces(self, task: RunTask, before: RunTask) -> bool:
@@ -149,7 +160,8 @@ class Ledger:
 
     def give_back(self, response: RecallResponse) -> None:
         """An open task has not begun, and goes back to the scheduler."""
-        del self._open[response.task_id]
+        task = self._open.pop(response.task_id)
+        self._at_worker[task.worker] -= 1
         self._former.discard(response.task_id)
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
@@ -169,7 +181,7 @@ class Ledger:
 
     def finish(self, results: Sequence[RunResult]) -> None:
         """Some runs have ended, open ones or others; the results are kept."""
-        known, tally = self._open, self.tally
+        known, at_worker, tally = self._open, self._at_worker, self.tally
         for result in results:
             if self._waiting:
                 self.unblock(result)
@@ -178,8 +190,11 @@ class Ledger:
                 tally.add(task, result)
             if task is not None and task.attempt != result.attempt:
                 known[result.task_id] = task  # a newer attempt is still here
-            elif self._former:
-                self._former.discard(result.task_id)
+            else:
+                if task is not None:
+                    at_worker[task.worker] -= 1
+                if self._former:
+                    self._former.discard(result.task_id)
             self._kept[result.task_id, result.attempt] = result
 
     def heard(self, items: Iterable[Any]) -> None:

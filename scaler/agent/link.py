@@ -15,7 +15,8 @@ import logging
 import socket
 from collections.abc import Callable, Iterable
 
-from scaler.actors.kit import ActorRef, handles
+from scaler.actors.kit import ActorRef, Timer, handles
+from scaler.agent.company import WAIT_SECONDS, may_wait_for_others
 from scaler.agent.connection import Door, SchedulerConnection
 from scaler.agent.devices import devices_of
 from scaler.agent.holdings import Holdings
@@ -34,6 +35,7 @@ from scaler.agent.outputs import Outputs
 from scaler.agent.standing import StandingDue, standings
 from scaler.agent.watch import ReportDue, Watch, WatchDue
 from scaler.ids import ObjectId
+from scaler.message import message
 from scaler.peer.states import UP
 from scaler.settings import ClusterConfig
 from scaler.wire.capabilities import from_text
@@ -64,6 +66,11 @@ from scaler.wire.messages.worker import (
 )
 
 logger = logging.getLogger(__name__)
+
+
+@message
+class _ResultsDue:
+    """What waits for others waits no longer."""
 
 
 class Link(SchedulerConnection):
@@ -105,6 +112,8 @@ class Link(SchedulerConnection):
         asked = workers if can_say_runs else ()
         self._n_open = self._n_opened = len(names) if n_open is None else n_open
         """how many workers take tasks, and how many ever did"""
+        self._results_timer: Timer | None = None
+        """runs while results wait for others"""
         if self._n_open < len(names):
             holdings.closed = len(names) - self._n_open
         self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
@@ -210,12 +219,32 @@ class Link(SchedulerConnection):
 
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
+        may_wait = self._course.state is UP and self._drain is None and may_wait_for_others(results, self._ledger)
         self._ledger.finish(results)
         if self._outputs.owed:
             self._say(self._outputs.last_words(results))
         if self._devices is not None:
             self._devices.end(results)
+        if may_wait:
+            self._say_with_next(results)
+        else:
+            self._say_now(results)
+
+    def _say_with_next(self, results: Batch[RunResult]) -> None:
+        self._door.say_with_next(results)
+        if self._results_timer is None:
+            self._results_timer = self.schedule(WAIT_SECONDS, _ResultsDue())
+
+    def _say_now(self, results: Batch[RunResult]) -> None:
+        if self._results_timer is not None:
+            self._results_timer.cancel()
+            self._results_timer = None
         self._say(results)
+
+    @handles(_ResultsDue)
+    def _results_due(self, _due: _ResultsDue) -> None:
+        self._results_timer = None
+        self._say(())
 
     @handles(Batch[RunOutput])
     def _runs_said(self, lines: Batch[RunOutput]) -> None:

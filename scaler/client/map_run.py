@@ -128,7 +128,7 @@ class MapRun:
         for index, item in enumerate(items):
             if type(item) is not tuple:
                 check_item(index, item)
-            entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms)
+            entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1)
             if entry[3] is not NO_OBJECTS:
                 self._count_bytes(index, entry)
             submit(entry)

@@ -136,7 +136,20 @@ OPTIONS = Kind(
 )
 """Tasks that are run again when they raise, are ended when they take too long, or take GPUs of their node."""
 
-OF_24 = {5: ONCE, 17: OPTIONS}
+MAPS = Kind(
+    "maps",
+    (
+        *("map_many", "map_many", "map_many", "map_many", "map", "submit_many", "submit_nested", "objects"),
+        *("reset", "reset", "reset", "half_reset", "restart_scheduler", "hole", "pause_agent", "pause_scheduler"),
+        *("kill_processor", "kill_agent", "agent_joins", "agent_leaves", "agent_drains"),
+    ),
+    timeouts=(8.0, 60.0),
+    pauses=(0.0, 0.01, 0.03, 0.1),
+    seconds=(0.004, 0.008, 0.008, 0.008),
+)
+"""Many tasks of some milliseconds, whose results wait for each other at their agent."""
+
+OF_24 = {5: ONCE, 17: OPTIONS, 20: MAPS}
 """Some fresh seeds, by what is left of them. None of these had been found to fail as another kind."""
 
 FRESH = 1000

@@ -306,6 +306,11 @@ class AgentParty(_Shelled):
         """Return what is left here, of which there should be nothing."""
         ledger = self.link._ledger.statistics()
         left = [f"{self.name} has {count} {name} left" for name, count in ledger.items() if count]
+        left += [
+            f"{self.name} still counts {count} at {each}"
+            for each, count in self.link._ledger._at_worker.items()
+            if count
+        ]
         objects = self.objects
         if objects._waiting:
             left.append(f"{self.name} waits for {len(objects._waiting)} objects")

@@ -194,6 +194,12 @@ class Story:
         scripts = [self.script() for _ in range(self.random.randint(1, 8))]
         self._have(lambda user: user.map(scripts))
 
+    def map_many(self) -> None:
+        scripts = [self.script(kind=VALUE, size=0) for _ in range(self.random.randint(20, 150))]
+        if self.random.random() < 0.3:
+            scripts.append(self.script(kind=RAISE))
+        self._have(lambda user: user.map(scripts))
+
     def objects(self) -> None:
         scripts = [self.script() for _ in range(self.random.randint(1, 4))]
         value = self.random.randbytes(8) * (self.random.choice((16, *self.kind.sizes)) // 8)

@@ -100,8 +100,12 @@ class Function:
         arguments: Sequence[Any],
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         terms: Terms = NO_TERMS,
+        together: int = 0,
     ) -> Entry:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
+
+        Args:
+            together: 1 if its result is of use only with those of others.
 
         Raises:
             TypeError: if the function does not take these arguments.
@@ -121,7 +125,7 @@ class Function:
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
         priority, name, options, account = terms
-        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account)
+        task = Task(task_id, self._object_id, block, object_ids, priority, name, options, account, together)
         return task, sink, self.instruction, objects, references
 
     def waiting_call(

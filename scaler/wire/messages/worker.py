@@ -99,6 +99,8 @@ class RunTask:
     account: U32 = 0
     """the account that it counts for: a number that the scheduler gives each root client. Its nested tasks have the
     same"""
+    together: U8 = 0
+    """as in `Task`"""
 
 
 @message

@@ -157,3 +157,22 @@ def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:
     ledger.finish([result(other)])
     assert ledger.statistics() == {"tasks": 2, "blocked_tasks": 1, "results": 1}
     assert ledger.tasks_by_worker() == {0: 2}
+
+
+def test_how_many_tasks_a_worker_has_that_can_run(ledger: Ledger) -> None:
+    one, two, three, other = task(0), task(0), task(0), task(1)
+    ledger.add([one, two, three, other])
+    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1), ledger.not_blocked_at(2)) == (3, 1, 0)
+    ledger.block([RunBlocked(one.task_id, 0, one.attempt)])
+    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (2, 1)
+    ledger.finish([result(one)])
+    assert ledger.not_blocked_at(0) == 2
+    ledger.give_back(RecallResponse(two.task_id, 0, two.attempt))
+    assert ledger.not_blocked_at(0) == 1
+    elsewhere = task(1, three.attempt + 1, three.task_id)
+    ledger.add([elsewhere, elsewhere])
+    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (0, 2)
+    ledger.finish([result(three)])
+    assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (0, 2), "the older attempt has ended"
+    ledger.finish([result(elsewhere), result(other), result(task(1))])
+    assert ledger.tasks_by_worker() == {}

@@ -32,6 +32,16 @@ def test_results_come_in_the_order_of_the_items(client: Client) -> None:
     assert client.map(abs, []) == []
 
 
+def test_the_results_of_a_map_are_wanted_together_and_those_of_others_alone(
+    client: Client, scheduler: FakeScheduler
+) -> None:
+    client.map(abs, [(-1,), (-2,)])
+    assert [task.together for task in scheduler.wait_for(Task, 2)] == [1, 1]
+    list(client.map_unordered(abs, [(-3,)]))
+    client.submit(abs, -4).result()
+    assert [task.together for task in scheduler.wait_for(Task, 4)[2:]] == [0, 0]
+
+
 def test_more_items_than_the_window_holds(client: Client) -> None:
     count = 2 * WINDOW_TASKS + 7
     assert client.map(abs, ((n,) for n in range(count))) == list(range(count))

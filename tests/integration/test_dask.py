@@ -28,10 +28,12 @@ pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign]
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
     cluster = DaskCluster(tmp_path_factory.mktemp("dask"))
-    cluster.add_worker()
-    cluster.await_workers()
-    yield cluster
-    cluster.end()
+    try:
+        cluster.add_worker()
+        cluster.await_workers()
+        yield cluster
+    finally:
+        cluster.end()
 
 
 @pytest.fixture

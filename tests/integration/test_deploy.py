@@ -73,21 +73,23 @@ def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
         with (tmp_path / arguments[0]).open("wb") as log:
             running.append(subprocess.Popen(arguments, stdout=log, stderr=log, env=environment))
 
-    start("munged", "--force", "-F", *places)
-    wait_until((tmp_path / "munge.socket").exists, "munge listens")
-    start("slurmctld", "-D")
-    start("slurmd", "-D", "-N", "localhost")
-    wait_until(
-        lambda: b"idle" in subprocess.run(["sinfo"], env=environment, capture_output=True, check=False).stdout,
-        "the node is there",
-        60,
-        0.2,
-    )
-    yield environment
-    for process in reversed(running):
-        process.terminate()
-    for process in running:
-        process.wait(60)
+    try:
+        start("munged", "--force", "-F", *places)
+        wait_until((tmp_path / "munge.socket").exists, "munge listens")
+        start("slurmctld", "-D")
+        start("slurmd", "-D", "-N", "localhost")
+        wait_until(
+            lambda: b"idle" in subprocess.run(["sinfo"], env=environment, capture_output=True, check=False).stdout,
+            "the node is there",
+            100,
+            0.2,
+        )
+        yield environment
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait(60)
 
 
 @pytest.mark.foreign

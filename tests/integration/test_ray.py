@@ -24,9 +24,11 @@ pytestmark = [pytest.mark.more, pytest.mark.alone, pytest.mark.foreign, pytest.m
 @pytest.fixture(scope="module")
 def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
     cluster = RayCluster(tmp_path_factory.mktemp("ray"))
-    cluster.node = cluster.add_node()
-    yield cluster
-    cluster.end()
+    try:
+        cluster.node = cluster.add_node()
+        yield cluster
+    finally:
+        cluster.end()
 
 
 @pytest.fixture(scope="module")

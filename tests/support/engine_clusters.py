@@ -164,7 +164,7 @@ class RayCluster:
                 start_new_session=True,
             )
         self._processes.append(process)
-        wait_until(lambda: b"Ray runtime started" in log.read_bytes(), "the node is up", 90)
+        wait_until(lambda: b"Ray runtime started" in log.read_bytes(), "the node is up", 150)
         return process
 
     def end(self) -> None:

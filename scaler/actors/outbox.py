@@ -32,8 +32,9 @@ class Outbox:
 
     def __init__(self) -> None:
         self._due: list[Peer] = []
-        self._parting: list[tuple[Peer, Connection]] = []
-        self._parcels: dict[Connection, Parcel] = {}
+        self.parting: list[tuple[Peer, Connection]] = []
+        self.parcels: dict[Connection, Parcel] = {}
+        """nearly always there are none of both, which the edge asks often"""
 
     def put(self, peer: Peer, item: Any) -> None:
         """Send `item` to a peer, on this connection or the next one."""
@@ -56,15 +57,15 @@ class Outbox:
 
     def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
         """Send `item` to a connection that has no peer: a refusal."""
-        parcel = self._parcels.get(connection)
+        parcel = self.parcels.get(connection)
         if parcel is None:
-            parcel = self._parcels[connection] = Parcel(connection, direction, [])
+            parcel = self.parcels[connection] = Parcel(connection, direction, [])
         parcel.items.append(item)
 
     def part(self, peer: Peer) -> None:
         """The session of a peer has ended: what was put for it still leaves on the connection that it has."""
         if peer.connection != NO_CONNECTION:
-            self._parting.append((peer, peer.connection))
+            self.parting.append((peer, peer.connection))
 
     def await_news(self, peer: Peer, heard: int) -> bool:
         """Notify the session of a peer about the next item for that peer (`NewsSaid`).
@@ -88,10 +89,10 @@ class Outbox:
 
     def take_parting(self) -> list[tuple[Peer, Connection]]:
         """Take the peers whose sessions have ended, and their last connections."""
-        parting, self._parting = self._parting, []
+        parting, self.parting = self.parting, []
         return parting
 
     def take_parcels(self) -> list[Parcel]:
         """Take what is for connections without a peer."""
-        parcels, self._parcels = self._parcels, {}
+        parcels, self.parcels = self.parcels, {}
         return list(parcels.values())

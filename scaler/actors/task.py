@@ -67,11 +67,12 @@ from scaler.actors.task_states import (
     RUNNING,
     STOPPED,
     SUCCEEDED,
+    TRANSITIONS,
     WITHDRAWING,
     WITHDRAWN,
     Event,
     State,
-    next_state,
+    check_ignored,
     shown_state,
 )
 from scaler.serialization import Frames, size_of
@@ -224,8 +225,9 @@ class TaskActor(AdoptableTask):
 
     def _move(self, event: Event, result: RunResult | None = None, worker: ActorRef | None = None) -> None:
         """Change the state as the table says. `worker`: the one that had this attempt."""
-        state = next_state(self._state, event)
+        state = TRANSITIONS[self._state].get(event)
         if state is None:
+            check_ignored(self._state, event)
             return
         self._state = state
         if state is RUNNING or state is SUCCEEDED:  # the usual way

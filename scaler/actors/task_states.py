@@ -190,6 +190,12 @@ def next_state(state: State, event: Event) -> State | None:
         IllegalTransitionError: if the event cannot happen in `state`.
     """
     following = TRANSITIONS[state].get(event)
-    if following is None and (state, event) not in IGNORED:
-        raise IllegalTransitionError(f"a task that is {state} cannot be {event}")
+    if following is None:
+        check_ignored(state, event)
     return following
+
+
+def check_ignored(state: State, event: Event) -> None:
+    """Raise `IllegalTransitionError` unless an event that changes nothing in `state` is to be ignored there."""
+    if (state, event) not in IGNORED:
+        raise IllegalTransitionError(f"a task that is {state} cannot be {event}")

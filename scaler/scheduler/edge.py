@@ -62,6 +62,10 @@ class SchedulerEdge:
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
         self._strangers = Strangers()
+        self._n_heard = 0
+        """messages since the socket's descriptor was readable"""
+        self._is_lone = False
+        """whether the next message is answered before a look for others"""
         self._broken: dict[Connection, tuple[Peer, float]] = {}
         """connections that were found broken, their peers, and since when, in that order"""
         self._clock = tree.clock
@@ -74,6 +78,14 @@ class SchedulerEdge:
         self.undeliverable = 0
 
     # In
+
+    def expect(self) -> None:
+        """The socket's descriptor is readable. Where it was one message the last time, it most probably is one now: to
+        look for a second one costs as much as to receive the first, and there is a look after the answer in any case.
+        """
+        self._is_lone = self._n_heard == 1
+        self._n_heard = 0
+        self._listener.expect()
 
     def receive(self) -> bool:
         receive, connected = self._listener.receive, self._directory.connected
@@ -93,6 +105,10 @@ class SchedulerEdge:
             else:
                 peer.heard_at = now
                 items_left -= self._from_peer(peer, header, frames)
+                self._n_heard += 1
+                if self._is_lone:
+                    self._is_lone = False
+                    return True
                 if items_left <= 0:
                     break
         self._tell_broken(now - UNREAD_SECONDS)  # others may go on to say something for ever
@@ -186,14 +202,17 @@ class SchedulerEdge:
 
     def flush(self) -> bool:
         outbox = self._outbox
-        due, parting, parcels = outbox.take_due(), outbox.take_parting(), outbox.take_parcels()
-        for peer, connection in parting:
-            self._say_last(peer, connection)
-        for parcel in parcels:
-            self._send_to_stranger(parcel)
+        due = outbox.take_due()
+        if outbox.parting or outbox.parcels:
+            for peer, connection in outbox.take_parting():
+                self._say_last(peer, connection)
+            for parcel in outbox.take_parcels():
+                self._send_to_stranger(parcel)
+        elif not due:
+            return False
         for peer in due:
             self._serve(peer)
-        return bool(due or parting or parcels)
+        return True
 
     def _serve(self, peer: Peer) -> None:
         """Send what may leave to a peer now."""
@@ -206,7 +225,7 @@ class SchedulerEdge:
             return
         if connection in self._broken:
             return
-        said = pipe.said
+        said, left = pipe.said, peer.left
         try:
             before = _uncounted(peer) if peer.alone or peer.again else ()
             taken = pipe.take()
@@ -219,10 +238,11 @@ class SchedulerEdge:
             for header, frames in taken:
                 self._send(connection, header, frames)
                 said += 1
-                peer.left = min(said, pipe.said)
+                left = said
         except PeerGoneError:
             self.undeliverable += 1
             self._broken[connection] = peer, self._clock()
+            peer.left = min(left, pipe.said)  # an acknowledgement has no number
         else:
             peer.left = pipe.said
             if pipe.has_unsaid:

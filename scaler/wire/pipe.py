@@ -65,6 +65,7 @@ class Pipe:
         self._window_bytes = window_bytes
         self._chunk_bytes = min(MESSAGE_BYTES, window_bytes // CHUNKS_IN_WINDOW)
         self._message_bytes = max(LARGE_BYTES, self._chunk_bytes)
+        self._fast_most = FAST_WINDOWS * window_bytes
         self._counts = counts
         self._on_heard = on_heard
         self._unsorted: list[Any] = []
@@ -128,9 +129,10 @@ class Pipe:
         Raises what the codec raises for an item that cannot be written. Then this pipe cannot go on.
         """
         messages: list[Message] = []
-        if not (self._small or self._bulk.queue):
+        has_sorted = self._small or self._bulk.queue
+        if not has_sorted:
             self._take_unsorted(messages)
-        if self._unsorted or self._small or self._bulk.queue:
+        if has_sorted or self._unsorted:
             self._sort()
             self._take_small(messages)
             if not self._small:
@@ -148,10 +150,10 @@ class Pipe:
 
     def _take_unsorted(self, messages: list[Message]) -> None:
         """Say what was put, as long as it is small: then nobody has to look at single items."""
-        unsorted, most = self._unsorted, FAST_WINDOWS * self._window_bytes
-        while unsorted and self._fast_bytes < most:
-            items = unsorted[: self._slice] if len(unsorted) > 1 else [unsorted[0]]
-            header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
+        unsorted = self._unsorted
+        while unsorted and self._fast_bytes < self._fast_most:
+            items, number = unsorted[: self._slice], self.said + 1
+            header, frames = encode_message(self._outgoing, items, number, self.heard, self._counts)
             size = len(header) + size_of(frames) if frames else len(header)
             if size > self._message_bytes or (frames and size > LARGE_BYTES):
                 self._slice = max(1, len(items) * self._message_bytes // (2 * size))
@@ -160,7 +162,11 @@ class Pipe:
             if len(items) == self._slice and size < self._message_bytes // 4:
                 self._slice = min(2 * self._slice, MESSAGE_ITEMS)
             del unsorted[: len(items)]
-            messages.append(self._keep(header, frames, items, size, is_bulk=False))
+            # As `_keep`, which is a call more for each message.
+            self.said = number
+            self._fast_bytes += size
+            self._kept.append((number, header, frames, items, size, False))
+            messages.append((header, frames))
 
     def _count_off(self, items: Sequence[Any]) -> None:
         """These items were written but do not leave like this."""
@@ -192,8 +198,8 @@ class Pipe:
         self._unsorted.clear()
 
     def _take_small(self, messages: list[Message]) -> None:
-        small, most = self._small, FAST_WINDOWS * self._window_bytes
-        while small and self._fast_bytes < most:
+        small = self._small
+        while small and self._fast_bytes < self._fast_most:
             items: list[Any] = []
             n_bytes = 0
             for item, size in islice(small, MESSAGE_ITEMS):

@@ -121,7 +121,7 @@ class _CutMonitor:
 
 
 # Without pyzmq's checks for other socket types, which cost time for each part.
-_send_part = zmq.backend.Socket.send
+_send_part: Callable[[zmq.Socket[bytes], Any, int, bool], object] = zmq.backend.Socket.send
 _receive_part: Callable[[zmq.Socket[bytes], int, bool], Any] = zmq.backend.Socket.recv
 
 
@@ -129,16 +129,17 @@ def _integer(socket: zmq.Socket[bytes], option: int) -> int:
     return socket.getsockopt(option)  # type: ignore[return-value]  # bytes for other options
 
 
-def _send(socket: zmq.Socket[bytes], parts: Sequence[Any]) -> None:
-    last = len(parts) - 1
-    for index, part in enumerate(parts):
+def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> None:
+    _send_part(socket, header, _NOBLOCK_SNDMORE if frames else _NOBLOCK, len(header) < OUT_OF_BAND_BYTES)
+    last = len(frames) - 1
+    for index, part in enumerate(frames):
         size = part.nbytes if isinstance(part, memoryview) else len(part)
-        flags = _NOBLOCK if index == last else _NOBLOCK_SNDMORE
-        _send_part(socket, part, flags, size < OUT_OF_BAND_BYTES)
+        _send_part(socket, part, _NOBLOCK if index == last else _NOBLOCK_SNDMORE, size < OUT_OF_BAND_BYTES)
 
 
-def _as_parts(frames: Sequence[Any]) -> list[Any]:
-    return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
+def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
+    """Return frames that can be sent. Before any of them is, because a part that was sent cannot be taken back."""
+    return [frame if type(frame) is bytes else memoryview(frame) for frame in frames] if frames else ()
 
 
 class _Inlet:
@@ -289,7 +290,9 @@ class RouterSocket:
                 which is hung up on then.
         """
         try:
-            _send(self._socket, [connection, header, *_as_parts(frames)])
+            parts = _as_parts(frames)
+            _send_part(self._socket, connection, _NOBLOCK_SNDMORE, True)
+            _send(self._socket, header, parts)
         except zmq.ZMQError as error:
             if error.errno == errno.EAGAIN:  # it does not read
                 self.hang_up(connection)
@@ -380,7 +383,7 @@ class DealerSocket:
             PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
         """
         try:
-            _send(self._socket, [header, *_as_parts(frames)])
+            _send(self._socket, header, _as_parts(frames))
         except zmq.Again as error:
             raise PeerGoneError(error.errno, "the other end is closed") from error
 

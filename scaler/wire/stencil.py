@@ -65,15 +65,15 @@ class _Layout:
         self.around = tuple(message[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
         formats = [f"{len(part)}s{hole.format}" for part, hole in zip(self.around, holes, strict=False)]
         self._layout = struct.Struct("<" + "".join(formats) + f"{len(self.around[-1])}s")
-        self._parts: list[Any] = [b""] * (2 * len(holes) + 1)
-        self._parts[::2] = self.around
-        self._pack, self.unpack_from = self._layout.pack, self._layout.unpack_from
+        self.parts: list[Any] = [b""] * (2 * len(holes) + 1)
+        self.parts[::2] = self.around
+        self.pack, self.unpack_from = self._layout.pack, self._layout.unpack_from
         self.size = self._layout.size
 
     def fill(self, values: tuple[Any, ...]) -> bytes:
-        parts = self._parts.copy()
+        parts = self.parts.copy()
         parts[1::2] = values
-        return self._pack(*parts)
+        return self.pack(*parts)
 
     def take(self, message: bytes, start: int = 0) -> tuple[Any, ...] | None:
         """Return the values, or None if other bytes are around them."""
@@ -150,13 +150,15 @@ class Stencil:
         self._n_numbers = len(numbers)
         place_of = {value: place for place, value in enumerate(present, len(numbers))}
         self._batches = _Takers(kinds, place_of, len(numbers) + len(holes)).batches
-        # As `_Layout.take`, which is a call more for each message.
+        # As `_Layout.take` and `_Layout.fill`, which are a call more for each message.
         self._unpack_from, self._around = self._layout.unpack_from, self._layout.around
+        self._pack, self._parts = self._layout.pack, self._layout.parts
         self.size = self._layout.size
 
     def write(self, values: tuple[Any, ...], number: int, heard: int) -> bytes:
-        present = self._present(values)
-        return self._layout.fill((number, heard, *present) if self._n_numbers else present)
+        parts = self._parts.copy()
+        parts[1::2] = (number, heard, *self._present(values)) if self._n_numbers else self._present(values)
+        return self._pack(*parts)
 
     def read(self, header: bytes) -> list[Any] | None:
         """Return the batches in `header`, which has the size of the stencil; None if it is not of this shape."""

@@ -61,12 +61,13 @@ class Stencils:
         shaped = self._kinds[type(items[0])].shape(items[0]) if len(items) == 1 else self._shape(items)
         if shaped is None:
             return None
-        known = self._by_shape.get(shaped[1], 0)
-        stencil = self._saw(shaped[1], items) if isinstance(known, int) else known
+        values, shape = shaped
+        known = self._by_shape.get(shape, 0)
+        stencil = self._saw(shape, items) if isinstance(known, int) else known
         if stencil is None:
             return None
         try:
-            return stencil.write(shaped[0], number, heard)
+            return stencil.write(values, number, heard)
         except struct.error:
             return None  # a number that does not fit: the long way reports the error
 

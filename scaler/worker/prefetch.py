@@ -49,11 +49,13 @@ class Prefetch:
         portion: list[RunTask] = []
         if held and (held_us > (HELD_US / 2 if len(held) > 1 else NEXT_US) or len(held) > HELD_TASKS / 2):
             return portion
+        row = self._queue.first_row()
+        if not row:
+            return portion
         self._count()
         function_id, expected_us = b"", 0.0
         used = self._supplies.used_by(processor)
         room_bytes = PORTION_BYTES
-        row = self._queue.first_row()
         while row:
             task = row[0]
             if task.function_id != function_id:

@@ -74,6 +74,8 @@ class Dispatcher:
         self._urgent: deque[tuple[ActorRef, Any]] = deque()
         self._posted: deque[tuple[ActorRef, Any]] = deque()
         self._timers = Timers()
+        self.next_deadline = self._timers.next_deadline
+        """returns the clock's time at which the next timer is due, or None"""
         self._addresses: set[ActorRef] = set()
         self.is_closed = False
 
@@ -163,10 +165,6 @@ class Dispatcher:
         """Send `message` to `ref` after `delay_seconds`; only if `owner`, when given, is still the actor there then."""
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
-    def next_deadline(self) -> float | None:
-        """Return the clock's time at which the next timer is due, or None."""
-        return self._timers.next_deadline()
-
     # The loop
 
     def run(self, budget: int = RUN_MESSAGES) -> bool:
@@ -178,9 +176,9 @@ class Dispatcher:
         if self._refuse_if_closed():
             return True
         posted, ready, urgent = self._posted, self._ready, self._urgent
-        self._take_posted()
-        if self._timers:
-            self._timers.fire(self.clock())
+        if posted:
+            self._take_posted()
+        self._timers.fire(self.clock())
         left = budget
         while left > 0:
             if urgent:
@@ -210,24 +208,27 @@ class Dispatcher:
             ref.send(message)
 
     def _run_ready(self, most: int) -> int:
-        """Give actors with mail their turns, until there is urgent mail or `most` messages were handled. Returns their
-        number. Most turns have one message, so there is no rest to put back, and that is done here.
+        """Give actors with mail their turns, until one had several messages, there is urgent mail, or `most` messages
+        were handled. Returns their number. Most turns have one message, so there is no rest to put back, and that is
+        done here.
         """
-        ready, urgent, handled = self._ready, self._urgent, 0
-        while ready and not urgent and handled < most:
-            ref = ready.popleft()
-            mailbox, actor = ref._mailbox, ref._actor
-            if type(mailbox) is not list or actor is None or len(mailbox) > 1:
-                handled += self._turn(ref)
-                continue
+        ready, urgent = self._ready, self._urgent
+        next_ref = ready.popleft
+        for handled in range(most):
+            if urgent or not ready:
+                return handled
+            ref = next_ref()
+            actor = ref._actor
+            mailbox: Any = ref._mailbox  # a list while there is an actor, or None if it had its turn
+            if actor is None or mailbox is None or len(mailbox) > 1:
+                return handled + self._turn(ref)
             ref._mailbox = None
             message = mailbox[0]
-            handled += 1
             try:
                 actor.handlers[type(message)](actor, message)
             except BaseException as error:
                 self._fail(ref, actor, error)
-        return handled
+        return most
 
     def _turn(self, ref: ActorRef) -> int:
         """Let one actor handle the mail it had when its turn began. Returns the number of messages."""

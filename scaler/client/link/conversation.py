@@ -226,12 +226,13 @@ class Conversation:
         """Send the queued items. Without a connection they wait: the session may go on."""
         if not self.is_welcome:
             return
-        work, session = self._work, self._connection.session
+        work, pipe = self._work, self._connection.session.pipe
         if work.out:
-            session.pipe.put_all(work.out)
+            pipe.put_all(work.out)
             work.out = []
             self._is_rest_said = False
-        self._flush()
+        if pipe.is_ready:
+            self._flush()
 
     def send_at_once(self) -> bool:
         """Send a request while nothing else is open. Return whether there is an answer already."""

@@ -96,7 +96,7 @@ class LinkThread:
             raise DisconnectedError(self._closed_because)
         if self.is_nested:
             task_context.current.submitted(entry[0].task_id, self.cancel)
-        if self._is_idle():
+        if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
                 if self._is_idle():
                     self._send_at_once(entry)

@@ -120,7 +120,8 @@ def test_only_large_frames_are_sent_without_a_copy(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(sockets, "_send_part", record)
     words = memoryview(bytes(OUT_OF_BAND_BYTES)).cast("Q")
-    sockets._send(None, [b"header", bytes(OUT_OF_BAND_BYTES - 1), bytes(OUT_OF_BAND_BYTES), words])  # type: ignore[arg-type]
+    frames = [bytes(OUT_OF_BAND_BYTES - 1), bytes(OUT_OF_BAND_BYTES), words]
+    sockets._send(None, b"header", frames)  # type: ignore[arg-type]
     assert copies == [True, True, False, False]
 
 

@@ -153,31 +153,30 @@ def test_an_execution_is_repeated_with_need_if_a_fault_took_the_former_one(fault
 
 
 CUT = Fault("black hole", "agent0", 1.5, until=4.0, cut_off_life="agent")
+RESET = Fault("reset", "scheduler", 1.8, until=1.8)
+SHORT = dataclasses.replace(CUT, until=2.2)
 
 
 @pytest.mark.parametrize(
-    ("reset", "cut", "is_needed"),
+    ("faults", "is_needed"),
     [
-        (Fault("reset", "scheduler", 1.8, until=1.8), CUT, True),
-        (Fault("reset", "agent0", 1.2, until=1.2), CUT, True),  # it has no time to come back
-        (Fault("reset", "agent1", 1.8, until=1.8), CUT, False),
-        (Fault("reset", "scheduler", 2.5, until=2.5), CUT, False),  # it comes back within two seconds
-        (Fault("reset", "scheduler", 1.8, until=1.8), dataclasses.replace(CUT, cut_off_life="other"), False),
-        (Fault("reset", "scheduler", 1.8, until=1.8), dataclasses.replace(CUT, cut_off_life=None), False),
-        (Fault("reset", "scheduler", 1.8, until=1.8), dataclasses.replace(CUT, victim="c", cut_off_life="c"), False),
-        (Fault("reset", "c", 1.8, until=1.8), Fault("stopped", "c", 1.5, until=7.0, cut_off_life="c"), False),
-        (
-            Fault("reset", "scheduler", 1.8, until=1.8),
-            Fault("stopped", "client0", 1.5, until=7.0, cut_off_life="c"),
-            True,
-        ),
+        ([RESET, CUT], True),
+        ([Fault("reset", "agent0", 1.2, until=1.2), CUT], True),  # it has no time to come back
+        ([Fault("reset", "agent1", 1.8, until=1.8), CUT], False),
+        ([RESET, SHORT], False),  # it comes back within two seconds
+        ([RESET, SHORT, Fault("input dropped", "scheduler", 2.0, until=4.0, cut_off_life="other")], True),
+        ([RESET, Fault("input dropped", "scheduler", 2.0, until=4.0, cut_off_life="other")], True),
+        ([RESET, dataclasses.replace(CUT, cut_off_life="other")], False),
+        ([RESET, dataclasses.replace(CUT, cut_off_life=None)], False),
+        ([RESET, Fault("stopped", "client1", 1.5, until=7.0, cut_off_life="c")], False),
+        ([RESET, Fault("stopped", "client0", 1.5, until=7.0, cut_off_life="c")], True),
     ],
 )
-def test_a_reset_takes_a_peer_that_cannot_come_back(reset: Fault, cut: Fault, is_needed: bool) -> None:
+def test_a_reset_takes_a_peer_that_cannot_come_back(faults: list[Fault], is_needed: bool) -> None:
     seen = journal()
     task = "client0/plain0"
     seen.executions[task] = [Execution(task, 100, "agent", 1.0, 2.0), Execution(task, 200, "other", 4.0, 5.0)]
-    assert counted(seen, reset, cut) == ([] if is_needed else ["executed_again_without_need: 1"])
+    assert counted(seen, *faults) == ([] if is_needed else ["executed_again_without_need: 1"])
 
 
 def test_a_child_needs_the_agent_of_its_parent(tmp_path: Path) -> None:

@@ -207,19 +207,31 @@ AT_ONCE_SECONDS = 1.0
 
 
 def closed_while_cut_off(faults: Sequence[Fault]) -> list[Fault]:
-    """Return what two faults have done together: a connection was reset when its peer could not come back."""
+    """Return what faults have done together: a connection was reset when its peer could not come back in time."""
+    cuts = sorted((each for each in faults if each.cut_off_life), key=lambda cut: cut.at)
+    peers = {(cut.victim, cut.cut_off_life) for cut in cuts if cut.victim != SCHEDULER}
     found = []
     for reset in (each for each in faults if each.kind == "reset"):
-        for cut in (each for each in faults if each.cut_off_life and each.victim != SCHEDULER):
-            assert cut.until is not None
-            came_back = next((seconds for kind, seconds in CLOSED_SECONDS.items() if cut.victim.startswith(kind)), 0.0)
-            is_its_own = reset.victim in {cut.victim, SCHEDULER}
-            if is_its_own and cut.at - AT_ONCE_SECONDS <= reset.at <= cut.until - came_back:
-                kind = f"reset, and {cut.kind}"
-                both = Fault(kind, cut.victim, reset.at, took_life=cut.cut_off_life, took_client=cut.victim)
-                both.until = cut.until
-                found.append(both)
+        for victim, life in sorted(peers):
+            if reset.victim in {victim, SCHEDULER}:
+                own = [cut for cut in cuts if cut.cut_off_life == life or cut.victim == SCHEDULER]
+                found += _closed_too_long(reset, victim, own, took_life=life, took_client=victim)
+        found += _closed_too_long(reset, "agent", [cut for cut in cuts if cut.victim == SCHEDULER], took_all=True)
     return found
+
+
+def _closed_too_long(reset: Fault, victim: str, cuts: Sequence[Fault], **took: Any) -> list[Fault]:
+    """Return the fault that a reset is for a peer that these faults, in order, keep away, if that is for too long."""
+    back, kinds = reset.at, []
+    for cut in cuts:
+        assert cut.until is not None
+        if cut.at - AT_ONCE_SECONDS <= back <= cut.until:
+            back = cut.until
+            kinds.append(cut.kind)
+    most = next((seconds for kind, seconds in CLOSED_SECONDS.items() if victim.startswith(kind)), math.inf)
+    if back + AT_ONCE_SECONDS - reset.at < most or not kinds:
+        return []
+    return [Fault(f"reset, and {kinds[0]}", victim, reset.at, until=back + AT_ONCE_SECONDS, **took)]
 
 
 MAKERS: dict[str, Maker] = {

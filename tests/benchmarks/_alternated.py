@@ -70,7 +70,7 @@ def _resampled(steps: Sequence[Step], chosen: random.Random) -> list[Step]:
     """Draw runs of neighbours, which share a block and so are not independent."""
     drawn: list[Step] = []
     while len(drawn) < len(steps):
-        at = chosen.randrange(len(steps) - RUN + 1)
+        at = chosen.randrange(max(1, len(steps) - RUN + 1))
         drawn += steps[at : at + RUN]
     return drawn[: len(steps)]
 

@@ -15,7 +15,7 @@ from scaler.client.link.open_work import OpenWork
 from scaler.client.link.questions import Asker
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
-from scaler.wire.reasons import STUCK
+from scaler.wire.reasons import NOT_ABLE, STUCK
 
 LOGGER = logging.getLogger("scaler.client")
 
@@ -44,6 +44,8 @@ class Watch:
         """why nothing goes on, as a sentence; empty: nothing is known to be wrong"""
         self._work = work
         self._ask = ask
+        self._told = ""
+        """the reason that the log has said, which the concern is about"""
         self._oldest: TaskId | None = None
         self._pause_seconds = WARN_SECONDS
 
@@ -60,21 +62,28 @@ class Watch:
             self._oldest = oldest
             self._pause_seconds = WARN_SECONDS
             self.due_at = inf if oldest is None else now + WARN_SECONDS
-            self._set_concern("")
+            self._set_concern("", "")
         elif now >= self.due_at:
             self.due_at = now + self._pause_seconds
             self._pause_seconds = WARN_SECONDS if self.concern else min(2 * self._pause_seconds, ASK_SECONDS_MOST)
             self._ask(oldest, self._on_answer)
 
     def _on_answer(self, answer: ExplainResponse) -> None:
-        self._set_concern(answer.sentence if answer.waits_for in STUCK else "")
+        is_stuck = answer.waits_for in STUCK
+        self._set_concern(*(answer.waits_for, answer.sentence) if is_stuck else ("", ""))
 
-    def _set_concern(self, concern: str) -> None:
-        if concern == self.concern:
+    def _set_concern(self, reason: str, concern: str) -> None:
+        self.concern = concern  # it tells for how long they wait, which alone is no news
+        if reason == self._told:
             return
-        self.concern = concern
-        if concern:
-            n_open = self._work.n_open
-            LOGGER.warning("%s: %s", "1 task waits" if n_open == 1 else f"{n_open:,} tasks wait", concern)
+        self._told = reason
+        if reason:
+            LOGGER.warning("%s: %s", _who_waits(self._work.n_open, reason), concern)
         else:
             LOGGER.warning("the tasks that waited go on")
+
+
+def _who_waits(n_open: int, reason: str) -> str:
+    if n_open == 1:
+        return "1 task waits"
+    return f"the oldest of {n_open:,} open tasks waits" if reason == NOT_ABLE else f"{n_open:,} tasks wait"

@@ -7,6 +7,7 @@ since 1970 by the clock of the scheduler.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from scaler.wire.messages.monitor import BIN_ROW, StateBins
@@ -16,6 +17,7 @@ POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
 """What a bin shows: the worst that ended in it, and `SUCCESS` where it was only busy."""
 WORKERS_MOST = 20_000
+_REWRITES_MOST = 30
 _UNITS = 50
 """How finely the busy part of a second is kept."""
 
@@ -23,7 +25,7 @@ _UNITS = 50
 class _Lane:
     """The ring of one worker."""
 
-    __slots__ = ("busy", "canceled", "ended", "failed", "function", "last")
+    __slots__ = ("busy", "canceled", "ended", "failed", "function", "last", "rewrites")
 
     def __init__(self) -> None:
         self.busy = bytearray(SECONDS)
@@ -32,6 +34,8 @@ class _Lane:
         self.ended = array("I", bytes(4 * SECONDS))
         self.function = array("H", bytes(2 * SECONDS))
         self.last = 0
+        self.rewrites: deque[tuple[int, int]] = deque(maxlen=_REWRITES_MOST)
+        """in which seconds bins of before were changed, and the oldest one of these"""
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
@@ -75,7 +79,9 @@ class Bins:
         lane.move_to(second)
         if second <= lane.last - SECONDS:
             return
-        self._fill_busy(lane, second, busy_ms)
+        oldest = self._fill_busy(lane, second, busy_ms)
+        if oldest < second:
+            lane.rewrites.append((second, oldest))
         place = second % SECONDS
         success, failed, canceled = ends
         lane.failed[place] = min(255, lane.failed[place] + failed)
@@ -83,8 +89,13 @@ class Bins:
         lane.ended[place] += success + failed + canceled
         lane.function[place] = self._place(function)
 
-    def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> None:
-        """More than a second of work was also before this second: a long task is told when it ends."""
+    def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
+        """More than a second of work was also before this second: a long task is told when it ends.
+
+        Returns:
+            the oldest second that was changed.
+        """
+        oldest = second
         left = busy_ms * _UNITS // 1000
         while left > 0 and second > lane.last - SECONDS:
             place = second % SECONDS
@@ -92,7 +103,9 @@ class Bins:
             lane.busy[place] += part
             self._together[place] += part
             left -= part
+            oldest = second
             second -= 1
+        return oldest
 
     def _place(self, function: bytes) -> int:
         if not any(function):
@@ -112,6 +125,15 @@ class Bins:
     def keys(self) -> list[tuple[bytes, int]]:
         """Return the workers that have bins: short ids of agents, and positions."""
         return list(self._lanes)
+
+    def changed_since(self, key: tuple[bytes, int], second: int) -> int:
+        """Return from where on the bins of a worker may be others than they were at a time."""
+        lane = self._lanes.get(key)
+        if lane is None or not lane.rewrites:
+            return second
+        if len(lane.rewrites) == _REWRITES_MOST and lane.rewrites[0][0] >= second:
+            return second - SECONDS
+        return min([second, *(oldest for at, oldest in lane.rewrites if at >= second)])
 
     def read(self, key: tuple[bytes, int], start: int, step: int, count: int) -> tuple[str, str]:
         """Return the bins of a worker as two texts of one character each: the busy tenths, and what ended worst.

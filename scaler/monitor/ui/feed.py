@@ -55,6 +55,11 @@ class State:
             self._last_event_us = max((event.time_us for event in events), default=0)
             self.old_failures = {failure.failure: failure for failure in failures}
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the history is still there after a restart of the server."""
+        return self._store is not None
+
     def take(self, news: News, now: float) -> None:
         """Learn from one message."""
         model, restarts = self.model, self.model.restarts

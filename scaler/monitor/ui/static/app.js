@@ -120,7 +120,7 @@ const bandSheet = sheet((context, width, height) => {
   if (first < 0 || first * each > 200) {
     context.fillStyle = token("ink2");
     context.textAlign = "right";
-    const room = (first < 0 ? width : first * each) - 8, whole = "nothing was recorded before: scaler_ui --store FILE keeps a week";
+    const room = (first < 0 ? width : first * each) - 8, whole = `nothing was recorded before${band.kept ? "" : ": scaler_ui --store FILE keeps a week"}`;
     context.fillText(context.measureText(whole).width < room ? whole : "nothing was recorded before", room, 16);
   }
   context.strokeStyle = token("line");

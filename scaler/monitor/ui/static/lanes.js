@@ -35,16 +35,20 @@ export class Lanes {
     this.order = data.lanes.map((lane) => lane[0]);
     for (const [key, name, host, busy, ends] of data.lanes) {
       const lane = this.lanes.get(key) || { name, host, busy: "", ends: "" };
-      lane.busy = (lane.busy + busy).slice(-data.points);
-      lane.ends = (lane.ends + ends).slice(-data.points);
+      const kept = Math.max(0, lane.busy.length - (busy.length - data.count)); // what is said again replaces what was there
+      lane.busy = (lane.busy.slice(0, kept) + busy).slice(-data.points);
+      lane.ends = (lane.ends.slice(0, kept) + ends).slice(-data.points);
       this.lanes.set(key, lane);
-      this.end = data.start + busy.length * data.step;
     }
+    this.end = data.end;
     this.tasks = data.tasks;
     this.row = Math.max(14, Math.min(32, 480 / Math.max(1, this.order.length)));
     this.box.style.height = `${this.order.length * this.row + 22}px`;
     this.later();
   }
+
+  /** Whether nothing has run in any of them. */
+  get areIdle() { return !this.tasks.length && ![...this.lanes.values()].some((lane) => /[^0]/.test(lane.ends)); }
 
   get start() { return this.end - this.points * this.step; }
 

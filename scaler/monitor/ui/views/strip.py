@@ -80,4 +80,5 @@ def band(state: State, wish: Wish, sent: Sent) -> dict[str, Any] | None:
         return None
     sent.band_end = start
     values = state.history.read(("success", "failed", "canceled"), start, step, count)
-    return {"start": start, "step": step, "columns": values, "restarts": [at for at in state.restarts if at >= start]}
+    restarts = [at for at in state.restarts if at >= start]
+    return {"start": start, "step": step, "columns": values, "restarts": restarts, "kept": state.is_kept}

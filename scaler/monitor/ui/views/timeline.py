@@ -18,7 +18,7 @@ WIDE_BINS = 2
 
 
 def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
-    """Return the page: all bins of the visible workers, then only what is new."""
+    """Return the page: all bins of the visible workers, then what is new, and what has changed of those before."""
     model = state.model
     window = wish.number_of("window", 300, 300, 1800)
     step = max(1, window // POINTS)
@@ -29,21 +29,27 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     keys.sort(key=lambda key: ([natural(part) for part in names.get(key, ("~", ""))], key))
     offset = min(wish.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
     shown = keys[offset : offset + LANES_MOST]
-    end = wish.number_of("end", 0, 0, 2**40) or state.bins.end
+    end = wish.number_of("end", 0, 0, 2**40) or _end_of(state)
     last = end // step * step
     first = last - step * POINTS
     shape = (step, tuple(shown))
     is_known = sent.shape == shape and first <= sent.series_end <= last
     begin = sent.series_end if is_known else first
     sent.shape, sent.series_end = shape, last
-    count = (last - begin) // step
+    from_when = {key: _changed_since(state, key, begin, step) if is_known else begin for key in shown}
     lanes = [
-        [worker_key(key), *reversed(names.get(key, ("", key[0].hex()))), *state.bins.read(key, begin, step, count)]
-        for key in shown
+        [
+            worker_key(key),
+            *reversed(names.get(key, ("", key[0].hex()))),
+            *state.bins.read(key, start, step, (last - start) // step),
+        ]
+        for key, start in from_when.items()
     ]
+    oldest = min(from_when.values(), default=begin)
     return {
         "full": not is_known,
-        "start": begin,
+        "end": last,
+        "count": (last - begin) // step,
         "step": step,
         "points": POINTS,
         "lanes": lanes,
@@ -53,8 +59,19 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
             *running(state, set(shown), step),
             *_wide_tasks(state, {names[key][1] for key in shown if key in names}, first, step),
         ],
-        "all": state.bins.read_all(len(keys), begin, step, count),
+        "all": state.bins.read_all(len(keys), oldest, step, (last - oldest) // step),
     }
+
+
+def _end_of(state: State) -> int:
+    """Return the time after what is known; before the first bin it is that of the history."""
+    return state.bins.end or (state.history.end if state.model.heard_at is not None else 0)
+
+
+def _changed_since(state: State, key: tuple[bytes, int], end: int, step: int) -> int:
+    """Return the beginning of the first bin that may be another one than a page has, whose bins go on to `end`."""
+    before = end - step  # more news of the last bin may have come since
+    return max(state.bins.changed_since(key, before - 1) // step * step, end - step * POINTS)
 
 
 def running(state: State, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:

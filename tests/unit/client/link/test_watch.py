@@ -12,7 +12,7 @@ from scaler.client.link.watch import ASK_SECONDS_MOST, WARN_SECONDS, Watch
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.client import ExplainResponse, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.reasons import NO_WORKER, WORKER
+from scaler.wire.reasons import NO_WORKER, NOT_ABLE, WORKER
 from tests.unit.client.link.test_questions import Sink
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
@@ -82,6 +82,21 @@ def test_a_task_that_no_worker_can_run_is_a_warning_once(scene: Scene, caplog: p
     assert scene.asked[0] == (WARN_SECONDS, task_id)
     assert warnings(caplog) == ["2 tasks wait: no worker is connected"]
     assert scene.watch.concern == "no worker is connected"
+
+
+def test_that_it_waits_for_longer_is_no_news_for_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.add(1)
+    scene.add(2)
+    for number in range(6):
+        scene.answer = ("inactive", NOT_ABLE, f"no worker can take it; it has waited for {10 * number} s")
+        scene.pass_seconds(10)
+        assert scene.watch.concern == scene.answer[2]
+    scene.answer = STUCK
+    scene.pass_seconds(10)
+    assert warnings(caplog) == [
+        "the oldest of 2 open tasks waits: no worker can take it; it has waited for 0 s",
+        "2 tasks wait: no worker is connected",
+    ]
 
 
 def test_when_it_goes_on_that_is_said_too(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

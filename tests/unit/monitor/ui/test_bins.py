@@ -41,6 +41,21 @@ def test_work_of_more_than_a_second_was_also_before(bins: Bins) -> None:
     assert bins.read(KEY, NOON - 4, 1, 5)[0] == "00aaa"
 
 
+def test_it_knows_from_where_on_bins_have_changed(bins: Bins) -> None:
+    for second in range(10):
+        take(bins, NOON + second, row(0, success=0))
+    assert bins.changed_since(KEY, NOON + 9) == NOON + 9
+    assert bins.changed_since((b"nobody", 0), NOON) == NOON
+    take(bins, NOON + 10, row(8000))
+    assert bins.changed_since(KEY, NOON + 10) == NOON + 3
+    take(bins, NOON + 11, row(500))
+    assert bins.changed_since(KEY, NOON + 10) == NOON + 3
+    assert bins.changed_since(KEY, NOON + 11) == NOON + 11
+    for second in range(12, 100):
+        take(bins, NOON + second, row(2000))
+    assert bins.changed_since(KEY, NOON + 10) <= NOON + 3, "more than is remembered"
+
+
 def test_a_short_run_is_seen(bins: Bins) -> None:
     take(bins, NOON, row(20))
     assert bins.read(KEY, NOON, 1, 1) == ("1", "1")

@@ -30,7 +30,7 @@ export default function stream(app) {
     together.update({ ...data, tasks: [], lanes: [["all", `all ${data.total}`, "all hosts", data.all, data.all.replace(/[1-9a]/g, "1")]] });
     pages.update(data.offset, data.lanes.length, data.total, " workers");
     lanes.element.hidden = !data.total;
-    say(note, data.tasks.length ? "Bars with an edge are single tasks that were sampled and are long enough to see. Select one for its page." : "Select a worker for its page.");
+    say(note, lanes.areIdle ? `No worker has run anything in these ${window / 60} minutes.` : data.tasks.length ? "Bars with an edge are single tasks that were sampled and are long enough to see. Select one for its page." : "Select a worker for its page.");
     note.hidden = !data.total;
     fill(none, data.total ? null : empty("No worker has done anything since this server began.", "scaler_cluster SCHEDULER_ADDRESS -n 4", "What workers do is recorded from the start of scaler_ui on."));
   }

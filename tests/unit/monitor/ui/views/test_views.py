@@ -233,7 +233,16 @@ def test_the_stream_sends_bins_and_then_only_new_ones(hear: Hear) -> None:
     assert (len(busy), busy[-1], ends[-1]) == (300, "8", "2")
     hear("bins", bins, time_us=NOON_US + 1_000_000)
     again = data(state, "stream", sent)
-    assert (again["full"], again["start"], len(again["lanes"][0][3])) == (False, NOON + 1, 1)
+    assert (again["full"], again["end"], again["count"]) == (False, NOON + 2, 1)
+    assert len(again["lanes"][0][3]) == len(again["all"]) == 3, "the last ones may have changed"
+    long = StateBins(b"agent", BIN_ROW.pack(0, 5000, 1, 0, 0, 0, b"function"))
+    hear("bins", long, time_us=NOON_US + 9_000_000)
+    (lane,) = data(state, "stream", sent)["lanes"]
+    assert lane[3].endswith("0aaaaa"), "what ran before is told when it ends"
+    hear("bins", long, time_us=NOON_US + 14_000_000)
+    (lane,) = data(state, "stream", sent)["lanes"]
+    assert lane[3].endswith("aaaaa")
+    assert 5 <= len(lane[3]) < 20
 
 
 def test_a_task_is_drawn_alone_only_if_it_is_wide_enough(hear: Hear) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -210,6 +211,26 @@ def test_a_pause_leaves_no_gap(loaded: tuple[Command, str], watch: Callable[...,
     meanwhile = [time for time in theirs if last < time < newest]
     assert len(meanwhile) >= 5
     assert [mine.get(time) for time in meanwhile] == [theirs[time] for time in meanwhile]
+
+
+def test_the_pointer_tells_what_is_where(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("1,000", "main")
+    for view in ("live", "stream", f"worker/{THINGS['worker']}"):
+        seen.go(f"#/{view}")
+        seen.wait_for(":", "#strip .news")
+        wait_until(lambda: points_at_a_time(seen), f"the chart of {view} tells the time")
+
+
+def points_at_a_time(seen: Watched) -> bool:
+    canvas = seen.page.locator("main .chart canvas").first
+    box = canvas.bounding_box()
+    assert box is not None
+    canvas.hover(position={"x": box["width"] - 100, "y": 10})
+    canvas.hover(position={"x": box["width"] - 20, "y": 10})
+    return re.match(r"\d\d:\d\d:\d\d ", seen.text("main .readout")) is not None
 
 
 def test_a_failure_is_two_steps_away(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:

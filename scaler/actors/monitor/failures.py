@@ -30,8 +30,8 @@ class _Kind:
     """Failures that look alike."""
 
     __slots__ = (
-        "first_us", "function_id", "last_us", "looked_us", "message", "short_id", "task_id", "times", "traceback",
-        "type", "worker",
+        "first_us", "function_id", "function_name", "last_us", "looked_us", "message", "short_id", "task_id", "times",
+        "traceback", "type", "worker",
     )  # fmt: skip
 
     def __init__(self, short_id: bytes, type_name: str, function_id: ObjectId, now_us: int) -> None:
@@ -41,7 +41,7 @@ class _Kind:
         self.first_us = self.last_us = now_us
         self.looked_us = 0
         self.times = 0
-        self.message = self.worker = self.traceback = ""
+        self.message = self.worker = self.traceback = self.function_name = ""
         self.task_id: TaskId | None = None
 
 
@@ -75,6 +75,7 @@ class Failures:
         kind.times += 1
         kind.last_us, kind.message, kind.task_id = now_us, message, moved.spec.task_id
         kind.worker = self._names.of_worker(moved.worker)
+        kind.function_name = kind.function_name or self._names.of_function(kind.function_id)
         self._changed[key] = None
         if result is not None and result.status == TaskStatus.FAILED and now_us - kind.looked_us >= _LOOK_US:
             kind.looked_us = now_us
@@ -93,7 +94,7 @@ class Failures:
             kind.type,
             kind.message,
             names.short(kind.function_id),
-            names.of_function(kind.function_id),
+            kind.function_name,
             kind.times,
             kind.first_us,
             kind.last_us,

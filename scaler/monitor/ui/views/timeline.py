@@ -29,7 +29,7 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     keys.sort(key=lambda key: ([natural(part) for part in names.get(key, ("~", ""))], key))
     offset = min(wish.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
     shown = keys[offset : offset + LANES_MOST]
-    end = wish.number_of("end", 0, 0, 2**40) or _end_of(state)
+    end = wish.number_of("end", 0, 0, 2**40) or end_of(state)
     last = end // step * step
     first = last - step * POINTS
     shape = (step, tuple(shown))
@@ -63,7 +63,7 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     }
 
 
-def _end_of(state: State) -> int:
+def end_of(state: State) -> int:
     """Return the time after what is known; before the first bin it is that of the history."""
     return state.bins.end or (state.history.end if state.model.heard_at is not None else 0)
 

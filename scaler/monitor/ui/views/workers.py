@@ -9,7 +9,7 @@ from scaler.monitor.model_workers import Worker
 from scaler.monitor.shown import natural
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import page_of, task_row, worker_key, worker_row
-from scaler.monitor.ui.views.timeline import running
+from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.ui.views.wish import Sent, Wish, WishError
 from scaler.monitor.wanted import matches
 
@@ -68,7 +68,7 @@ def worker(state: State, wish: Wish, _sent: Sent, now: float) -> dict[str, Any]:
     if not found:
         return {"worker": None}
     one, left = found[0]
-    end = state.bins.end
+    end = end_of(state)
     busy, ends = state.bins.read(one.key, end - 300, 1, 300)
     ran = state.bins.functions_of(one.key, end - 300, end)
     tasks = [task for task in reversed(model.tasks.values()) if task.worker == one.name][:TASKS_MOST]
@@ -82,7 +82,7 @@ def worker(state: State, wish: Wish, _sent: Sent, now: float) -> dict[str, Any]:
             "agent_pid": one.agent.pid,
             "ended": one.ended,
         },
-        "lane": {"start": end - 300, "busy": busy, "ends": ends, "tasks": running(state, {one.key}, 1)},
+        "lane": {"end": end, "busy": busy, "ends": ends, "tasks": running(state, {one.key}, 1)},
         "ran": [[model.function_name(name), count] for name, count in sorted(ran.items(), key=lambda item: -item[1])],
         "processors": [
             {

@@ -4,7 +4,7 @@ import pytest
 
 from scaler.actors.monitor.failures import Failures
 from scaler.actors.monitor.names import Names
-from scaler.actors.object_store import ObjectTable
+from scaler.actors.object_store import ObjectTable, StoredObject
 from scaler.wire.messages.common import TaskStatus
 from tests.unit.actors.monitor.conftest import Move
 
@@ -12,8 +12,13 @@ SECOND_US = 1_000_000
 
 
 @pytest.fixture
-def failures() -> Failures:
-    return Failures(Names(ObjectTable()), lambda payload: payload.decode())
+def table() -> ObjectTable:
+    return ObjectTable()
+
+
+@pytest.fixture
+def failures(table: ObjectTable) -> Failures:
+    return Failures(Names(table), lambda payload: payload.decode())
 
 
 def test_messages_that_differ_in_numbers_are_of_one_kind(failures: Failures, ended: Move) -> None:
@@ -26,6 +31,17 @@ def test_messages_that_differ_in_numbers_are_of_one_kind(failures: Failures, end
         ("ValueError", "no 8 at 0x7ffe", 2),
     ]
     assert failures.items(is_first=False) == ([], 2)
+
+
+def test_the_name_of_the_function_stays_when_its_client_is_gone(
+    failures: Failures, table: ObjectTable, ended: Move
+) -> None:
+    moved = ended(1, TaskStatus.FAILED, "ValueError: no")
+    stored = StoredObject("price", (b"code",), is_function=True)
+    table.functions[moved.spec.function_id] = stored
+    failures.add(moved, 1)
+    del table.functions[moved.spec.function_id]
+    assert failures.items(is_first=True)[0][0].function_name == "price"
 
 
 def test_of_very_many_kinds_those_that_happened_last_are_kept(

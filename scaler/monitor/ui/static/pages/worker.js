@@ -26,7 +26,7 @@ export default function worker(app) {
     fill(about, facts([["Host", row.host], ["CPU", percent(row.cpu)], ["Memory", bytes(row.rss)], ["Tasks here", count(row.sent)], ["Queued", count(row.queued)], ["Places free", count(row.free)], ["Suspended", count(row.suspended)],
       ["Runs ended", count(data.about.ended)], ["Seen", ago(row.seen)], ["Lag", seconds(row.lag)], ["Agent", `${data.about.agent_pid || unknown}, ${percent(row.agent_cpu)}, ${bytes(row.agent_rss)}`], ["Host has free", bytes(row.rss_free)],
       ["Engine", data.about.engine || unknown], ["Python", data.about.python || unknown], ["Capabilities", data.about.capabilities || "none"]]));
-    lanes.update({ full: true, start: data.lane.start, step: 1, points: 300, lanes: [["", row.name, row.host, data.lane.busy, data.lane.ends]], tasks: data.lane.tasks });
+    lanes.update({ full: true, end: data.lane.end, count: 300, step: 1, points: 300, lanes: [["", row.name, row.host, data.lane.busy, data.lane.ends]], tasks: data.lane.tasks });
     say(ran, data.ran.length ? `Kept busy by ${data.ran.map(([name, n]) => `${name} (${n} s)`).join(", ")}.` : "No run has ended there in this time.");
     processes.update(data.processors);
     rows.update(data.tasks);

@@ -82,8 +82,13 @@ def main(argv: list[str] | None = None) -> None:
     except ConfigError as error:
         parser.error(str(error))
     try:
-        sys.exit(_watch(subscriber, arguments))
+        status = _watch(subscriber, arguments)
+        sys.stdout.flush()
+        sys.exit(status)
     except KeyboardInterrupt:
+        sys.exit(0)
+    except BrokenPipeError:  # `| head` has read enough; what is left must not be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     finally:
         subscriber.close()

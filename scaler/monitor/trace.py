@@ -72,25 +72,30 @@ class Trace:
         self.heard += 1
         self._began_us = self._began_us or head.time_us
         self._ends_us = max(self._ends_us, head.time_us)
+        is_old = False
         for batch in news.batches:
             if batch.item is StateTask:
-                self._add(batch)
+                is_old = self._add(batch) or is_old
             elif batch.item is StateGraph:
                 self._see_graphs(batch)
             elif batch.item is StateNode:
                 for node in batch:
                     self._graphs.setdefault(node.graph, {})[node.position] = node
-        if news.topic == "tasks":
+        if news.topic == "tasks" and not is_old:  # else it is what the scheduler remembers, for a new viewer
             self.left_out += max(0, head.total - head.shown)
 
-    def _add(self, tasks: list[StateTask]) -> None:
+    def _add(self, tasks: list[StateTask]) -> bool:
+        """Add tasks. Return whether some of them are of before."""
+        has_old = False
         for task in tasks:
             if task.ended_us and task.ended_us < self._began_us:
-                continue  # of before
+                has_old = True
+                continue
             if task.task in self._tasks or len(self._tasks) < TASKS_MOST:
                 self._tasks[task.task] = task
             else:
                 self.left_out += 1
+        return has_old
 
     def _see_graphs(self, graphs: list[StateGraph]) -> None:
         for graph in graphs:

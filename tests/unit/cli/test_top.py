@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -31,6 +34,16 @@ def test_a_pipe_gets_one_plain_page(address: str, capsys: pytest.CaptureFixture[
     assert "rome10:3" in page  # all workers, however many
     assert "\x1b" not in page
     assert "q quit" not in page
+
+
+def test_a_reader_that_has_read_enough_is_no_error(address: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with publishing(address):
+        command = [sys.executable, "-m", "scaler.cli.top", address, "--once"]
+        ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_programs_get_json(address: str, capsys: pytest.CaptureFixture[str]) -> None:

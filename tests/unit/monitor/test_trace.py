@@ -122,6 +122,12 @@ def test_it_says_what_it_has_left_out(tmp_path: Path, monkeypatch: pytest.Monkey
     assert json.loads((tmp_path / "t").read_text())["otherData"] == {"tasks": 2, "tasks left out": 38}
 
 
+def test_what_the_scheduler_remembers_is_not_left_out() -> None:
+    made = Trace()
+    made.take(monitored.news("tasks", task(1, -9, -8), time_us=NOON_US, shown=1, total=4501))
+    assert (len(made), made.left_out) == (0, 0)
+
+
 def test_what_ended_before_it_began_is_not_in_it() -> None:
     made = Trace()
     made.take(monitored.news("tasks", task(1, 100, 200), time_us=NOON_US + 1_000_000))

@@ -238,7 +238,7 @@ class Client(Caller):
             return task.story()
         task_id = _task_id(task)
         self._core.link.check_open()
-        return tell(self._core.link, task_id, "task", None, ANSWER_SECONDS)
+        return tell(self._core.link, task_id, "", None, ANSWER_SECONDS)
 
     def logs(self, task: ScalerFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, as `ScalerFuture.logs` does.

@@ -87,4 +87,5 @@ def _state(link: LinkThread) -> str:
         found = presence.wait_for_workers(link, 1, SUMMARY_SECONDS)
     except (DisconnectedError, TimeoutError) as error:
         return str(error)
-    return f"{found.workers} workers, {found.clients} clients, {found.waiting_tasks} tasks wait for a worker"
+    counts = (found.workers, "worker"), (found.clients, "client"), (found.waiting_tasks, "waiting task")
+    return ", ".join(f"{number} {name}{'s' * (number != 1)}" for number, name in counts)

@@ -32,7 +32,7 @@ class Story:
 
     Attributes:
         task_id: its id, 16 bytes.
-        name: its name.
+        name: its name; empty if only its id was known.
         state: *inactive* (it waits), *running* (a worker has it), *canceling*, *success*, *failed*, *canceled*, or
             empty if it is not known.
         waits_for: in a word or two: `no worker`, `no worker can take it`, `no room`, `inputs`, `worker`, `children`,
@@ -56,7 +56,8 @@ class Story:
 
     def __str__(self) -> str:
         again = f" This is try {self.tries}; {self.past}." if self.past else ""
-        return f"task {self.name} ({self.task_id.hex()[-8:]}): {self.sentence}.{again}"
+        short = self.task_id.hex()[-8:]
+        return f"task {f'{self.name} ({short})' if self.name else short}: {self.sentence}.{again}"
 
 
 class AskedLink(Protocol):

@@ -280,7 +280,7 @@ class AsyncClient(AsyncCaller):
         """Return what is known of a task of this client, by its future or its id, as `Client.story` does."""
         if isinstance(task, AsyncFuture):
             return await task.story()
-        return await asking.story(self.connected(), checked_task_id(task), "task", None)
+        return await asking.story(self.connected(), checked_task_id(task), "", None)
 
     async def logs(self, task: AsyncFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, by its future or its id, as `Client.logs` does."""

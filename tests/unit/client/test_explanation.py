@@ -51,7 +51,9 @@ def test_an_open_task_can_be_asked_about_by_its_id(client: Client, scheduler: Fa
     scheduler.answers_tasks = False
     future = client.submit(abs, -1)
     answers = Answers(scheduler)
-    assert client.story(future.task_id).sentence == SENTENCE
+    story = client.story(future.task_id)
+    assert story.sentence == SENTENCE
+    assert str(story).startswith(f"task {future.task_id.hex()[-8:]}: {SENTENCE}.")
     answers.join()
     with pytest.raises(ValueError, match="16 bytes"):
         client.story(b"short")

@@ -36,23 +36,18 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     is_known = sent.shape == shape and first <= sent.series_end <= last
     begin = sent.series_end if is_known else first
     sent.shape, sent.series_end = shape, last
-    from_when = {key: _changed_since(state, key, begin, step) if is_known else begin for key in shown}
-    lanes = [
-        [
-            worker_key(key),
-            *reversed(names.get(key, ("", key[0].hex()))),
-            *state.bins.read(key, start, step, (last - start) // step),
-        ]
-        for key, start in from_when.items()
-    ]
-    oldest = min(from_when.values(), default=begin)
+    starts = {key: _changed_since(state, key, begin, step) if is_known else begin for key in shown}
+    oldest = min(starts.values(), default=begin)
     return {
         "full": not is_known,
         "end": last,
         "count": (last - begin) // step,
         "step": step,
         "points": POINTS,
-        "lanes": lanes,
+        "lanes": [
+            [worker_key(key), *reversed(names.get(key, ("", key[0].hex()))), *_bins(state, key, start, step, last)]
+            for key, start in starts.items()
+        ],
         "offset": offset,
         "total": len(keys),
         "tasks": [
@@ -61,6 +56,10 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
         ],
         "all": state.bins.read_all(len(keys), oldest, step, (last - oldest) // step),
     }
+
+
+def _bins(state: State, key: tuple[bytes, int], start: int, step: int, last: int) -> tuple[str, str]:
+    return state.bins.read(key, start, step, (last - start) // step)
 
 
 def end_of(state: State) -> int:

@@ -202,6 +202,9 @@ MUTANTS = (
         ("silence",),
     ),
     Mutant(
-        "kept", "chaos 5: what was said on a lost connection is said anew, and not kept", _nothing_is_kept, ("silence",)
+        "kept",
+        "chaos 5: what was said on a lost connection is said anew, and kept by neither",
+        _nothing_is_kept,
+        ("silence",),
     ),
 )

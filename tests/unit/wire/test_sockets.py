@@ -21,7 +21,7 @@ from scaler.serialization import OUT_OF_BAND_BYTES
 from scaler.wire import sockets
 from scaler.wire.sockets import DealerSocket, RouterSocket
 from scaler.wire.transport import AddressInUseError, PeerGoneError
-from scaler.wire.unread import GROWN_BYTES, IS_POSSIBLE
+from scaler.wire.unread import GROWN_BYTES, IS_POSSIBLE, received_bytes
 from tests.support.proxy import Proxy
 
 PATIENCE_SECONDS = 30.0
@@ -229,15 +229,17 @@ def test_router_hangs_up_on_a_peer_that_sends_far_more_than_it_reads(context: An
     good, bad = DealerSocket(context, router.address), DealerSocket(context, router.address)
     for dealer in (good, bad):
         dealer.send(b"hello", [])
-        received(router)
+        connection, _, _ = received(router)
     assert router.lost() == []
     assert (router.look(1), router.look(1 + 2 * GROWN_BYTES)) == (0, 0)
+    descriptor = router._descriptors.known[connection]
     for _ in range(400):
         good.send(bytes(100_000), [])
         received(router)
     for _ in range(400):
         bad.send(bytes(100_000), [])
-    soon(lambda: router.look(1 + 2 * GROWN_BYTES) == 1)
+    soon(lambda: (received_bytes(descriptor) or 0) > 40_000_000)
+    assert router.look(1 + 2 * GROWN_BYTES) == 1
     soon(bad.was_cut)
     assert not good.was_cut()
     for closable in (good, bad, router):

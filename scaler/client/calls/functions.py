@@ -18,9 +18,11 @@ from typing import Any, TypeAlias
 from scaler.amounts import call_of
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.client_pickling import in_a_task_for
+from scaler.client.calls.edits import Edits
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.object_reference import ObjectReference
+from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
@@ -319,6 +321,8 @@ class Functions:
         self._remembered: dict[int, Function] = {}
         self._named: dict[str, NamedFunction] = {}
         self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address)
+        self._is_in_process = Endpoint.parse(address).is_in_process
+        self._edits = Edits()
 
     def named(self, name: str) -> NamedFunction:
         """Return the function that is called by this name.
@@ -358,6 +362,8 @@ class Functions:
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
             made = Function(function, state, self._serializer, self._packer, self._shipped.packed())
+        if not self._is_in_process:
+            self._edits.look(function, made.instruction.object_id)
         if state is not None:
             if len(self._remembered) >= REMEMBERED_FUNCTIONS:
                 self._remembered = {}  # a program with so many functions makes new ones all the time

@@ -13,6 +13,7 @@ from operator import methodcaller
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client import everywhere, presence
+from scaler.client.calls.items import several_iterables
 from scaler.client.calls.options import TaskOptions
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
@@ -252,10 +253,7 @@ class Caller(ABC):
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
         if others:
-            raise TypeError(
-                "map takes one iterable, of the arguments of each task, and the rest by keyword: "
-                "client.map(fn, zip(xs, ys)) for two arguments"
-            )
+            raise several_iterables()
         _, core, options = self._caller
         return core.map(fn, iterable, core.terms(options), progress, timeout, return_exceptions)
 

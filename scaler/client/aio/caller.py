@@ -15,6 +15,7 @@ from scaler.client.aio.calls import Calls
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.functions import Terms
+from scaler.client.calls.items import several_iterables
 from scaler.client.calls.options import TaskOptions
 from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
@@ -148,7 +149,7 @@ class AsyncCaller(ABC):
     ) -> list[T | BaseException]: ...
 
     async def map(
-        self, fn: Callable[..., Any], items: Items, *, return_exceptions: bool = False, window: int = WINDOW
+        self, fn: Callable[..., Any], items: Items, *others: Any, return_exceptions: bool = False, window: int = WINDOW
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
@@ -165,6 +166,8 @@ class AsyncCaller(ABC):
             ConfigError: if `window` is no such number; it is a `ValueError`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
+        if others:
+            raise several_iterables()
         results: dict[int, Any] = {}
         async with aclosing(self._stream(fn, items, window).run()) as ended:
             async for index, future in ended:

@@ -33,3 +33,11 @@ def _shown(item: Sequence[Any]) -> str:
         return f"({', '.join(map(_SHORT.repr, item))})"
     except Exception:  # noqa: BLE001 - the `repr` of a user's class
         return ""
+
+
+def several_iterables() -> TypeError:
+    """Return the error of a map that was given several iterables, as the built-in one takes them."""
+    return TypeError(
+        "map takes one iterable, of the arguments of each task, and the rest by keyword: "
+        "client.map(fn, zip(xs, ys)) for two arguments"
+    )

@@ -35,7 +35,7 @@ def names(of: type) -> set[str]:
 
 
 def arguments(method: Any) -> set[str]:
-    return set(inspect.signature(method).parameters) - {"args", "kwargs", "fn", "iterable", "items"}
+    return set(inspect.signature(method).parameters) - {"args", "kwargs", "fn", "iterable", "items", "others"}
 
 
 @pytest.mark.parametrize("pair", PAIRS)

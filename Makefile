@@ -34,7 +34,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev $(VENV)/.compiled ## all tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript ## the documentation, and the tests that are heavy, or need what only this target installs
+test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs ## the documentation, and the tests that are heavy, or need what only this target installs
 	@first=0; part() { "$$@" || { code=$$?; [ $$first -ne 0 ] || first=$$code; }; }; \
 	$(if $(ARGS),part $(BIN)/python -m pytest -m more $(ARGS),$(MORE)); \
 	exit $$first
@@ -127,6 +127,16 @@ $(VENV)/.testsuite: $(VENV)/.made
 		{ dpkg -s $$package || { $(APT) update && $(APT) install --yes --no-install-recommends $$package; }; } \
 			>/dev/null 2>&1 || echo "could not install $$package" >&2; \
 	fi
+	@touch $@
+
+# The tests of parfun and pargraph are in their source packages. Without these, those that run them are skipped.
+$(VENV)/.theirs: $(VENV)/.more
+	@mkdir -p $(VENV)/.theirs-sources && cd $(VENV)/.theirs-sources && \
+		for package in parfun==7.2.2 pargraph==0.9.6; do \
+			{ $(abspath $(BIN))/python -m pip download --quiet --no-deps --no-binary parfun,pargraph $$package && \
+			tar xzf "$$(echo $$package | sed 's/==/-/').tar.gz"; } >/dev/null 2>&1 || \
+			echo "could not get the source package of $$package" >&2; \
+		done
 	@touch $@
 
 # The worker and the client in JavaScript need Node.js 18. Their packages bring what they need: no script of theirs runs.

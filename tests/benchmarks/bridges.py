@@ -227,6 +227,9 @@ def measure_dask(rounds: int, seconds: float) -> Found:
 
 
 def show(found: Found) -> None:
+    if not found:
+        print("nothing was measured: there was no time for more than the first round, which warms up\n")
+        return
     names, columns = (list(dict.fromkeys(parts)) for parts in zip(*found, strict=True))
     print("| seconds | " + " | ".join(columns) + " |")
     print("|---|" + "--:|" * len(columns))

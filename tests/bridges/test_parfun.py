@@ -1,6 +1,6 @@
 """parfun, as it is published, on Scaler: its back-ends `scaler_local` and `scaler_remote`, which import the 1.x names.
 
-Its own tests are not in the package. So these are its main uses: each has the value that it has in one process.
+Its main uses: each has the value that it has in one process. Its own tests are in `test_theirs.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """pargraph, as it is published, on Scaler: its engine with our client, and its graphs given to `Client.get`.
 
-Its own tests are not in the package. So these are its main uses: each has the value that it has in one process.
+Its main uses: each has the value that it has in one process. Its own tests are in `test_theirs.py`.
 """
 
 from __future__ import annotations

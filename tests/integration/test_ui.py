@@ -79,7 +79,7 @@ def test_the_dashboard_of_a_client_shows_its_cluster_and_ends_with_it(capfd: pyt
         wait_until(lambda: strip_of(url)["success"] == 1, "the page shows the task")
         summary = client._repr_html_()
         assert f'href="{url}"' in summary
-        assert "0 tasks wait" in summary
+        assert "1 client, 0 waiting tasks" in summary
     with pytest.raises(OSError, match="refused"):
         status(url)
 

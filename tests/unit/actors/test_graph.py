@@ -358,7 +358,7 @@ def test_a_graph_that_is_said_again_after_a_cut_runs_once(simulation: Simulation
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert len(agent.started) == 4
-    assert client.surplus == []
+    assert len(client.surplus) == 1, "the session began anew, and the client may not have heard the first result"
 
 
 def test_a_result_that_was_lost_with_the_connection_is_said_again(simulation: Simulation) -> None:

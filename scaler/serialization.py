@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import cloudpickle
 
+from scaler import pickled_classes
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
 from scaler.shipped import install
@@ -107,8 +108,11 @@ class _OutOfBandBytes:
         return bytes, (pickle.PickleBuffer(self._value),)
 
 
-def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
+def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = cloudpickle.dumps) -> list[Buffer]:
     """Serialise `obj`: one frame for a small value, more when it holds large buffers.
+
+    Args:
+        dumps: what the default serializer does with values that are not plain.
 
     Raises:
         SerializeObjectError: if it cannot be serialised; the cause says why.
@@ -123,10 +127,14 @@ def to_frames(serializer: Serializer, obj: Any) -> list[Buffer]:
             if data is not None:
                 return [data]
         frames: list[Buffer] = [b""]
-        frames[0] = cloudpickle.dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
+        frames[0] = dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames
     except Exception as error:  # the user's `__reduce__` and serializer run here and may raise anything
         raise SerializeObjectError(f"{_described(obj)} cannot be serialised: {error}") from error
+
+
+result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, dumps=pickled_classes.dumps)
+"""The same for the result of a task, whose classes the client has already."""
 
 
 def _described(obj: Any) -> str:

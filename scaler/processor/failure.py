@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TypeVar
 
-import cloudpickle
-
+from scaler import pickled_classes
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
 from scaler.serialization import exception_from_parts, to_frames
 from scaler.wire.structs import TaskFailure
@@ -35,6 +34,7 @@ _OWN_FILES = frozenset(
         Path(__file__).with_name("meter.py"),
         Path(__file__).with_name("values.py"),
         Path(__file__).with_name("one_call.py"),
+        Path(__file__).parents[1] / "pickled_classes.py",
         Path(__file__).parents[1] / "serialization.py",
     )
 )
@@ -142,9 +142,9 @@ def _pickled(error: BaseException) -> bytes:
 
     One whose constructor takes other arguments than it hands on to `Exception` is put together without it.
     """
-    data: bytes = cloudpickle.dumps(error, protocol=5)
+    data: bytes = pickled_classes.dumps(error, protocol=5)
     if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
-        data = cloudpickle.dumps(_Parts(error), protocol=5)
+        data = pickled_classes.dumps(_Parts(error), protocol=5)
         if not _can_be_read(data, type(error)):
             return b""
     return data if len(data) <= EXCEPTION_BYTES else b""

@@ -14,7 +14,7 @@ from scaler.processor.failure import describe_failure
 from scaler.processor.forked import end_forked
 from scaler.processor.meter import Meter
 from scaler.processor.values import Values
-from scaler.serialization import INLINE_BYTES, Frames, frozen, read_arguments, size_of, to_frames
+from scaler.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.structs import RunOptions
@@ -39,7 +39,7 @@ def run_call(task: RunTask, values: Values) -> RunResult:
         ended_ns = perf_counter_ns()
         if os.getpid() != process:
             end_forked(None)
-        frames = frozen(to_frames(serializer, returned))
+        frames = frozen(result_to_frames(serializer, returned))
         if len(frames) == 1 and size_of(frames) <= INLINE_BYTES:
             payload, frames = bytes(frames[0]), ()
     except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task

@@ -31,7 +31,7 @@ from time import monotonic_ns, perf_counter_ns, sleep
 from types import FrameType
 from typing import Any, NoReturn
 
-from scaler import task_context
+from scaler import pickled_classes, task_context
 from scaler.amounts import GPU, read_amounts
 from scaler.errors import TaskInterrupt
 from scaler.process.logs import set_up_logging
@@ -58,7 +58,7 @@ from scaler.serialization import (
     Serializer,
     name_of,
     read_arguments,
-    to_frames,
+    result_to_frames,
 )
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.columns import Batch
@@ -113,7 +113,7 @@ class Processor:
         self._interrupted_at = ""
         """where the last task was that was interrupted, as text"""
         self._is_forked = False
-        self._write: Callable[[Serializer, Any], Frames] = to_frames
+        self._write: Callable[[Serializer, Any], Frames] = result_to_frames
         self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=birth.worker)
 
     def run(self, after_task: Callable[[], None]) -> None:
@@ -330,7 +330,7 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 
 _OURS = globals()
-_PURE = frozenset({to_frames.__module__, Values.__module__})
+_PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, Values.__module__})
 """What can be interrupted: values may take long to read and to write, and nothing is kept before they are read."""
 
 
@@ -383,6 +383,7 @@ def main(connection: socket.socket, progress_descriptor: int, birth: Birth, conf
     continued = processor.waiting.continued if config.hard_processor_suspend else None
     signals.catch_signals(processor.interrupt, processor.keyboard, continued)
     task_context.enter(processor.waiting)
+    pickled_classes.take_changes()
     if not initialize(config.initializer):
         os._exit(FAILED_EXIT_CODE)
     after_task()

@@ -25,7 +25,14 @@ from scaler.engines.call import EngineCall, ended, run
 from scaler.engines.engine import EngineLostError
 from scaler.processor.failure import describe_failure
 from scaler.processor.values import KnownFunction, Values
-from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, read_arguments, size_of, to_frames
+from scaler.serialization import (
+    INLINE_BYTES,
+    DefaultSerializer,
+    Serializer,
+    read_arguments,
+    result_to_frames,
+    size_of,
+)
 from scaler.symphony.message import REMOTE_TRACEBACK, message_class
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
@@ -242,7 +249,7 @@ def _success(task: RunTask, serializer: Serializer, payload: bytes) -> RunResult
     value = cloudpickle.loads(payload)
     if type(value) is RunResult:
         return value
-    frames = to_frames(serializer, value)
+    frames = result_to_frames(serializer, value)
     if len(frames) == 1 and size_of(frames) <= INLINE_BYTES:
         return ended(task, TaskStatus.SUCCESS, bytes(frames[0]))
     return RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, frames)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, SerializeObjectError
-from tests.support.processes import scheduler, without_streams
+from tests.support.processes import complaints, run_python, scheduler, without_streams
 
 
 def fork_and_come_back(number: int) -> int:
@@ -164,3 +164,35 @@ def test_a_result_that_cannot_be_serialised_is_said_to_be_one(client: Client) ->
         client.submit(counts_up, 3).result(60)
     with pytest.raises(SerializeObjectError, match=r"^abs: argument 1 \('x'\): a value of type lock cannot be"):
         client.submit(submits_what_cannot_be, client).result(60)
+
+
+def test_results_leave_the_classes_of_the_program_as_they_are(tmp_path: Path) -> None:
+    """Its methods go on to see the program's own globals; and what it changes in a class reaches the workers."""
+    (tmp_path / "program.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from scaler import Client\n"
+        "RATE = 1\n"
+        "@dataclass\n"
+        "class Price:\n"
+        "    base: float\n"
+        "    unit = 'EUR'\n"
+        "    def value(self): return self.base * RATE\n"
+        "class Refused(Exception):\n"
+        "    def rate(self): return RATE\n"
+        "def make(base): return Price(base)\n"
+        "def refuse(base): raise Refused(base)\n"
+        "def unit(price): return price.unit\n"
+        "methods = Price.value, Refused.rate\n"
+        "with Client(n_workers=2) as client:\n"
+        "    price = client.submit(make, 3.0).result()\n"
+        "    error = client.submit(refuse, 4.0).exception()\n"
+        "    RATE = 2\n"
+        "    print(price.value(), Price(5.0).value(), error.rate())\n"
+        "    assert (Price.value, Refused.rate) == methods and type(price) is Price and type(error) is Refused\n"
+        "    assert price == client.submit(make, 3.0).result()\n"
+        "    assert client.map(unit, [(price,)] * 4) == ['EUR'] * 4\n"
+        "    Price.unit = 'USD'\n"
+        "    print(*client.map(unit, [(price,)] * 4), client.submit(unit, client.submit(make, 1.0)).result())\n"
+    )
+    done = run_python("program.py", folder=tmp_path)
+    assert (done.stdout.split(), complaints(done.stderr)) == (["6.0", "10.0", "2"] + ["USD"] * 5, ""), done.stderr

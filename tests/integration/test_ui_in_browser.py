@@ -224,6 +224,22 @@ def test_the_pointer_tells_what_is_where(loaded: tuple[Command, str], watch: Cal
         wait_until(lambda: points_at_a_time(seen), f"the chart of {view} tells the time")
 
 
+def test_ctrl_and_the_wheel_change_the_window(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+    _, url = loaded
+    seen = watch()
+    seen.page.goto(url)
+    seen.wait_for("1,000", "main")
+    seen.go("#/stream")
+    pressed = seen.page.locator("main button[aria-pressed=true]")
+    pressed.get_by_text("5 min").wait_for()
+    seen.page.locator("main .legend").hover()
+    seen.page.keyboard.down("Control")
+    for turn, window in ((60, "10 min"), (60, "30 min"), (60, "30 min"), (-60, "10 min")):
+        seen.page.mouse.wheel(0, turn)
+        pressed.get_by_text(window).wait_for()
+    seen.page.keyboard.up("Control")
+
+
 def points_at_a_time(seen: Watched) -> bool:
     canvas = seen.page.locator("main .chart canvas").first
     box = canvas.bounding_box()

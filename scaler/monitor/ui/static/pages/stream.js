@@ -8,7 +8,7 @@ import { sheet, token, paint } from "../charts.js";
 const windows = [300, 600, 1800];
 
 export default function stream(app) {
-  let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0;
+  let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0, turned = 0;
   const lanes = new Lanes((at) => (at.task?.[0] ? app.go("task", at.task[0]) : at.key ? app.go("worker", at.key) : null));
   const pages = pager((offset) => app.want({ offset }), 60), none = h("div"), note = h("p", { class: "muted" });
   const choices = windows.map((each) => h("button", { onclick: () => pick(each) }, `${each / 60} min`));
@@ -23,6 +23,19 @@ export default function stream(app) {
     choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
     app.want({ window, end });
   }
+  function zoom(by) {
+    const to = windows[Math.max(0, Math.min(windows.length - 1, windows.indexOf(window) + by))];
+    set("window", to);
+    pick(to);
+  }
+  element.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return; // a pinch of a touchpad is told as a wheel with Ctrl, too
+    event.preventDefault();
+    turned += event.deltaY;
+    if (Math.abs(turned) < 40) return;
+    zoom(Math.sign(turned));
+    turned = 0;
+  }, { passive: false });
   function now() { end = 0; back.hidden = true; app.want({ end }); }
   function update(data) {
     lanes.update(data);
@@ -36,8 +49,7 @@ export default function stream(app) {
   }
   choices.forEach((button, i) => button.setAttribute("aria-pressed", String(windows[i] === window)));
   return {
-    element, update, now, args: { window },
-    zoom: (by) => { const to = windows[Math.max(0, Math.min(2, windows.indexOf(window) + by))]; set("window", to); pick(to); },
+    element, update, now, zoom, args: { window },
     pan: (by) => { end = Math.floor((end || lanes.end) + (by * window) / 2); if (end >= Date.now() / 1000) return now(); back.hidden = false; app.want({ end }); },
   };
 }

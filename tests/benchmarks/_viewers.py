@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--workers", type=int, default=20, help="of each agent (default: 20)")
     parser.add_argument("--blocks", type=int, default=21, help="(default: 21)")
+    parser.add_argument("--rate", type=int, default=0, help="tasks a second (default: as many as can be done)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each block (default: 10)")
     options = parser.parse_args()
     scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
@@ -148,7 +149,7 @@ def main() -> None:
     known = {child.pid for child in psutil.Process().children(recursive=True)}
     seen, blocks = Seen(), []
     try:
-        bench = Bench(scheduler, options.agents, options.workers, rate=0)
+        bench = Bench(scheduler, options.agents, options.workers, options.rate)
         bench.measure(5.0, 0)
         with chromium() as browser:
             for number in range(options.blocks):

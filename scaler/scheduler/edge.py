@@ -62,10 +62,6 @@ class SchedulerEdge:
         self._outbox = tree.outbox
         self._acceptor = tree.acceptor
         self._strangers = Strangers()
-        self._n_heard = 0
-        """messages since the socket's descriptor was readable"""
-        self._is_lone = False
-        """whether the next message is answered before a look for others"""
         self._broken: dict[Connection, tuple[Peer, float]] = {}
         """connections that were found broken, their peers, and since when, in that order"""
         self._clock = tree.clock
@@ -78,14 +74,6 @@ class SchedulerEdge:
         self.undeliverable = 0
 
     # In
-
-    def expect(self) -> None:
-        """The socket's descriptor is readable. Where it was one message the last time, it most probably is one now: to
-        look for a second one costs as much as to receive the first, and there is a look after the answer in any case.
-        """
-        self._is_lone = self._n_heard == 1
-        self._n_heard = 0
-        self._listener.expect()
 
     def receive(self) -> bool:
         receive, connected = self._listener.receive, self._directory.connected
@@ -105,10 +93,6 @@ class SchedulerEdge:
             else:
                 peer.heard_at = now
                 items_left -= self._from_peer(peer, header, frames)
-                self._n_heard += 1
-                if self._is_lone:
-                    self._is_lone = False
-                    return True
                 if items_left <= 0:
                     break
         self._tell_broken(now - UNREAD_SECONDS)  # others may go on to say something for ever

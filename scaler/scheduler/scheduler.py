@@ -152,7 +152,7 @@ class SchedulerProcess:
         if board is not None:
             board.monitor = tree.monitor
             shell.watch(board.descriptor, lambda: self._hear_viewers(board))
-        shell.watch(self._listener.descriptor, edge.expect)
+        shell.watch(self._listener.descriptor, self._listener.expect)
         shell.watch(self._listener.monitor_descriptor, lambda: self._connections_lost(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))

@@ -9,7 +9,7 @@ import pytest
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
-from scaler.ids import Connection, ObjectId
+from scaler.ids import ObjectId
 from scaler.scheduler import edge
 from scaler.scheduler.strangers import MESSAGES_MOST
 from scaler.wire.codec import encode
@@ -260,39 +260,3 @@ def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
             take(*waiting.pop(0))
     assert not slow.said(ObjectResponse)
     assert list(simulation.tree.directory.connected) == [slow.connection]
-
-
-def test_a_message_that_comes_alone_is_answered_before_a_look_for_others(
-    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, listener = simulation.client(), simulation.edge
-    ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)])
-    looks = 0
-    take = simulation.router.receive
-
-    def receive() -> tuple[Connection, bytes, list[memoryview]] | None:
-        nonlocal looks
-        looks += 1
-        return take()
-
-    monkeypatch.setattr(simulation.router, "receive", receive)
-    monkeypatch.setattr(simulation.router, "expect", lambda: None, raising=False)
-
-    def wake(n_messages: int) -> list[tuple[bool, int]]:
-        """Return, for each call until the edge says that there is no more, what it said and how often it looked."""
-        nonlocal looks
-        for _ in range(n_messages):
-            simulation.router.deliver(client.connection, header, frames)
-        listener.expect()
-        calls: list[tuple[bool, int]] = []
-        while not calls or calls[-1][0]:
-            looks = 0
-            calls.append((listener.receive(), looks))
-        return calls
-
-    assert wake(1)[-1][0] is False
-    assert wake(1) == [(True, 1), (False, 1)]
-    assert wake(3) == [(True, 1), (False, 3)]
-    assert wake(2) == [(False, 3)]
-    assert wake(1) == [(False, 2)]
-    assert wake(1) == [(True, 1), (False, 1)]

@@ -34,6 +34,15 @@ def send(ends: tuple[socket.socket, socket.socket], n_bytes: int) -> None:
             left -= len(taker.recv(left))
 
 
+def counting(ends: tuple[socket.socket, socket.socket]) -> tuple[Unread, int]:
+    """Return one that counts what comes at the second end, and the descriptor of that."""
+    unread, descriptor = Unread(MOST), ends[1].fileno()
+    unread.open(descriptor)
+    unread.look(SMALL)
+    unread.look(LARGE)
+    return unread, descriptor
+
+
 def test_what_has_come_is_known_to_the_system(ends: tuple[socket.socket, socket.socket]) -> None:
     send(ends, 50_000)
     assert received_bytes(ends[1].fileno()) == 50_000
@@ -64,10 +73,7 @@ def test_who_sends_more_than_is_read_is_found(ends: tuple[socket.socket, socket.
 
 
 def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]) -> None:
-    unread, descriptor = Unread(MOST), ends[1].fileno()
-    unread.open(descriptor)
-    unread.look(SMALL)
-    unread.look(LARGE)
+    unread, descriptor = counting(ends)
     send(ends, 2 * MOST)
     unread.read(descriptor, iter([1000 - 9] * (2 * MOST // 1000)))
     assert unread.look(LARGE) == []
@@ -77,10 +83,7 @@ def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]
 
 
 def test_short_frames_count_as_what_they_take(ends: tuple[socket.socket, socket.socket]) -> None:
-    unread, descriptor = Unread(MOST), ends[1].fileno()
-    unread.open(descriptor)
-    unread.look(SMALL)
-    unread.look(LARGE)
+    unread, descriptor = counting(ends)
     send(ends, MOST * 3 // 4)
     assert unread.look(LARGE) == []
     unread.read(descriptor, iter([3] * 1000))

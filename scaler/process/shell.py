@@ -1,4 +1,4 @@
-"""The shell: the one loop of a process, on asyncio's event loop, builtin or uvloop.
+"""The shell: the one loop of a process, on an event loop: our own (`loop.py`) or uvloop.
 
     receive what is there -> run the dispatcher -> flush what it said -> sleep until a frame, a timer or a signal
 
@@ -8,7 +8,6 @@ edge-triggered: only an empty read re-arms it. So a turn ends only after an empt
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import signal
@@ -20,6 +19,7 @@ from typing import Protocol
 
 from scaler.actors.kit import Dispatcher
 from scaler.config import ConfigError
+from scaler.process.loop import Cancellable, EventLoop, Loop
 from scaler.process.wakeful_clock import WakefulClock
 
 TURNS_PER_WAKE = 64
@@ -61,19 +61,19 @@ class Edge(Protocol):
         """Send the items of actors. Return whether there were any."""
 
 
-def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
+def new_event_loop(name: str) -> EventLoop:
     """Return an event loop by its name: builtin or uvloop.
 
     Raises:
         ConfigError: if uvloop is asked for and not installed.
     """
     if name == "builtin":
-        return asyncio.new_event_loop()
+        return Loop()
     try:
         import uvloop  # noqa: PLC0415 - an extra that need not be installed
     except ImportError:
         raise ConfigError("the event loop uvloop is not installed; try: pip install 'scaler[uvloop]'") from None
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    loop: EventLoop = uvloop.new_event_loop()
     return loop
 
 
@@ -93,7 +93,7 @@ class Shell:
         self.dispatcher = Dispatcher(clock=now, wake=self._wake, on_escalation=self._escalated)
         self.exit_code = 0
         self._edge: Edge | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
         self._timer_deadline: float | None = None
         self._again = False
         self._signals: list[signal.Signals] = []

@@ -6,11 +6,11 @@ nobody watches.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 
 from scaler.actors.monitor import Gauges
+from scaler.process.loop import Cancellable, EventLoop
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import free_bytes
 
@@ -26,9 +26,9 @@ class ProcessGauges:
         loop: whose lateness is measured.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
         self._due = 0.0
         self._late: deque[float] = deque(maxlen=LOOKS_MOST)
         self._last = (time.monotonic(), time.process_time())

@@ -382,13 +382,13 @@ from scaler.process.shell import Shell
 shell = Shell("builtin")
 shell.on_signals(print, signal.SIGUSR1)
 shell.on_child_ended(lambda: None)
-close = shell.loop._selector.close
+close = shell.loop._poller.close
 
 def a_child_ends():  # the pipe that wakes the loop is closed by now
     os.kill(os.getpid(), signal.SIGCHLD)
     close()
 
-shell.loop._selector.close = a_child_ends
+shell.loop._poller = Mock(wraps=shell.loop._poller, **{"close.side_effect": a_child_ends})
 shell.stop()
 shell.run(Mock(**{"receive.return_value": False, "flush.return_value": False}))
 """

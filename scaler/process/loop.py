@@ -1,0 +1,279 @@
+"""Loop: sleeps until a descriptor is ready, a timer is due or a signal came, and calls back.
+
+Used by the shell, whose every message wakes it: that costs less processor time than in the loop of asyncio
+(`docs/decisions/0011-no-asyncio-on-the-hot-path.md`). It has the names of asyncio's loops, so that uvloop's can take
+its place. One thread runs it; only `call_soon_threadsafe` may be called from another one.
+
+Must never: know what the descriptors are for, or end because a callback failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import select
+import signal
+import socket
+import time
+from bisect import insort
+from collections import deque
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Protocol, TypeAlias
+
+logger = logging.getLogger(__name__)
+
+Callback: TypeAlias = Callable[..., object]
+
+_IN, _OUT = select.POLLIN, select.POLLOUT
+_WHEN = attrgetter("when")
+
+
+class Cancellable(Protocol):
+    """What `call_later` returns."""
+
+    def cancel(self) -> None: ...
+
+
+class EventLoop(Protocol):
+    """What the shell needs of a loop: `Loop` here, or one with asyncio's interface."""
+
+    def run_forever(self) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+    def is_closed(self) -> bool: ...
+    def time(self) -> float: ...
+    def call_soon(self, callback: Callback, *args: Any) -> object: ...
+    def call_soon_threadsafe(self, callback: Callback, *args: Any) -> object: ...
+    def call_later(self, delay: float, callback: Callback, *args: Any) -> Cancellable: ...
+    def call_at(self, when: float, callback: Callback, *args: Any) -> Cancellable: ...
+    def add_reader(self, fd: int, callback: Callback) -> object: ...
+    def remove_reader(self, fd: int) -> object: ...
+    def add_writer(self, fd: int, callback: Callback) -> object: ...
+    def remove_writer(self, fd: int) -> object: ...
+    def add_signal_handler(self, sig: int, callback: Callback, *args: Any) -> object: ...
+    def remove_signal_handler(self, sig: int) -> object: ...
+
+
+class Poller(Protocol):
+    """`select.epoll`, or `Poll`."""
+
+    def register(self, fd: int, eventmask: int, /) -> object: ...
+    def modify(self, fd: int, eventmask: int, /) -> object: ...
+    def unregister(self, fd: int, /) -> object: ...
+    def poll(self, timeout: float, /) -> list[tuple[int, int]]: ...
+    def close(self) -> None: ...
+
+
+class Poll:
+    """`select.poll` with seconds, for systems without epoll."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self.register, self.modify = self._poll.register, self._poll.modify
+        self.unregister = self._poll.unregister
+
+    def poll(self, timeout: float, /) -> list[tuple[int, int]]:
+        return self._poll.poll(math.ceil(timeout * 1000) if timeout >= 0 else None)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def new_poller() -> Poller:
+    """Return the best one of this system."""
+    return select.epoll() if hasattr(select, "epoll") else Poll()
+
+
+class Timer:
+    """A callback that is due at a time of the loop's clock."""
+
+    __slots__ = ("_args", "_callback", "_timers", "when")
+
+    def __init__(self, timers: list[Timer], when: float, callback: Callback, args: tuple[Any, ...]) -> None:
+        self._timers = timers
+        self.when = when
+        self._callback = callback
+        self._args = args
+
+    def cancel(self) -> None:
+        """Never call back. May be called at any time."""
+        with contextlib.suppress(ValueError):
+            self._timers.remove(self)
+
+    def run(self) -> None:
+        _call(self._callback, self._args)
+
+
+class Loop:
+    """One loop. It is made for some timers, not for thousands.
+
+    Args:
+        poller: None: the best one of this system.
+    """
+
+    def __init__(self, poller: Poller | None = None) -> None:
+        self._poller = new_poller() if poller is None else poller
+        self._readers: dict[int, Callback] = {}
+        self._writers: dict[int, Callback] = {}
+        self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
+        self._timers: list[Timer] = []
+        """in the order in which they are due"""
+        self._is_stopping = self._is_closed = False
+        self._signals: set[int] = set()
+        self.time = time.monotonic
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        self.add_reader(self._woken.fileno(), self._wake_up)
+
+    def run_forever(self) -> None:
+        """Run until `stop`; if that was called before, all that is there is done once."""
+        is_last = False
+        while not is_last:
+            is_last = self._is_stopping
+            self._sleep_and_call()
+            is_last = is_last or self._is_stopping
+        self._is_stopping = False
+
+    def _sleep_and_call(self) -> None:
+        soon, timers = self._soon, self._timers
+        seconds = -1.0  # for ever
+        if soon or self._is_stopping:
+            seconds = 0.0
+        elif timers:
+            seconds = max(0.0, timers[0].when - time.monotonic())
+        for descriptor, events in self._poller.poll(seconds):
+            if events & ~_OUT and (reader := self._readers.get(descriptor)) is not None:
+                _call(reader, ())
+            if events & ~_IN and (writer := self._writers.get(descriptor)) is not None:
+                _call(writer, ())
+        if timers:
+            now = time.monotonic()
+            while timers and timers[0].when <= now:
+                timers.pop(0).run()
+        for _ in range(len(soon)):  # what they add is for the next time
+            _call(*soon.popleft())
+
+    def stop(self) -> None:
+        """End `run_forever` when all that is due now was called."""
+        self._is_stopping = True
+
+    def close(self) -> None:
+        """Close it for good. May be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for number in tuple(self._signals):
+            self.remove_signal_handler(number)
+        self._soon.clear()
+        self._timers.clear()
+        self._poller.close()
+        self._woken.close()
+        self._waker.close()
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    # Callbacks
+
+    def call_soon(self, callback: Callback, *args: Any) -> None:
+        """Call behind all that is to be called now."""
+        self._soon.append((callback, args))
+
+    def call_soon_threadsafe(self, callback: Callback, *args: Any) -> None:
+        """As `call_soon`, from any thread or signal handler.
+
+        Raises:
+            RuntimeError: if the loop is closed.
+        """
+        if self._is_closed:
+            raise RuntimeError("the loop is closed")
+        self._soon.append((callback, args))
+        with contextlib.suppress(OSError):  # so many wake-ups wait that it wakes up; or it was closed meanwhile
+            self._waker.send(b"\0")
+
+    def call_later(self, delay: float, callback: Callback, *args: Any) -> Timer:
+        """Call after `delay` seconds."""
+        return self.call_at(time.monotonic() + delay, callback, *args)
+
+    def call_at(self, when: float, callback: Callback, *args: Any) -> Timer:
+        """Call when `time()` is `when`."""
+        timer = Timer(self._timers, when, callback, args)
+        insort(self._timers, timer, key=_WHEN)
+        return timer
+
+    # Descriptors
+
+    def add_reader(self, fd: int, callback: Callback) -> None:
+        """Call whenever the descriptor is readable, or broken."""
+        self._readers[fd] = self._registered(fd, callback, _IN)
+
+    def add_writer(self, fd: int, callback: Callback) -> None:
+        """Call whenever the descriptor is writable, or broken."""
+        self._writers[fd] = self._registered(fd, callback, _OUT)
+
+    def _registered(self, fd: int, callback: Callback, event: int) -> Callback:
+        events = self._events(fd)
+        if not events:
+            self._poller.register(fd, event)
+        elif not events & event:
+            self._poller.modify(fd, events | event)
+        return callback
+
+    def remove_reader(self, fd: int) -> None:
+        """Call no more; nothing if it was not watched."""
+        if self._readers.pop(fd, None) is not None:
+            self._unregister(fd)
+
+    def remove_writer(self, fd: int) -> None:
+        """Call no more; nothing if it was not watched."""
+        if self._writers.pop(fd, None) is not None:
+            self._unregister(fd)
+
+    def _unregister(self, fd: int) -> None:
+        events = self._events(fd)
+        if events:
+            self._poller.modify(fd, events)
+        else:
+            self._poller.unregister(fd)
+
+    def _events(self, fd: int) -> int:
+        return (_IN if fd in self._readers else 0) | (_OUT if fd in self._writers else 0)
+
+    # Signals
+
+    def add_signal_handler(self, sig: int, callback: Callback, *args: Any) -> None:
+        """Call in the loop when the signal came. For the main thread."""
+
+        def came(_number: int, _frame: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.call_soon_threadsafe(callback, *args)
+
+        # The system writes there, too: a signal may come after Python looked for one and before it sleeps.
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(sig, came)
+        signal.siginterrupt(sig, False)
+        self._signals.add(sig)
+
+    def remove_signal_handler(self, sig: int) -> None:
+        """Do with the signal what Python does by itself."""
+        self._signals.discard(sig)
+        signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
+        if not self._signals:
+            signal.set_wakeup_fd(-1)
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while len(self._woken.recv(4096)) == 4096:
+                pass
+
+
+def _call(callback: Callback, args: tuple[Any, ...]) -> None:
+    try:
+        callback(*args)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        logger.exception("a callback of the loop failed: %r", callback)

@@ -75,8 +75,9 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         window_at(config.address, config.transfer_window_bytes),
     )
     names, n_open = _workers(config, executor)
-    begins = "cluster of %d workers (%s) for the scheduler at %s, event loop %s"
-    logger.info(begins, n_open, ", ".join(names[:n_open]), config.address, config.event_loop)
+    begins = "cluster of %d worker%s (%s) for the scheduler at %s, event loop %s"
+    of = (n_open, "" if n_open == 1 else "s", ", ".join(names[:n_open]))
+    logger.info(begins, *of, config.address, config.event_loop)
     node = Node(shell, config, names, random_id(), is_elastic=n_open < len(names))
     tree = _tree(shell, edge, node, executor, capabilities, n_open)
     root = shell.dispatcher.spawn(tree)

@@ -5,16 +5,18 @@ Used by the code that calls user functions.
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scaler import pickled_classes
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
-from scaler.serialization import exception_from_parts, to_frames
+from scaler.processor.values import Values
+from scaler.serialization import exception_from_parts, name_of, read_arguments, to_frames
 from scaler.wire.structs import TaskFailure
 
 T = TypeVar("T")
@@ -46,8 +48,8 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
     Args:
         worker: the name of the worker that called the function, if it has one.
     """
-    if type(error) is DeserializeObjectError and isinstance(error.__cause__, ModuleNotFoundError):
-        error = _about_module(error.__cause__, worker)
+    if type(error) is DeserializeObjectError and error.__cause__ is not None:
+        error = _about_value(error, error.__cause__, worker)
     elif type(error) is SerializeObjectError and _is_of_result(error):
         error = _about_result(error)
     name = _try(_type_name, error, "an exception whose type has no name")
@@ -72,18 +74,63 @@ def _about_result(error: SerializeObjectError) -> SerializeObjectError:
     return better
 
 
-def _about_module(missing: ModuleNotFoundError, worker: str) -> DeserializeObjectError:
+def _about_value(error: DeserializeObjectError, cause: BaseException, worker: str) -> DeserializeObjectError:
     """Return a more helpful message: users meet this error first, and can do something about it."""
+    what = _try(_unread, error, "")
+    if not what:
+        return error
     who = f"worker {worker!r}" if worker else "this process"
-    top = str(missing.name).partition(".")[0]
-    error = DeserializeObjectError(
-        f"the function or an argument needs the module {missing.name!r}, which {who} does not find: send it along with "
+    if isinstance(cause, ModuleNotFoundError):
+        text = _about_module(what, str(cause.name), who)
+    else:
+        text = f"{what} cannot be read by {who}: {type(cause).__name__}: {cause}"
+        if isinstance(cause, (AttributeError, ImportError)):
+            text += (
+                "; the module there may be another version: send yours along with client.upload(module) or "
+                "Client(modules=[module]), or install the same version where the cluster runs"
+            )
+    better = DeserializeObjectError(text)
+    better.__cause__ = cause
+    return better
+
+
+def _about_module(what: str, missing: str, who: str) -> str:
+    top = missing.partition(".")[0]
+    return (
+        f"{what} needs the module {missing!r}, which {who} does not find: send it along with "
         f"client.upload({top}) or Client(modules=[{top}]), if it is your own; or install it where the cluster runs, "
         "set PYTHONPATH there, or start scaler_cluster in the folder of the module "
         f"(it was started in {_folder()!r})"
     )
-    error.__cause__ = missing
-    return error
+
+
+def _unread(error: BaseException) -> str:
+    """Return what could not be read: the function, or which argument of which function; "" if that is not known.
+
+    It is found in the frames, so that no call pays for it.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][:2]
+    code = frames[-1].f_code
+    if code is Values.read_function.__code__:
+        return "the function"
+    if code is not read_arguments.__code__:
+        return ""
+    function = inspect.unwrap(frames[0].f_locals["function"])
+    return f"{_parameter(function, frames[1].f_locals)} of {name_of(function)}()"
+
+
+def _parameter(function: Callable[..., object], reads: Mapping[str, Any]) -> str:
+    """Return what to call the argument that is read, as the client calls those that it cannot serialise."""
+    start, size = reads["start"], reads["name_bytes"]
+    if size:
+        return f"the argument {reads['block'][start - size : start].decode()!r}"
+    index = len(reads["positional"])
+    try:
+        bound = inspect.signature(function).bind_partial(*range(index + 1)).arguments
+    except (TypeError, ValueError):  # functions without a signature
+        bound = {}
+    name = next((f" ({name!r})" for name, value in bound.items() if value == index), "")
+    return f"argument {index + 1}{name}"
 
 
 def _folder() -> str:

@@ -28,14 +28,14 @@ class Meter:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+        self.__wrapped__ = function
         self.profile = b""
 
     def __call__(self, *positional: Any, **keywords: Any) -> Any:
         memory = new_memory_watch()
         cpu_ns, started_ns = process_time_ns(), perf_counter_ns()
         try:
-            return self._function(*positional, **keywords)
+            return self.__wrapped__(*positional, **keywords)
         finally:
             duration_us = (perf_counter_ns() - started_ns) // 1000
             cpu_us = (process_time_ns() - cpu_ns) // 1000

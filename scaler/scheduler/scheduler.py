@@ -26,7 +26,7 @@ from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
-from scaler.scheduler.snapshot import snapshot
+from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
 from scaler.version import __version__
 from scaler.wire.pipe import FAST_WINDOWS, Pipe
@@ -172,7 +172,7 @@ class SchedulerProcess:
             if self._publisher is not None:
                 self._publisher.close()
             self._close()
-            logger.info("scheduler: ended (%s)", self._counts(tree, edge))
+            logger.info(ended(self._counts(tree, edge)))
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:
         if self._publisher is None:

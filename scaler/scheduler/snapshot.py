@@ -1,4 +1,4 @@
-"""Snapshot: one page about the scheduler's present state, for its log, on SIGUSR1.
+"""Snapshot: one page about the scheduler's present state, for its log, on SIGUSR1; and the last line of that log.
 
 Made of the report of the actors and the counts of the edge. Must never: grow with the number of workers or clients.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from scaler.actors.events import AGENT, CLIENT, NESTED_CLIENT
 from scaler.process.report import Report, in_words, page, size, traffic, with_most_tasks
 from scaler.wire.traffic import Traffic
+
+_LEFT = ("sessions", "objects", "object_bytes", "object_owners", "retained_objects", "actors_with_mail")
 
 
 def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
@@ -23,6 +25,17 @@ def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str,
             ("sent", traffic(sent)),
             ("process", in_words(counts)),
         ),
+    )
+
+
+def ended(counts: dict[str, int]) -> str:
+    """Return the last line of the log: what the scheduler has done, and what was left when it ended."""
+    left = ", ".join(f"{name.replace('_', ' ')} {counts[name]:,}" for name in _LEFT)
+    return (
+        f"scheduler: ended: it has received {counts['messages_received']:,} messages "
+        f"({size(counts['bytes_received'])}) and sent {counts['messages_sent']:,} ({size(counts['bytes_sent'])}); "
+        f"{counts['bad_messages']:,} could not be read, {counts['undeliverable']:,} were for peers that had gone, "
+        f"{counts['failures']:,} of its actors' handlers failed; left at the end: {left}"
     )
 
 

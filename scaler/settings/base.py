@@ -138,7 +138,8 @@ class Settings(_Checked):
         known = {name: value for name, value in values.items() if name in names}
         for row in cls.rows():
             if row.default is dataclasses.MISSING and row.name not in known:
-                raise ConfigError(f"{row.name} must be given, as an argument or as {row.variable}")
+                option = f" ({', '.join(row.flags)})" if row.flags[0].startswith("-") else ""
+                raise ConfigError(f"{row.name}{option} must be given, as an argument or as {row.variable}")
         own = {name: value for name, value in known.items() if not name.startswith(_LOGGING)}
         logging = {name.removeprefix(_LOGGING): value for name, value in known.items() if name not in own}
         return cls(**own, **({"logging": LoggingConfig(**logging)} if logging else {}))

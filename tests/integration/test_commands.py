@@ -201,7 +201,8 @@ def test_a_cluster_finds_the_modules_of_the_folder_in_which_it_is_started(
             assert client.submit(here_only.cube, 3).result(30) == 27
             with pytest.raises(DeserializeObjectError) as caught:
                 client.submit(nowhere.cube, 3).result(30)
-            assert "needs the module 'nowhere', which worker 'left' does not find" in str(caught.value)
+            needs = "task cube: the function needs the module 'nowhere', which worker 'left' does not find"
+            assert needs in str(caught.value)
             assert f"was started in '{tmp_path}'" in str(caught.value)
             assert "PYTHONPATH" in str(caught.value)
         finally:

@@ -19,6 +19,7 @@ from scaler.client.calls.items import several_iterables
 from scaler.client.calls.options import TaskOptions
 from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
+from scaler.shipped import Module
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,6 +114,16 @@ class AsyncCaller(ABC):
     async def restart_workers(self) -> None:
         """Have all workers go on with fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
         await presence.restart_workers(self._caller[0].connected())
+
+    async def upload(self, *modules: Module) -> None:
+        """Have modules of your own travel with all functions that are submitted from now on, as `Client.upload` does.
+
+        Raises:
+            ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
+        """
+        client = self._caller[0]
+        ship = client.maker().functions.ship
+        await client.connected().loop.run_in_executor(None, ship, modules)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`.

@@ -251,15 +251,6 @@ class AsyncClient(AsyncCaller):
             for future in futures.values():
                 future.cancel()
 
-    async def upload(self, *modules: Module) -> None:
-        """Have modules of your own travel with all functions that are submitted from now on, as `Client.upload` does.
-
-        Raises:
-            ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
-        """
-        ship = self.maker().functions.ship
-        await self.connected().loop.run_in_executor(None, ship, modules)
-
     async def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks, as `Client.send_object` does.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.tree import BALANCER, OBJECT_STORE
-from scaler.scheduler.snapshot import snapshot
+from scaler.scheduler.snapshot import ended, snapshot
 from scaler.wire.messages.worker import RunTask
 from tests.support.simulation import Outcome, Simulation
 
@@ -80,3 +80,13 @@ def test_a_part_that_is_being_restarted_says_nothing_and_the_others_do(part: str
     told = lines(simulation)
     assert told[line] == sentence
     assert told["clients"].startswith("1, ")
+
+
+def test_the_last_line_is_a_sentence() -> None:
+    simulation = Simulation()
+    counts = {**simulation.dispatcher.statistics(), **simulation.edge.statistics(), **simulation.tree.statistics()}
+    assert ended({**counts, "messages_sent": 1_234, "bytes_sent": 2_048}) == (
+        "scheduler: ended: it has received 0 messages (0 B) and sent 1,234 (2.0 KiB); 0 could not be read, 0 were for "
+        "peers that had gone, 0 of its actors' handlers failed; left at the end: sessions 0, objects 0, "
+        "object bytes 0, object owners 0, retained objects 0, actors with mail 0"
+    )

@@ -16,6 +16,11 @@ def test_each_place_at_the_service_is_a_worker() -> None:
     assert len(set(SymphonyConfig("tcp://127.0.0.1:1", "Service", 2).of_cluster().worker_names)) == 2
 
 
+def test_a_required_option_that_is_not_given_is_named_as_one_writes_it() -> None:
+    with pytest.raises(ConfigError, match=r"base_concurrency \(-n, --base-concurrency\) must be given"):
+        SymphonyConfig.of({"address": "tcp://127.0.0.1:1", "service": "Service"})
+
+
 @pytest.mark.parametrize("service", ["", "two words"])
 def test_a_service_has_a_name(service: str) -> None:
     with pytest.raises(ConfigError, match="the name of a Symphony service"):

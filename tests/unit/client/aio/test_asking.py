@@ -18,7 +18,7 @@ from scaler.config import ConfigError
 PAIRS = {
     # the clients; what only the first has; what only the second has
     (Client, AsyncClient): ({"as_executor"}, {"connect"}),
-    (ClientWithOptions, AsyncClientWithOptions): ({"as_executor", "upload"}, set()),
+    (ClientWithOptions, AsyncClientWithOptions): ({"as_executor"}, set()),
 }
 ARGUMENTS = {
     "map": {"progress", "timeout", "window"},  # docs/howto/asyncio.md says so

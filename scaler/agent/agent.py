@@ -35,7 +35,7 @@ from scaler.process.files import allow_many_files
 from scaler.process.report import Report
 from scaler.process.shell import Shell
 from scaler.settings import ClusterConfig
-from scaler.settings.initializer import read_functions
+from scaler.settings.functions import read_functions
 from scaler.wire.capabilities import to_text
 from scaler.wire.transfer import window_at
 from scaler.wire.zeromq import open_transport

@@ -19,7 +19,7 @@ from typing import Any
 
 from scaler.errors import DeserializeObjectError
 from scaler.serialization import Named, serves_nothing
-from scaler.settings.initializer import PICKLED, read_functions
+from scaler.settings.functions import PICKLED, read_functions
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from scaler.settings.base import (
     LoggingConfig,
     Settings,
 )
-from scaler.settings.initializer import check_initializer, functions_texts, initializer_text, read_functions
+from scaler.settings.functions import check_initializer, functions_texts, initializer_text, read_functions
 from scaler.texts import NAME_CHARACTERS, printable
 
 if TYPE_CHECKING:

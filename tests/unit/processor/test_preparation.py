@@ -12,7 +12,7 @@ from scaler.config import ConfigError
 from scaler.processor import preparation
 from scaler.processor.preparation import PreloadError, initialize, preload
 from scaler.settings import ClusterConfig
-from scaler.settings.initializer import initializer_text
+from scaler.settings.functions import initializer_text
 
 ADDRESS = "tcp://127.0.0.1:1"
 

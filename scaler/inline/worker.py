@@ -109,7 +109,6 @@ class InlineWorker(Actor):
         named: Named = serves_nothing,
     ) -> None:
         self._link = link
-        self._cache = objects
         self._new_thread = new_thread
         self._backlog = Backlog()
         self._objects = Objects(lambda object_id: objects.send(NeedObject(object_id, self.actor_ref)), named)

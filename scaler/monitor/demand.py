@@ -10,21 +10,14 @@ TARGET_SECONDS = 5.0
 """In what time the open work should be done. Less means more workers for a short time."""
 
 
-def wanted_workers(model: Model, target_seconds: float = TARGET_SECONDS) -> int:
-    """Return how many workers would do the open tasks in this time: at most one for each task.
+def wanted_by_capabilities(model: Model, target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
+    """Return how many workers would do the open tasks in this time, by what the tasks ask for, such as `gpu=1`; an
+    empty text is for those that ask for nothing. A worker of `gpu=1` is a place where a task has that.
 
-    Tasks of a function that nobody has measured yet count as long ones: one worker for each.
+    There is at most one for each task. Tasks of a function that nobody has measured yet count as long ones.
 
     Args:
         target_seconds: in what time the work should be done.
-    """
-    return sum(wanted_by_capabilities(model, target_seconds).values())
-
-
-def wanted_by_capabilities(model: Model, target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return the same apart for what tasks ask for, such as `gpu=1`; an empty text is for those that ask for nothing.
-
-    A worker of `gpu=1` is a place where a task has that.
     """
     state = model.scheduler
     if state is None:

@@ -17,7 +17,6 @@ from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
 from scaler.monitor.wanted import matches
 from scaler.wire import reasons
 
-_NO_FAILURE = "No task has failed since the scheduler began."
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 WAITS_FOR: dict[str, str] = {
     reasons.NO_WORKER: "any worker",

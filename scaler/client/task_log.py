@@ -127,7 +127,7 @@ class TaskProgress:
         return f"{100 * self.fraction:.4g}% {self.text}".rstrip()
 
 
-def read_progress(lines: Sequence[OutputLine]) -> TaskProgress | None:
+def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgress | None:
     """Return the report among these lines; None: there is none, or it cannot be read."""
     for line in lines:
         percent, _, text = line.text.partition("%")
@@ -160,7 +160,7 @@ def ask_progress(link: AskedLink, task_id: TaskId, timeout: float | None) -> Tas
     Raises:
         TimeoutError: if the scheduler did not answer in time.
     """
-    return _answer(link, task_id, lambda lines, _dropped: read_progress(lines), True, timeout)
+    return _answer(link, task_id, read_progress, True, timeout)
 
 
 def _answer(

@@ -1,4 +1,5 @@
-"""Asking: what an asyncio client and its futures ask the scheduler about a task: its story, and what it has written.
+"""Asking: what an asyncio client and its futures ask the scheduler about a task: its story, what it has written, and
+how far it is; and the trace of an asyncio client.
 
 Called in the thread of the client's event loop. Must never: wait for longer than the user wants.
 """
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scaler.client.explanation import ANSWER_SECONDS, Story, from_answer, from_end
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
-from scaler.client.task_log import TaskLog, late, read_log
+from scaler.client.task_log import TaskLog, TaskProgress, late, read_log, read_progress
 from scaler.client.tracing import tracing
 from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse, OutputLine
@@ -64,21 +65,25 @@ async def logs(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskL
     Raises:
         TimeoutError: if the scheduler did not answer in time.
     """
-    return await answer(link, task_id, read_log, False, timeout)
+    return await _answer(link, task_id, read_log, False, timeout)
 
 
-async def answer(
+async def progress(link: AskedLink, task_id: TaskId, timeout: float | None) -> TaskProgress | None:
+    """Return how far a task has said to be.
+
+    Raises:
+        TimeoutError: if the scheduler did not answer in time.
+    """
+    return await _answer(link, task_id, read_progress, True, timeout)
+
+
+async def _answer(
     link: AskedLink,
     task_id: TaskId,
     read: Callable[[Sequence[OutputLine], int], T],
     report: bool,
     timeout: float | None,
 ) -> T:
-    """Return what `read` makes of the lines of a task, or of its report.
-
-    Raises:
-        TimeoutError: if the scheduler did not answer in time.
-    """
     come: asyncio.Future[T] = link.loop.create_future()
 
     def take(lines: Sequence[OutputLine], dropped: int) -> None:

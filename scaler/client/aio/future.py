@@ -25,10 +25,10 @@ from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result, read_error, read_value
 from scaler.client.profiling import ProfilingInfo, read_profile
-from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress, read_progress
+from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer, size_of
-from scaler.wire.messages.client import OutputLine, TaskResult
+from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
@@ -121,8 +121,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         Raises:
             asyncio.InvalidStateError: if the task has not ended.
             asyncio.CancelledError: if it was cancelled.
-            ScalerError: if the task, the connection or the value failed; see `scaler.errors`. BaseException: the
-                exception of the task.
+            ScalerError: if the task, the connection or the value failed; see `scaler.errors`.
+            BaseException: the exception of the task.
         """
         super().result()
         value, error = self._read()
@@ -181,7 +181,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             TimeoutError: if it did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
-        return await asking.answer(self._link, self.task_id, _report, True, timeout)
+        return await asking.progress(self._link, self.task_id, timeout)
 
     def profiling_info(self) -> ProfilingInfo:
         """Return the time and memory that the task took, also if it failed.
@@ -295,10 +295,6 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     def notify(self) -> None:
         """Do nothing: whoever awaits it is woken by the loop."""
-
-
-def _report(lines: Sequence[OutputLine], _dropped: int) -> TaskProgress | None:
-    return read_progress(lines)
 
 
 def _error_of(future: AsyncFuture[Any]) -> BaseException:

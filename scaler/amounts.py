@@ -28,8 +28,7 @@ def check_name(name: object) -> str:
     Raises:
         ConfigError: if it is none.
     """
-    is_one = isinstance(name, str) and name and name == name.strip() and not set(name) & {",", "="}
-    if not is_one or printable(str(name), NAME_CHARACTERS) != name:
+    if not _is_name(name, NAME_CHARACTERS):
         raise ConfigError(
             f"the name of a capability must be a printable str of at most {NAME_CHARACTERS} characters without ',' "
             f"and '=', not {name!r}"
@@ -48,14 +47,19 @@ def call_of(name: object) -> str:
     Raises:
         ConfigError: if it is no name of a function.
     """
-    is_one = isinstance(name, str) and name and name == name.strip() and not set(name) & {",", "="}
     most = NAME_CHARACTERS - len(CALL)
-    if not is_one or printable(str(name), most) != name:
+    if not _is_name(name, most):
         raise ConfigError(
             f"the name of a function must be a printable str of at most {most} characters without ',' and '=', not "
             f"{name!r}"
         )
     return f"{CALL}{name}"
+
+
+def _is_name(name: object, most_characters: int) -> bool:
+    if not isinstance(name, str) or not name or name != name.strip() or set(name) & {",", "="}:
+        return False
+    return printable(name, most_characters) == name
 
 
 def amount_of(name: str, amount: object, least: int) -> int:

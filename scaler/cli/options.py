@@ -58,6 +58,21 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
         parser.error(str(error))
 
 
+def seconds(least: float, most: float) -> Callable[[str], float]:
+    """Return the parser of an option that is a number of seconds."""
+
+    def value(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between {least:,g} and {most:,.0f}")
+        return number
+
+    return value
+
+
 def _add_option(parser: argparse.ArgumentParser, row: Setting) -> None:
     text = f"{row.text} (default: {row.default_text})" if row.default_text else row.text
     options: dict[str, Any] = {"help": text.replace("%", "%%"), "metavar": row.metavar, "type": _value_of(row)}

@@ -7,6 +7,7 @@ import sys
 import time
 
 from scaler.amounts import read_amounts
+from scaler.cli import options
 from scaler.config import ConfigError, check_address
 from scaler.monitor.demand import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
@@ -30,6 +31,7 @@ examples:
   scaler_scale tcp://10.0.0.1:2345 --max 8 --up "ssh node7 scaler_cluster {address} -wn {names}"
 """
 WORKERS_MOST = 1_000_000
+_SECONDS = options.seconds(0.1, 1e6)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -52,21 +54,21 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--max", type=_workers, required=True, metavar="N", help="workers at most")
     parser.add_argument(
         "--down-idle",
-        type=_seconds,
+        type=_SECONDS,
         default=60.0,
         metavar="SECONDS",
         help="drain a cluster that had no task for so long (default: 60)",
     )
     parser.add_argument(
         "--target",
-        type=_seconds,
+        type=_SECONDS,
         default=TARGET_SECONDS,
         metavar="SECONDS",
         help=f"in what time the open work should be done (default: {TARGET_SECONDS:g})",
     )
     parser.add_argument(
         "--start-timeout",
-        type=_seconds,
+        type=_SECONDS,
         default=120.0,
         metavar="SECONDS",
         help="end a command whose workers have not come after so long (default: 120)",
@@ -87,16 +89,6 @@ def _workers(text: str) -> int:
 
 def _workers_or_none(text: str) -> int:
     return _number(text, 0)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not 0.1 <= seconds <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0.1 and 1,000,000")
-    return seconds
 
 
 def _say(text: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 
+from scaler.cli import options
 from scaler.config import ConfigError
 from scaler.monitor.record import record, told
 from scaler.monitor.subscriber import Subscriber
@@ -28,7 +29,7 @@ examples:
   scaler_top tcp://127.0.0.1:2345 --once --json      one page for programs; exit code 1 if nothing is heard
   scaler_top tcp://127.0.0.1:2345 --trace run.json --seconds 30    a trace for ui.perfetto.dev
 """
-LEAST_SECONDS, MOST_SECONDS = 0.1, 3600.0
+_SECONDS = options.seconds(0.1, 3600)
 TRACE_SECONDS = 10.0
 
 
@@ -44,7 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-t",
         "--timeout",
-        type=_seconds,
+        type=_SECONDS,
         default=5.0,
         metavar="SECONDS",
         help="without any news for so long, say what to look at (default: 5)",
@@ -53,20 +54,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="with --once: print it as JSON")
     parser.add_argument("--trace", metavar="FILE", help="record the tasks of some seconds, for ui.perfetto.dev")
     parser.add_argument(
-        "--seconds", type=_seconds, metavar="N", help="with --trace: how long (default: 10; Ctrl-C ends it before)"
+        "--seconds", type=_SECONDS, metavar="N", help="with --trace: how long (default: 10; Ctrl-C ends it before)"
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0.1 and 3600")
-    return seconds
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -13,7 +13,6 @@ they compute themselves is said apart, and is not what they cost the cluster.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import os
@@ -32,9 +31,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from scaler import Scheduler
 from tests.benchmarks._alternated import Block, effect
-from tests.benchmarks.monitor import Bench
+from tests.benchmarks.monitor import Bench, parser_of, running
 from tests.support.browser import WIDE, Watched, chromium
 from tests.support.processes import REPOSITORY, command
 
@@ -137,28 +135,16 @@ def watched_block(bench: Bench, browser: Browser, known: set[int], seconds: floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agents", type=int, default=50)
-    parser.add_argument("--workers", type=int, default=20, help="of each agent (default: 20)")
-    parser.add_argument("--blocks", type=int, default=21, help="(default: 21)")
-    parser.add_argument("--rate", type=int, default=0, help="tasks a second (default: as many as can be done)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each block (default: 10)")
-    options = parser.parse_args()
-    scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
-    scheduler.start()
-    known = {child.pid for child in psutil.Process().children(recursive=True)}
+    options = parser_of(__doc__, workers=20, rate=0, blocks=21, seconds=10.0).parse_args()
     seen, blocks = Seen(), []
-    try:
-        bench = Bench(scheduler, options.agents, options.workers, options.rate)
-        bench.measure(5.0, 0)
+    with running(options, 5.0) as bench:
+        known = {child.pid for child in psutil.Process().children(recursive=True)}
         with chromium() as browser:
             for number in range(options.blocks):
                 if number % 2:
                     blocks.append(watched_block(bench, browser, known, options.seconds, seen))
                 else:
                     blocks.append(bench.measure(options.seconds, 0))
-    finally:
-        scheduler.shutdown()
     show(blocks, seen)
 
 

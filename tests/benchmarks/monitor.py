@@ -16,11 +16,12 @@ second than were asked for, the peers had not enough of the processor, and the f
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import selectors
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -251,23 +252,37 @@ class Bench:
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in self._threads.iterdir())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(text: str | None, *, workers: int, rate: int, blocks: int, seconds: float) -> argparse.ArgumentParser:
+    """Return the parser of a program that measures in blocks, with these defaults."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, default=50)
-    parser.add_argument("--workers", type=int, default=100, help="of each agent (default: 100)")
-    parser.add_argument("--rate", type=int, default=20_000, help="tasks per second (default: 20,000)")
-    parser.add_argument("--viewers", type=int, default=1, help="who watch in every second block (default: 1)")
-    parser.add_argument("--blocks", type=int, default=101, help="(default: 101)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each block (default: 2)")
-    options = parser.parse_args()
+    parser.add_argument("--workers", type=int, default=workers, help=f"of each agent (default: {workers})")
+    shown = f"{rate:,}" if rate else "as many as can be done"
+    parser.add_argument("--rate", type=int, default=rate, help=f"tasks per second (default: {shown})")
+    parser.add_argument("--blocks", type=int, default=blocks, help=f"(default: {blocks})")
+    parser.add_argument("--seconds", type=float, default=seconds, help=f"of each block (default: {seconds:g})")
+    return parser
+
+
+@contextlib.contextmanager
+def running(options: argparse.Namespace, settle_seconds: float) -> Iterator[Bench]:
+    """A scheduler and its peers, which have worked for some time."""
     scheduler = Scheduler("tcp://127.0.0.1:*", logging_level="WARNING", event_loop="builtin")
     scheduler.start()
     try:
         bench = Bench(scheduler, options.agents, options.workers, options.rate)
-        bench.measure(10.0, 0)
-        blocks = [bench.measure(options.seconds, options.viewers * (number % 2)) for number in range(options.blocks)]
+        bench.measure(settle_seconds, 0)
+        yield bench
     finally:
         scheduler.shutdown()
+
+
+def main() -> None:
+    parser = parser_of(__doc__, workers=100, rate=20_000, blocks=101, seconds=2.0)
+    parser.add_argument("--viewers", type=int, default=1, help="who watch in every second block (default: 1)")
+    options = parser.parse_args()
+    with running(options, 10.0) as bench:
+        blocks = [bench.measure(options.seconds, options.viewers * (number % 2)) for number in range(options.blocks)]
     print("| | us of processor time per task: median | least | most | messages per task | tasks per second |")
     print("|---|--:|--:|--:|--:|--:|")
     for name, each in (("nobody watches", blocks[::2]), (f"watched by {options.viewers}", blocks[1::2])):

@@ -34,9 +34,11 @@ class WorkerDiedError(ScalerError):
 
 
 class NoWorkerError(ScalerError):
-    """The task was refused: no worker has room, and `max_number_of_tasks_waiting` tasks wait already.
+    """The task was refused, or no connected worker could take it for as long as its `no_worker_timeout`.
 
-    Submit it again later, add workers, or raise that setting of the scheduler.
+    It is refused when no worker has room and `max_number_of_tasks_waiting` tasks wait already: submit it again later,
+    add workers, or raise that setting of the scheduler. A task that no worker could take asks for capabilities that
+    none of them has: start a cluster that has them; the message says which are missing.
     """
 
 
@@ -79,9 +81,10 @@ class DeserializeObjectError(ScalerError):
 
 
 class TaskFailedError(ScalerError):
-    """The task raised an exception that cannot be pickled.
+    """The task failed, and this stands for its exception, which cannot be pickled or would end your program
+    (`sys.exit`), or for a failure of Scaler itself.
 
-    The message of this error shows its type, its message and its traceback.
+    The message shows what the task has raised: the type, the text and the traceback.
     """
 
 

@@ -121,8 +121,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
             TimeoutError: if it took longer (`concurrent.futures.TimeoutError`), or no scheduler answered for
                 `timeout_seconds` of the client.
             CancelledError: if the task was cancelled.
-            ScalerError: if the task, the connection or the value failed; see `scaler.errors`. BaseException: the
-                exception of the task.
+            ScalerError: if the task, the connection or the value failed; see `scaler.errors`.
+            BaseException: the exception of the task.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._wait(timeout)

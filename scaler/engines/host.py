@@ -42,6 +42,7 @@ from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 RunKey: TypeAlias = tuple[TaskId, int]
 
 EXIT_BAD_ENGINE = 2
+"""The exit code of a host whose engine cannot be made, which it has said before."""
 
 
 class HostSettings(NamedTuple):

@@ -46,7 +46,8 @@ PROGRAM = "scaler.engines.host"
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
 """Before a host that has died is started again: doubled each time, until one becomes ready."""
 GOODBYE_SECONDS = 3.0
-EXIT_BAD_ENGINE = 1
+EXIT_NO_ENGINE = 1
+"""The exit code of an agent whose engine cannot be made."""
 
 
 @message
@@ -131,7 +132,7 @@ class EngineHost(Actor):
         for down in batch:
             if down.is_final:
                 logger.error("%s", down.reason)
-                self._shell.stop(EXIT_BAD_ENGINE)
+                self._shell.stop(EXIT_NO_ENGINE)
             else:
                 logger.warning("%s", down.reason)
 

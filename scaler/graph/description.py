@@ -45,8 +45,9 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
     """Return what is in `graph`.
 
     Raises:
-        KeyError: if a wanted key or an argument is not in the graph, or a key is wanted twice. TypeError: if it is not
-            a mapping, a key is not a `str`, or a call has a call among its arguments, or inside of one.
+        KeyError: if a wanted key or an argument is not in the graph, or a key is wanted twice.
+        TypeError: if it is not a mapping, a key is not a `str`, or a call has a call among its arguments, or inside of
+            one.
     """
     if not isinstance(graph, Mapping):
         raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")

@@ -34,7 +34,7 @@ class Readiness:
             dependencies: positions of earlier nodes, each once.
 
         Raises:
-                    ValueError: if one of them was not added before.
+            ValueError: if one of them was not added before.
         """
         states, consumers, position = self._states, self._consumers, len(self._states)
         missing, state = 0, READY

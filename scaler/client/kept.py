@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-LOGGER = logging.getLogger("scaler.client")
+logger = logging.getLogger("scaler.client")
 
 _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = weakref.WeakKeyDictionary()
 
@@ -26,7 +26,7 @@ def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
     kept = [f"Out[{number}]" for number, value in _outputs().items() if _has_cluster(value)]
     _with_cluster[client] = finalizer
     if kept:
-        LOGGER.warning(
+        logger.warning(
             "another local cluster started, and the one of %s is still there, because the notebook keeps that client: "
             "end it with %s.disconnect() if it is not needed",
             " and ".join(kept),

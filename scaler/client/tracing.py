@@ -15,7 +15,7 @@ from typing import Protocol
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
 
-LOGGER = logging.getLogger("scaler.client")
+logger = logging.getLogger("scaler.client")
 
 
 class Recording(Protocol):
@@ -37,4 +37,4 @@ def tracing(address: str, path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        LOGGER.info("%s", recording.stop())
+        logger.info("%s", recording.stop())

@@ -187,7 +187,6 @@ class _FileHandler(_SaysOnce, logging.FileHandler):
         return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 - of a descriptor
 
     def close(self) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # the disk is full: `logging.basicConfig(force=True)` of a task works all the same
+        # The disk may be full: `logging.basicConfig(force=True)` of a task works all the same.
+        with contextlib.suppress(OSError):
             super().close()

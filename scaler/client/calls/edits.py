@@ -12,7 +12,7 @@ from typing import Any
 
 from scaler.ids import ObjectId
 
-LOGGER = logging.getLogger("scaler.client")
+logger = logging.getLogger("scaler.client")
 
 REMEMBERED_MOST = 512
 
@@ -35,7 +35,7 @@ class Edits:
         self._codes[object_id] = function.__code__
         if known is not None:
             module = function.__module__
-            LOGGER.warning(
+            logger.warning(
                 "the module %s was edited and reloaded here, and worker processes that have imported it run the old "
                 "code: send it along with client.upload(%s) or Client(modules=[%s]), or call client.restart_workers()",
                 *(module, module.partition(".")[0], module.partition(".")[0]),

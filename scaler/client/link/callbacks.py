@@ -12,7 +12,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-LOGGER = logging.getLogger("scaler.client")
+logger = logging.getLogger("scaler.client")
 
 
 class Callbacks:
@@ -62,4 +62,4 @@ def _run(callback: Callable[[], Any]) -> None:
     try:
         callback()
     except Exception:  # as in the standard library: logged, and the next callback runs
-        LOGGER.exception("a callback of a future raised")
+        logger.exception("a callback of a future raised")

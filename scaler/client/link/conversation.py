@@ -55,7 +55,7 @@ from scaler.wire.messages.common import (
     ObjectResponse,
 )
 
-LOGGER = logging.getLogger("scaler.client")
+logger = logging.getLogger("scaler.client")
 
 GOODBYE_SECONDS = 0.5
 """How long the goodbye to a connected scheduler may take to leave. Its answer is not awaited."""
@@ -155,7 +155,7 @@ class Conversation:
         action = self._course.happened(event, time.monotonic())
         if action is not states.NOTHING:
             if reason:
-                LOGGER.debug("%s: %s", self._connection.address, reason)
+                logger.debug("%s: %s", self._connection.address, reason)
             self._actions[action]()
 
     # What it says to do
@@ -189,7 +189,7 @@ class Conversation:
         self.outputs.say_again()
 
     def _start_over(self) -> None:
-        LOGGER.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
+        logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.address)
         self._work.large.on_other_scheduler()
         self._begin()
 

@@ -17,7 +17,7 @@ from scaler.ids import TaskId
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.reasons import NOT_ABLE, STUCK
 
-LOGGER = logging.getLogger("scaler.client")
+logger = logging.getLogger("scaler.client")
 
 WARN_SECONDS = 5.0
 """After so long without an end of the oldest task, it is asked about."""
@@ -78,9 +78,9 @@ class Watch:
             return
         self._told = reason
         if reason:
-            LOGGER.warning("%s: %s", _who_waits(self._work.n_open, reason), concern)
+            logger.warning("%s: %s", _who_waits(self._work.n_open, reason), concern)
         else:
-            LOGGER.warning("the tasks that waited go on")
+            logger.warning("the tasks that waited go on")
 
 
 def _who_waits(n_open: int, reason: str) -> str:

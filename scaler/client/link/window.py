@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from scaler.ids import TaskId
 from scaler.wire.messages.client import TaskResult
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("scaler.client")
 
 _NO_LIMIT = 2**62
 

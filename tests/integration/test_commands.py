@@ -34,19 +34,9 @@ def test_a_command_ends_cleanly_on_a_signal(module: str, number: signal.Signals)
 @pytest.mark.parametrize(
     ("module", "arguments", "hint"),
     [
-        ("scheduler", ["tcp:/127.0.0.1:1"], "looks like"),
-        ("scheduler", ["tcp://127.0.0.1"], "looks like"),
-        ("scheduler", ["tcp://127.0.0.1:99999"], "65535"),
         ("scheduler", [], "ADDRESS"),
-        ("scheduler", ["tcp://127.0.0.1:1234", "-qs", "0"], "per_worker_queue_size"),
-        ("scheduler", ["tcp://127.0.0.1:1234", "-p", "maybe"], "protected must be True or False"),
-        ("scheduler", ["tcp://127.0.0.1:1234", "-e", "quick"], "builtin"),
         ("scheduler", ["tcp://127.0.0.1:1234", "-lp", "/no/such/folder/log"], "/no/such/folder/log"),
         ("cluster", ["nowhere"], "looks like"),
-        ("cluster", ["tcp://127.0.0.1:1234", "-n", "0"], "n_workers"),
-        ("cluster", ["tcp://127.0.0.1:1234", "-wn", "a,a"], "different"),
-        ("cluster", ["tcp://127.0.0.1:1234", "-n", "3", "-wn", "a,b"], "as many worker_names"),
-        ("cluster", ["tcp://127.0.0.1:1234", "-hi", "0"], "heartbeat"),
     ],
 )
 def test_bad_arguments_end_with_exit_code_2_and_one_sentence(module: str, arguments: list[str], hint: str) -> None:

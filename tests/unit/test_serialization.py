@@ -31,6 +31,7 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
+from tests.support.examples import examples
 
 DEFAULT = DefaultSerializer()
 
@@ -159,6 +160,7 @@ def test_a_serializer_may_return_any_buffer_and_use_it_again(kind: Any) -> None:
 # Blocks of arguments
 
 
+@examples(30)
 @given(st.lists(values, max_size=5), st.dictionaries(st.text(min_size=1), values, max_size=4))
 def test_a_block_of_arguments_survives_the_way(positional: list[Any], keywords: dict[str, Any]) -> None:
     named = [("", value) for value in positional] + list(keywords.items())

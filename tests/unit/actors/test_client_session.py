@@ -41,7 +41,7 @@ def test_a_batch_of_tasks_is_run_and_each_result_comes_once(simulation: Simulati
 def test_storms_of_cancels_leave_nothing_behind_and_the_next_tasks_run_as_ever(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, slow)
     for _ in range(3):
-        task_ids = client.submit(10_000)
+        task_ids = client.submit(3_000)
         simulation.advance(0.5)
         client.cancel(*task_ids)
         simulation.advance(0.5)

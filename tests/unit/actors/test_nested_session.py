@@ -190,6 +190,7 @@ def accounts(agent: SimulatedAgent) -> list[int]:
 def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often_it_changes(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
 ) -> None:
+    agent.execute = lambda _run: Outcome(seconds=5.0)
     nested.submit(1, account=3)
     nested.submit(1, account=4)
     graph = GraphTask(GraphId(b"g" * 16), 1, 1, account=3)
@@ -204,7 +205,7 @@ def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often
     assert sorted(run.account for run in runs) == [3, 4]
     (session,) = simulation.sessions(NestedSession)
     assert len(session._homes) <= ACCOUNTS_REMEMBERED
-    simulation.advance(2000.0)
+    simulation.advance(10.0)
     assert [run.account for run in agent.started if run.task_id == node.task_id] == [3]
 
 

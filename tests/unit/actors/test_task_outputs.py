@@ -133,7 +133,7 @@ def test_a_client_that_reads_nothing_has_lines_left_out_and_hears_how_many(simul
 def test_answers_wait_for_a_client_that_reads_nothing_and_are_bounded(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     task_id = busy(simulation, client, agent)
-    flood(simulation, agent, 1000)
+    flood(simulation, agent, 100)
     client.hang()
     ask(simulation, client, *(OutputRequest(number, task_id) for number in range(WAITING_MOST + 50)))
     (reader,) = simulation.tree.outputs.readers.values()

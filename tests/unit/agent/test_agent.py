@@ -317,8 +317,9 @@ def test_refused_agent_says_why(scheduler: FakeScheduler, start: Callable[..., A
     assert "the scheduler speaks version 9, this agent version 1" in agent.output()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("lets_go", [True, False])
+@pytest.mark.parametrize(
+    ("number", "lets_go"), [(signal.SIGTERM, True), (signal.SIGTERM, False), (signal.SIGINT, True)]
+)
 def test_signal_ends_the_agent_in_good_order(
     scheduler: FakeScheduler, start: Callable[..., Agent], number: signal.Signals, lets_go: bool
 ) -> None:

@@ -112,6 +112,30 @@ def test_a_bad_value_ends_the_command_and_says_where_it_is(
     assert refusal(capsys, ADDRESS).startswith(f"{error}environment variable SCALER_LOGGING_LEVEL: logging_level must")
 
 
+@pytest.mark.parametrize(
+    ("command", "line", "hint"),
+    [
+        (scheduler, ["tcp:/127.0.0.1:1"], "looks like"),
+        (scheduler, ["tcp://127.0.0.1"], "looks like"),
+        (scheduler, ["tcp://127.0.0.1:99999"], "65535"),
+        (scheduler, [ADDRESS, "-qs", "0"], "per_worker_queue_size"),
+        (scheduler, [ADDRESS, "-p", "maybe"], "protected must be True or False"),
+        (scheduler, [ADDRESS, "-e", "quick"], "builtin"),
+        (cluster, [ADDRESS, "-n", "0"], "n_workers"),
+        (cluster, [ADDRESS, "-wn", "a,a"], "different"),
+        (cluster, [ADDRESS, "-n", "3", "-wn", "a,b"], "as many worker_names"),
+        (cluster, [ADDRESS, "-hi", "0"], "heartbeat"),
+    ],
+)
+def test_a_bad_argument_ends_the_command_with_one_sentence(
+    command: ModuleType, line: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        command.main(line)
+    assert exit_info.value.code == 2
+    assert hint in capsys.readouterr().err.splitlines()[-1]
+
+
 @COMMANDS
 def test_help_shows_each_setting_with_its_default(
     command: ModuleType, kind: type[Settings], capsys: pytest.CaptureFixture[str]

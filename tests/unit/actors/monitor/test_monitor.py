@@ -301,9 +301,9 @@ def test_all_tasks_are_followed_while_few_end(simulation: Simulation, board: Boa
 
 
 def test_not_all_are_followed_while_many_end(simulation: Simulation, board: Board) -> None:
-    simulation.agent(4, lambda _run: Outcome(seconds=0.001))
+    simulation.agent(4, lambda _run: Outcome(seconds=0.004))
     board.want("tasks")
-    simulation.client().submit(2000)
+    simulation.client().submit(1000)
     simulation.advance(0.3)
     assert simulation.tree.events.followed is not EVERY_TASK
     simulation.advance(0.8)

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.monitor.top.grid import BOLD, PLAIN, REVERSE, Grid, Run
+from tests.support.examples import examples
 
 
 def grid_of(*lines: str, width: int = 20) -> Grid:
@@ -56,6 +57,7 @@ def test_a_wide_character_is_said_as_a_whole() -> None:
     assert (run.x, run.text) == (1, "xy")
 
 
+@examples(40)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_the_changes_turn_one_frame_into_the_other(before: str, after: str) -> None:
     old, new = grid_of(before), grid_of(after)

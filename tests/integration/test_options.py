@@ -222,15 +222,11 @@ def tasks_behind_one_that_hangs_are_done(release: Path, seconds: float, *options
             return not waiting
 
 
-def test_load_balance_seconds(tmp_path: Path) -> None:
-    assert tasks_behind_one_that_hangs_are_done(tmp_path / "on", 20, "-ls", "0.2")
-    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "off", 2, "-ls", "0")
-
-
-def test_load_balance_trigger_times(tmp_path: Path) -> None:
+def test_load_balance_seconds_and_trigger_times(tmp_path: Path) -> None:
     rarely = ("-ls", "30")  # what waits behind a task that takes so long is taken back anyway
     assert tasks_behind_one_that_hangs_are_done(tmp_path / "twice", 20, *rarely, "-lbt", "2")
     assert not tasks_behind_one_that_hangs_are_done(tmp_path / "often", 2, *rarely, "-lbt", "1000")
+    assert not tasks_behind_one_that_hangs_are_done(tmp_path / "off", 2, "-ls", "0")
 
 
 def done_before_the_single_task_of_another(*options: str) -> int:

@@ -1,8 +1,8 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost."""
 
-from scaler.process.standard_streams import open_standard_streams
+from scaler.process.standard_streams import open_standard_streams as _open_standard_streams
 
-open_standard_streams()  # before the imports below open files
+_open_standard_streams()  # before the imports below open files
 
 # isort: split
 
@@ -19,7 +19,9 @@ from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.client.progress.futures import progress
 from scaler.cluster.child_process import StartError
 from scaler.cluster.cluster import Cluster
-from scaler.cluster.combo import SchedulerClusterCombo, start_local_cluster, start_thread_cluster
+from scaler.cluster.combo import SchedulerClusterCombo
+from scaler.cluster.combo import start_local_cluster as _start_local_cluster
+from scaler.cluster.combo import start_thread_cluster as _start_thread_cluster
 from scaler.cluster.dashboard import Dashboard as _Dashboard
 from scaler.cluster.recorder import Recorder as _Recorder
 from scaler.cluster.scheduler import Scheduler
@@ -43,8 +45,8 @@ from scaler.serialization import DefaultSerializer, Serializer
 from scaler.task_context import CurrentTask, current_task
 from scaler.version import __version__
 
-_lifetime.start_local_cluster = start_local_cluster
-_lifetime.start_thread_cluster = start_thread_cluster
+_lifetime.start_local_cluster = _start_local_cluster
+_lifetime.start_thread_cluster = _start_thread_cluster
 _dashboard.start_page = _Dashboard
 _tracing.start_recorder = _Recorder
 
@@ -82,3 +84,8 @@ __all__ = [
     "current_task",
     "progress",
 ]
+
+
+def __dir__() -> list[str]:
+    """Show what is for users; modules of the package that were imported on the way are not."""
+    return [*__all__]

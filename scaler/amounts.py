@@ -82,6 +82,14 @@ def amount_of(name: str, amount: object, least: int) -> int:
     return number
 
 
+def amount_text(amount: int, thousands: str = "") -> str:
+    """Return an amount as one writes it: whole M, G and T as such, and other numbers with this between thousands."""
+    for unit, size in reversed(_UNITS.items()):
+        if size >= 2**20 and amount >= size and amount % size == 0:
+            return f"{amount // size}{unit}"
+    return f"{amount:,}".replace(",", thousands)
+
+
 def read_amounts(texts: Iterable[str]) -> dict[str, int]:
     """Return the amounts that texts such as `gpu=2` name. A name alone is an amount of 1.
 

@@ -23,7 +23,7 @@ from scaler.client.asked_future import AskedFuture
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
 from scaler.client.explanation import late
-from scaler.client.outcome import read_error, read_value
+from scaler.client.outcome import read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
@@ -340,7 +340,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
             return None, super().exception()
         if self._raw.status:
             return None, read_error(self._raw, blamed(self.name, self.needs))
-        return read_value(self._serializer, [self._raw.payload] if frames is None else frames)
+        value, error = read_value(self._serializer, [self._raw.payload] if frames is None else frames)
+        return value, error and unread_result(error, self.name)
 
     def _fetch(self, deadline: float | None) -> Frames | None:
         """Return the frames of a large result; None if another thread has read them in the meantime."""

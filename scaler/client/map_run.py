@@ -18,11 +18,12 @@ from typing import Any
 from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
-from scaler.client.calls.items import check_item, name_of_item
+from scaler.client.calls.items import check_item, name_of_item, of_item
 from scaler.client.link.thread import LinkThread
-from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
 from scaler.client.progress.reports import Reports
+from scaler.errors import SerializeObjectError
 from scaler.ids import ObjectId, random_id
 from scaler.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
@@ -128,7 +129,10 @@ class MapRun:
         for index, item in enumerate(items):
             if type(item) is not tuple:
                 check_item(index, item)
-            entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1)
+            try:
+                entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1)
+            except (SerializeObjectError, TypeError) as error:
+                raise of_item(error, index) from error.__cause__
             if entry[3] is not NO_OBJECTS:
                 self._count_bytes(index, entry)
             submit(entry)
@@ -188,10 +192,11 @@ class MapRun:
                 put(result.task_id, None, self._read_error(result))
             else:
                 value, error = read_value(serializer, (result.payload,))
-                put(result.task_id, value, error)
+                put(result.task_id, value, error and self._unread_result(error, result.task_id))
         while self._arrived_frames:
             object_id, frames = self._arrived_frames.popleft()
-            self._put(object_id, *((None, missing_result()) if frames is None else read_value(serializer, frames)))
+            value, error = (None, missing_result()) if frames is None else read_value(serializer, frames)
+            put(object_id, value, error and self._unread_result(error, object_id))
         if self._error is not None:
             raise self._error()
         if self._look_at < inf:
@@ -209,8 +214,13 @@ class MapRun:
         return f"{text}: {self._link.concern}" if self._link.concern else text
 
     def _read_error(self, result: TaskResult) -> BaseException:
-        index = _index_of(result.task_id)
-        return read_error(result, name_of_item(self._function.instruction.name, index, self._items))
+        return read_error(result, self._name_of(result.task_id))
+
+    def _unread_result(self, error: BaseException, task_id: bytes) -> BaseException:
+        return unread_result(error, self._name_of(task_id))
+
+    def _name_of(self, task_id: bytes) -> str:
+        return name_of_item(self._function.instruction.name, _index_of(task_id), self._items)
 
     def _put(self, task_id: bytes, value: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -306,7 +316,10 @@ class MapStream(MapRun):
                 return
             index, item = found
             check_item(index, item)
-            entry = self._function.entry(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, self._terms)
+            try:
+                entry = self._function.entry(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, self._terms)
+            except (SerializeObjectError, TypeError) as error:
+                raise of_item(error, index) from error.__cause__
             self._count_bytes(index, entry)
             self._link.submit(entry)
             self._submitted = index + 1

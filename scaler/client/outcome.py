@@ -45,6 +45,19 @@ def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseExcepti
         return None, error
 
 
+def unread_result(error: BaseException, name: str) -> BaseException:
+    """Return the error of a result that cannot be read here with the task's name and a cure; any other as it is."""
+    cause = error.__cause__
+    if type(error) is not DeserializeObjectError or cause is None:
+        return error
+    text = f"task {name}: its result cannot be read here: {type(cause).__name__}: {cause}"
+    if isinstance(cause, ModuleNotFoundError):
+        text += "; install the module where this program runs, or have the task return plain values"
+    better = DeserializeObjectError(text)
+    better.__cause__ = cause
+    return better
+
+
 def read_error(result: TaskResult, name: str) -> BaseException:
     """Return the exception of a result without a value. Errors of the system name the task."""
     if result.status == TaskStatus.FAILED:

@@ -56,7 +56,8 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
     return TaskFailure(
         name,
         _clean(_try(str, error, "<its text cannot be shown>")),
-        _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n"),
+        _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n")
+        + _try(_hint, error, ""),
         _try(_pickled, error, b""),
         _try(_bases, error, ()),
     )
@@ -72,6 +73,16 @@ def _about_result(error: SerializeObjectError) -> SerializeObjectError:
     better = SerializeObjectError(f"what the task returned: {error}; return plain values, or what it can be made from")
     better.__cause__ = error.__cause__
     return better
+
+
+def _hint(error: BaseException) -> str:
+    """Return what to add to the traceback of an error that is likely about a value that tasks share."""
+    if type(error) in (ValueError, TypeError) and "read-only" in str(error):
+        return (
+            "(Values of send_object and of graphs are shared by the tasks of a worker process, so their arrays and "
+            "buffers are read-only: change a copy.)\n"
+        )
+    return ""
 
 
 def _about_value(error: DeserializeObjectError, cause: BaseException, worker: str) -> DeserializeObjectError:

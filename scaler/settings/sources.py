@@ -12,7 +12,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -89,7 +89,7 @@ def completes_from_outside(kind: type[Settings], **renamed: str) -> Callable[[Ca
         @functools.wraps(init)
         def completed(*args: P.args, **kwargs: P.kwargs) -> None:
             signature = _signature(init)
-            open_arguments = signature.parameters.keys() - signature.bind(*args, **kwargs).arguments - {"address"}
+            open_arguments = signature.parameters.keys() - _bound(init, args, kwargs).keys() - {"address"}
             wanted = [name for name, argument in arguments.items() if argument in open_arguments]
             outside = {arguments[name]: value for name, value in said(kind, wanted).items()}
             call(*args, **kwargs, **outside)
@@ -106,9 +106,21 @@ def marks_what_is_not_given(init: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(init)
     def marked(*args: P.args, **kwargs: P.kwargs) -> None:
         signature = _signature(init)
-        call(**(dict.fromkeys(signature.parameters, NOT_GIVEN) | signature.bind(*args, **kwargs).arguments))
+        call(**(dict.fromkeys(signature.parameters, NOT_GIVEN) | _bound(init, args, kwargs)))
 
     return marked
+
+
+def _bound(init: Callable[..., None], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor by name.
+
+    Raises:
+        TypeError: if it does not take them; the message names its class.
+    """
+    try:
+        return _signature(init).bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise TypeError(f"{init.__qualname__.rpartition('.')[0]}: {error}") from None
 
 
 def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:

@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from scaler.amounts import AMOUNT_MOST, CAPABILITIES_MOST, amount_of, read_amounts, to_texts
+from scaler.amounts import AMOUNT_MOST, CAPABILITIES_MOST, amount_of, amount_text, read_amounts, to_texts
 from scaler.config import ConfigError
+
+
+def test_an_amount_is_shown_as_one_writes_it() -> None:
+    shown = {1: "1", 2_000: "2,000", 2**30: "1G", 3 * 2**20: "3M", 2**40 + 1: f"{2**40 + 1:,}", 1024: "1,024"}
+    assert {amount: amount_text(amount, ",") for amount in shown} == shown
+    assert amount_text(2**30 - 1) == "1073741823"
 
 
 def test_a_name_alone_is_one_and_units_are_powers_of_1024() -> None:

@@ -21,7 +21,7 @@ from scaler.actors.policy.interface import Asked, Order, Room, T, W
 from scaler.actors.policy.needs import Needs, Offer, in_words
 from scaler.actors.policy.nodes import Node, Nodes
 from scaler.actors.policy.places import Places
-from scaler.amounts import CALL
+from scaler.amounts import CALL, amount_text
 from scaler.ids import ObjectId
 
 KINDS_MOST = 1000
@@ -227,7 +227,7 @@ class Choosy(Generic[W, T]):
             waiting = len(kind.queue) if kind is not None else 0
             if needs.worker or not needs.amounts or not waiting + running:
                 continue
-            text = ",".join(f"{name}={amount}" for name, amount in needs.amounts)
+            text = ",".join(f"{name}={amount_text(amount)}" for name, amount in needs.amounts)
             before = found.get(text, Asked(0, 0, 0))
             function_id = kind.function_id if kind is not None else None
             expected_us = round(known_us(function_id)) if function_id is not None else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from scaler.amounts import CALL
+from scaler.amounts import CALL, amount_text
 
 Amounts = tuple[tuple[str, int], ...]
 """Names and amounts, by name."""
@@ -60,5 +60,5 @@ def needs_of(amounts: Amounts, patience_ms: int, worker: str = "") -> Needs | No
 
 def in_words(amounts: Amounts) -> str:
     """Return names and amounts for a sentence."""
-    shown = [f"{name}={amount:,}" if amount else name for name, amount in amounts[:_SHOWN_MOST]]
+    shown = [f"{name}={amount_text(amount, ',')}" if amount else name for name, amount in amounts[:_SHOWN_MOST]]
     return ", ".join(shown) + f" and {len(amounts) - _SHOWN_MOST} more" * (len(amounts) > _SHOWN_MOST)

@@ -23,7 +23,7 @@ from scaler.client.calls.items import name_of_item
 from scaler.client.explanation import Story
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
-from scaler.client.outcome import missing_result, read_error, read_value
+from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.ids import ObjectId, TaskId
@@ -208,7 +208,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return outcome
 
     def _decode(self, raw: TaskResult, frames: Frames) -> tuple[Any, BaseException | None]:
-        value, error = read_value(self._serializer, frames) if not raw.status else (None, self._failure(raw))
+        if not raw.status:
+            value, error = read_value(self._serializer, frames)
+            return value, error and unread_result(error, self._full_name())
+        value, error = None, self._failure(raw)
         if isinstance(error, StopIteration):  # a generator that raises it, as `__await__` is one, has returned
             stopped = RuntimeError(f"task {self.name} raised StopIteration")
             stopped.__cause__ = error
@@ -216,8 +219,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return value, error
 
     def _failure(self, raw: TaskResult) -> BaseException:
-        name = self.name if self.item_of is None else name_of_item(self.name, *self.item_of)
-        return read_error(raw, blamed(name, self.needs))
+        return read_error(raw, blamed(self._full_name(), self.needs))
+
+    def _full_name(self) -> str:
+        return self.name if self.item_of is None else name_of_item(self.name, *self.item_of)
 
     @property
     def is_arriving(self) -> bool:

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler.client.aio.future import AsyncFuture
-from scaler.client.calls.items import check_item
+from scaler.client.calls.items import check_item, of_item
+from scaler.errors import SerializeObjectError
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
 
@@ -71,7 +72,10 @@ class TaskStream:
                 while len(self._open) + len(self._ended) >= self._window:
                     await self._news.wait()
                     self._news.clear()
-                future = self._submit(item)
+                try:
+                    future = self._submit(item)
+                except (SerializeObjectError, TypeError) as error:
+                    raise of_item(error, self._submitted) from error.__cause__
                 future.item_of = self._submitted, self._known
                 self._open.add(future)
                 future.add_done_callback(partial(self._end, self._submitted))

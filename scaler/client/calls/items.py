@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from reprlib import Repr
 from typing import Any
 
+from scaler.errors import SerializeObjectError
+
 _SHORT = Repr()
 _SHORT.maxother = _SHORT.maxstring = 40
 
@@ -26,6 +28,14 @@ def name_of_item(function: str, index: int, items: object) -> str:
     """Return what the task of an item is called in errors, with its arguments if the items can be looked up."""
     shown = _shown(items[index]) if isinstance(items, Sequence) else ""
     return f"{function}{shown} (item {index} of the map)"
+
+
+def of_item(error: Exception, index: int) -> Exception:
+    """Return the error of a call that cannot be made ready, with the item that is to blame."""
+    kind = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
+    better = kind(f"item {index} of the map: {error}")
+    better.__cause__ = error.__cause__
+    return better
 
 
 def _shown(item: Sequence[Any]) -> str:

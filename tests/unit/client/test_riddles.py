@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import multiprocessing
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +14,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from scaler import AsyncClient, Client, DisconnectedError, SerializeObjectError
+import scaler
+from scaler import AsyncClient, Client, DeserializeObjectError, DisconnectedError, SerializeObjectError
 from scaler.pickled_functions import what_pickle_depends_on
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
@@ -78,8 +80,55 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
     for graph in ({"a": (print, 1, (lock,))}, {"a": (print, "b"), "b": lock}):
         with pytest.raises(SerializeObjectError, match=r"^the node 'a': a value of type (tuple|lock) cannot be"):
             client.get(graph, ["a"])
-    with pytest.raises(SerializeObjectError, match=r"^print: argument 1: a value of type lock"):
+    with pytest.raises(SerializeObjectError, match=r"^item 1 of the map: print: argument 1: a value of type lock"):
         client.map(print, [(1,), (lock,)])
+
+
+def test_a_map_names_the_item_that_cannot_be_sent(scheduler: FakeScheduler, client: Client) -> None:
+    async def of_asyncio(item: tuple[Any, ...]) -> None:
+        async with AsyncClient(scheduler.address) as other:
+            await other.map(takes_rows, [(1, 2), item])
+
+    calls: tuple[Callable[[tuple[Any, ...]], object], ...] = (
+        lambda item: client.map(takes_rows, [(1, 2), item]),
+        lambda item: list(client.map_unordered(takes_rows, [(1, 2), item])),
+        lambda item: asyncio.run(of_asyncio(item)),
+    )
+    for call in calls:
+        with pytest.raises(
+            SerializeObjectError, match=r"^item 1 of the map: takes_rows: argument 2 \('rows'\): a value"
+        ):
+            call((1, lock))
+        with pytest.raises(TypeError, match=r"^item 1 of the map: takes_rows: missing a required argument: 'rows'"):
+            call((1,))
+
+
+class Returned:
+    """Its module is missing where it is read."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, ("left_at_the_worker",)
+
+
+def test_a_result_that_cannot_be_read_names_its_task(scheduler: FakeScheduler, client: Client) -> None:
+    async def of_asyncio() -> None:
+        async with AsyncClient(scheduler.address) as other:
+            await other.submit(Returned)
+
+    unread = r": its result cannot be read here: ModuleNotFoundError: .*'left_at_the_worker'; install the module"
+    calls: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("task Returned", lambda: client.submit(Returned).result(10)),
+        ("task Returned", lambda: asyncio.run(of_asyncio())),
+        (r"task Returned\(\) \(item 0 of the map\)", lambda: client.map(Returned, [()])),
+        (r"task filled\(20000\) \(item 0 of the map\)", lambda: client.map(filled, [(20_000,)])),
+    )
+    for name, call in calls:
+        with pytest.raises(DeserializeObjectError, match=name + unread):
+            call()
+
+
+def filled(size: int) -> list[Any]:
+    return [Returned(), bytes(size)]
 
 
 def test_a_future_in_another_value_is_refused_with_what_to_do(client: Client) -> None:
@@ -195,3 +244,15 @@ def test_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> N
     for before, after in ([*both, repr(client)], asyncio.run(shown())):
         assert before.endswith(f" of {scheduler.address}>")
         assert after == f"{before[:-1]}, disconnected>"
+
+
+def test_the_package_shows_what_is_for_users() -> None:
+    assert dir(scaler) == sorted(scaler.__all__)
+    assert not [name for name in vars(scaler) if name.startswith(("start_", "open_"))]
+
+
+def test_a_class_that_does_not_take_an_argument_is_named() -> None:
+    with pytest.raises(TypeError, match=r"^Client: too many positional arguments$"):
+        Client(None, False, 60, 2, scaler.DefaultSerializer(), 4)  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"^SchedulerClusterCombo: got an unexpected keyword argument 'adress'$"):
+        scaler.SchedulerClusterCombo(2, adress="")  # type: ignore[call-arg]

@@ -116,6 +116,16 @@ def test_a_class_that_the_module_does_not_have_is_blamed_on_its_version(
     assert "the module there may be another version" in text
 
 
+def test_a_value_that_is_shared_is_named_as_the_likely_reason() -> None:
+    def fails(kind: str) -> None:
+        if kind == "read-only":
+            memoryview(b"abc")[0] = 1
+        raise TypeError("another")
+
+    assert "are shared by the tasks" in failure_of(argument_block(VALUE, pickled("read-only")), fails).traceback
+    assert "are shared by the tasks" not in failure_of(argument_block(VALUE, pickled("")), fails).traceback
+
+
 def test_an_error_of_reading_that_a_task_raises_itself_stays_as_it_is() -> None:
     def fails() -> None:
         raise DeserializeObjectError("of the user") from ValueError("why")

@@ -16,7 +16,7 @@ from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
 from scaler.actors.hellos import listed, offer_of
-from scaler.actors.kit import ActorRef, ChildFailed, handles
+from scaler.actors.kit import ActorRef, ChildFailed, Timer, handles
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
 from scaler.actors.messages.objects import CopyKept, DeleteCopy, FetchObject, HostLeft
@@ -38,6 +38,7 @@ from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import TaskId
+from scaler.message import message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
 from scaler.wire.messages.worker import (
@@ -72,6 +73,14 @@ HELD_MOST = 250_000
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
+
+OPENED_AT_ONCE = 1024
+"""How many workers begin in one turn: some ten milliseconds. Then all other peers have theirs."""
+
+
+@message
+class _OpenMore:
+    """session -> itself, by a timer of no delay: more workers are to begin."""
 
 
 class AgentSession(Session):
@@ -110,7 +119,8 @@ class AgentSession(Session):
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
-        """those that have taken tasks, or have some"""
+        """those that have taken tasks, or have some; the others begin soon, or when they are opened"""
+        self._opening: Timer | None = None
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
         self._watcher: ActorRef | None = None
@@ -126,7 +136,8 @@ class AgentSession(Session):
                 held[worker].append((TaskId(task_id), attempt))
             else:
                 self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))
-        while len(held) > self._n_open and not held[-1]:
+        n_first = min(self._n_open, OPENED_AT_ONCE)
+        while len(held) > n_first and not held[-1]:
             held.pop()
         self._workers = [self._worker(index, runs) for index, runs in enumerate(held)]
         for worker in self._workers[self._n_open :]:
@@ -141,6 +152,24 @@ class AgentSession(Session):
         self._tell_came(tuple(self._workers[: self._n_open]))
         if len(self._workers) > self._n_open:
             self._tell_changed(self._n_open)
+        self._open_later()
+
+    def _open_later(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        if len(self._workers) < self._n_open:
+            self._opening = self.schedule(0.0, _OpenMore())
+
+    @handles(_OpenMore)
+    def _open_more(self, _more: _OpenMore) -> None:
+        """Have the next workers begin. While there is no connection they could take no tasks."""
+        if self._is_draining or not self._peer.connection:
+            return
+        known = len(self._workers)
+        last = min(self._n_open, known + OPENED_AT_ONCE)
+        self._workers += [self._worker(index, []) for index in range(known, last)]
+        self._tell_changed(known)
+        self._open_later()
 
     def _worker(self, index: int, held: list[tuple[TaskId, int]]) -> ActorRef:
         return self.spawn(
@@ -223,17 +252,15 @@ class AgentSession(Session):
         was_open, self._n_open = self._n_open, n_open
         if self._is_draining or n_open == was_open:
             return
-        new = [self._worker(index, []) for index in range(len(self._workers), n_open)]
         for worker in self._workers[n_open:was_open]:
             worker.send(CloseWorker())
         for worker in self._workers[was_open:n_open]:
             worker.send(OpenWorker())
-        known = len(self._workers)
-        self._workers += new
         self._identity = replace(self._identity, worker_names=self._names[:n_open])
         self._services.acceptor.send(WorkersChanged(self._peer, self._identity))
-        self._tell_changed(known)
+        self._tell_changed(len(self._workers))
         self._tell_watcher(None)
+        self._open_later()
 
     def _tell_changed(self, known: int) -> None:
         """Tell the listener how many workers take tasks, and which workers it does not know."""
@@ -312,6 +339,7 @@ class AgentSession(Session):
         self._is_back = False  # who had another scheduler, too, has come by now
         for worker in self._workers:
             worker.send(resumed)
+        self._open_later()
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:

@@ -156,6 +156,16 @@ class Edge:
         self.hang_up()
         connection.link.send(LinkGarbled(str(error)))
 
+    def _garbled(self, connection: _OpenConnection, error: Exception) -> None:
+        self.undecodable += 1
+        if isinstance(error, ProtocolError):
+            text = f"received bytes that are not a message of a scheduler: {error}"
+            logger.debug("%s", text)
+        else:
+            text = f"a message of the scheduler cannot be read: {error!r}"
+            logger.error("%s", text, exc_info=error)
+        self._spoil(connection, ProtocolError(text))
+
     # For the shell
 
     def receive(self) -> bool:
@@ -176,11 +186,8 @@ class Edge:
                 return False
             try:
                 batches = self.session.pipe.receive(*received)
-            except ProtocolError as error:
-                self.undecodable += 1
-                text = f"received bytes that are not a message of a scheduler: {error}"
-                logger.debug("%s", text)
-                self._spoil(connection, ProtocolError(text))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the agent lives, and its session begins anew
+                self._garbled(connection, error)
                 return False
             self.received.add_message(*received, batches)
             for batch in batches:

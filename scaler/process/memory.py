@@ -54,26 +54,37 @@ class SpareMemory:
     Each try takes some milliseconds per hundred megabytes in use, so it must pay.
 
     Args:
-        step_bytes: growth since the start that is worth a try; a quarter of it freed is worth another try soon.
+        step_bytes: growth since the start, or since the last try, that is worth a try; a quarter of it freed is worth
+            another try soon.
     """
 
     def __init__(self, step_bytes: int) -> None:
         self._step_bytes = step_bytes
         self._first_bytes = self._last_bytes = resident_bytes()
+        self._held_bytes = 0
+        """the most that was held since the last try"""
         self._pause = 0
         self._to_skip = 0
 
-    def give_back(self) -> bool:
-        """Give back what was freed, if it is time. To be called regularly. Returns whether it was tried."""
+    def give_back(self, held_bytes: int = 0) -> bool:
+        """Give back what was freed, if it is time. To be called regularly.
+
+        Args:
+            held_bytes: how much the process knows that it holds: when that becomes less, there is something to give.
+
+        Returns:
+            whether it was tried.
+        """
         before = resident_bytes()
-        if before > self._last_bytes + self._step_bytes:
+        self._held_bytes = max(self._held_bytes, held_bytes)
+        if before > self._last_bytes + self._step_bytes or held_bytes < self._held_bytes - self._step_bytes:
             self._to_skip = 0  # much has happened
         if self._to_skip:
             self._to_skip -= 1
             return False
         if not give_back_memory(self._first_bytes + self._step_bytes):
             return False
-        self._last_bytes = resident_bytes()
+        self._last_bytes, self._held_bytes = resident_bytes(), held_bytes
         is_worth_it = before - self._last_bytes >= self._step_bytes / 4
         self._pause = 0 if is_worth_it else min(2 * self._pause + 1, LONGEST_PAUSE)
         self._to_skip = self._pause

@@ -15,6 +15,7 @@ import psutil
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.monitor import About
+from scaler.actors.object_store import ObjectTable
 from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
@@ -163,7 +164,7 @@ class SchedulerProcess:
         others = Endpoint.parse(self.address).who_can_connect()
         if others:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.address)
-        self._start_looking(edge)
+        self._start_looking(edge, tree.objects)
         if on_started is not None:
             on_started(self.address)
         try:
@@ -226,18 +227,18 @@ class SchedulerProcess:
         counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
         self._shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.received, edge.sent, counts)))
 
-    def _start_looking(self, edge: SchedulerEdge) -> None:
-        self._give_memory_back_later()
+    def _start_looking(self, edge: SchedulerEdge, objects: ObjectTable) -> None:
+        self._give_memory_back_later(objects)
         self._look_regularly()
         self._look_at_unread(edge)
 
-    def _give_memory_back_later(self) -> None:
-        self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back)
+    def _give_memory_back_later(self, objects: ObjectTable) -> None:
+        self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back, objects)
 
-    def _give_memory_back(self) -> None:
-        if self._spare_memory.give_back():
+    def _give_memory_back(self, objects: ObjectTable) -> None:
+        if self._spare_memory.give_back(objects.size_bytes):
             logger.debug("scheduler: gave memory back to the system")
-        self._give_memory_back_later()
+        self._give_memory_back_later(objects)
 
     def _look_regularly(self) -> None:
         self._shell.turn()

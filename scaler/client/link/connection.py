@@ -146,6 +146,9 @@ class Connection:
         except ProtocolError:
             self.session.spoil()
             raise
+        except Exception as error:  # as in `flush`: whatever it is, the link lives
+            self.session.spoil()
+            raise ProtocolError(f"it cannot be read: {error!r}") from error
 
     def say_hello(self, hello: Any) -> None:
         """Send the first message of the connection."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from scaler.actors import agent_session
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
-from scaler.ids import ObjectId
+from scaler.actors.worker_proxy import WorkerProxy
+from scaler.ids import AgentId, ObjectId
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, TaskStatus
 from scaler.wire.messages.worker import (
@@ -14,7 +18,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeatEcho,
 )
 from scaler.wire.structs import RunOptions
-from tests.support.simulation import Outcome, SimulatedClient, Simulation, succeed
+from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation, succeed
 
 
 def slow(_run: RunTask) -> Outcome:
@@ -473,3 +477,65 @@ def test_what_asks_for_an_amount_runs_where_the_number_of_workers_changes(simula
     client.submit(2)
     simulation.run()
     assert len(agent.started) == 2
+
+
+def test_very_many_workers_begin_in_slices_and_others_have_their_turn(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
+    client = simulation.client()
+    receive, begin = simulation.edge.receive, WorkerProxy.on_start
+    begun: list[WorkerProxy] = []
+    counts: list[int] = []
+
+    def counting_begin(proxy: WorkerProxy) -> None:
+        begun.append(proxy)
+        begin(proxy)
+
+    def counting_receive() -> bool:
+        counts.append(len(begun))
+        return receive()
+
+    monkeypatch.setattr(WorkerProxy, "on_start", counting_begin)
+    monkeypatch.setattr(simulation.edge, "receive", counting_receive)
+    agent = simulation.agent(10, slow)
+    assert list(dict.fromkeys([*counts, len(begun)])) == [0, 3, 6, 9, 10]
+    client.submit(10)
+    simulation.run()
+    assert sorted(run.worker for run in agent.started) == list(range(10))
+    assert told(simulation, client) == (10, 10)
+    simulation.advance(100.0)
+
+
+def test_workers_that_have_not_begun_do_so_when_their_agent_is_back(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
+    agent = SimulatedAgent(simulation, AgentId(b"a" * 16), 10, slow)
+    simulation.peers.append(agent)
+    agent.connect()
+    simulation.edge.receive()
+    simulation.dispatcher.run()
+    agent.cut()
+    simulation.run()
+    client = simulation.client()
+    assert told(simulation, client)[1] < 10
+    agent.connect()
+    client.submit(10)
+    simulation.run()
+    assert sorted(run.worker for run in agent.started) == list(range(10))
+    simulation.advance(100.0)
+
+
+def test_workers_that_have_not_begun_when_they_are_closed_never_do(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
+    client, agent = simulation.client(), simulation.agent(10, slow, closed=8)
+    agent.close_workers(0)
+    agent.close_workers(6)
+    client.submit(8)
+    simulation.run()
+    assert {run.worker for run in agent.started} == set(range(4))
+    assert told(simulation, client) == (4, 4)
+    simulation.advance(300.0)

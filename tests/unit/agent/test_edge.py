@@ -272,3 +272,23 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     transport.close()
     shell.dispatcher.close()
     shell.loop.close()
+
+
+def test_a_message_that_cannot_be_read_for_whatever_reason_ends_its_connection_and_not_the_agent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_message: object) -> None:
+        raise RuntimeError("a mistake of the codec")
+
+    bench.greet()
+    bench.link.messages.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.edge.session.pipe, "receive", fails)
+        bench.scheduler.send([DisconnectResponse("heard by nobody")])
+        bench.until_heard()
+    assert [type(message) for message in bench.link.messages] == [LinkGarbled]
+    assert "a mistake of the codec" in bench.link.messages[0].reason
+    assert "a mistake of the codec" in caplog.text
+    assert not bench.edge.session.may_go_on(resumed=1)
+    bench.greet()
+    assert type(bench.link.messages[-1]) is Batch[HelloReply]

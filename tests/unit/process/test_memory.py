@@ -86,3 +86,13 @@ def test_spare_memory_is_looked_for_less_and_less_often_while_there_is_none(syst
     system.resident, system.free = 1090, 30
     assert spare.give_back()
     assert spare.give_back(), "it was worth it"
+
+
+def test_spare_memory_is_looked_for_when_much_less_is_held_than_at_the_last_try(system: System) -> None:
+    spare = SpareMemory(step_bytes=40)
+    system.resident = 1000
+    assert [spare.give_back(held_bytes=800) for _ in range(15)].count(True) == 4
+    assert not spare.give_back(held_bytes=770)
+    system.free = 700
+    assert spare.give_back(held_bytes=100)
+    assert system.resident < 400

@@ -86,6 +86,21 @@ def test_what_is_no_message_raises(ends: Ends) -> None:
         ends.wait_for_message()
 
 
+def test_what_cannot_be_read_for_whatever_reason_is_no_message(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_message: object) -> None:
+        raise RuntimeError("a mistake of the codec")
+
+    ends.connection.open()
+    ends.connection.say_alone(ClientHeartbeat(7))
+    peer, _ = ends.arrived_at_router()
+    monkeypatch.setattr(ends.connection.session.pipe, "receive", fails)
+    for header, frames in encode(SCHEDULER_TO_CLIENT, [ClientHeartbeatEcho(7)]):
+        ends.router.send(peer, header, frames)  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError, match="a mistake of the codec"):
+        ends.wait_for_message()
+    assert not ends.connection.session.may_go_on(resumed=1)
+
+
 def test_a_cut_is_noticed(ends: Ends) -> None:
     ends.connection.open()
     ends.connection.say_alone(ClientHeartbeat(7))

@@ -107,6 +107,12 @@ class SchedulerEdge:
         if count:
             logger.warning("hung up on %d connections that send far more than is read", count)
 
+    def hang_up_on_idle(self) -> None:
+        """Hang up on connections that have been no peer's since the last call: they said no hello, or were left."""
+        count = self._listener.hang_up_on_idle(self._directory.connected)
+        if count:
+            logger.info("hung up on %d connections that say no hello", count)
+
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
         """Give the batches of a message to the session of its peer. Returns the number of items."""
         count, pipe = 0, peer.pipe

@@ -48,6 +48,9 @@ of the silence after which a connection that ends was not closed (`actors/sessio
 UNREAD_SECONDS = 0.5
 """How often the scheduler looks whether it grows by what nobody reads; a look takes some 20 microseconds."""
 
+IDLE_SECONDS = 30.0
+"""A connection that is no peer's for so long is closed at the next look, after as long again at the latest."""
+
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth since the last time that makes it try."""
 
@@ -231,6 +234,7 @@ class SchedulerProcess:
         self._give_memory_back_later(objects)
         self._look_regularly()
         self._look_at_unread(edge)
+        self._shell.loop.call_later(IDLE_SECONDS, self._hang_up_on_idle, edge)
 
     def _give_memory_back_later(self, objects: ObjectTable) -> None:
         self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back, objects)
@@ -250,6 +254,12 @@ class SchedulerProcess:
     def _look_at_unread(self, edge: SchedulerEdge) -> None:
         edge.look()
         self._shell.loop.call_later(UNREAD_SECONDS, self._look_at_unread, edge)
+
+    def _hang_up_on_idle(self, edge: SchedulerEdge) -> None:
+        self._connections_lost(edge)
+        self._shell.turn()  # a hello may have come just now
+        edge.hang_up_on_idle()
+        self._shell.loop.call_later(IDLE_SECONDS, self._hang_up_on_idle, edge)
 
     def _connections_lost(self, edge: SchedulerEdge) -> None:
         lost = self._listener.lost()

@@ -14,17 +14,18 @@ import contextlib
 import errno
 import os
 import socket as unix
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
 from scaler.wire.binding import bind, check_ipc_file
+from scaler.wire.cuts import CutMonitor
 from scaler.wire.descriptors import Descriptors
+from scaler.wire.idle import Idle
 from scaler.wire.private import new_private_address, remove_private_place
 from scaler.wire.transport import AddressInUseError, Message, PeerGoneError
 from scaler.wire.unread import IS_POSSIBLE, Unread
@@ -83,41 +84,6 @@ def give_up_after(socket: zmq.Socket[bytes], silence_seconds: float) -> None:
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_SECONDS)
     silence_ms = min(int(silence_seconds * 1000), 2**31 - 1 - GIVEN_UP_AFTER_MS)
     socket.setsockopt(zmq.TCP_MAXRT, silence_ms + GIVEN_UP_AFTER_MS)
-
-
-class _CutMonitor:
-    """Reports the loss of established connections.
-
-    Args:
-        unread: wants to know of new ones, too.
-    """
-
-    def __init__(self, socket: zmq.Socket[bytes], unread: Unread | None = None) -> None:
-        self._watched, self._unread = socket, unread
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | (zmq.EVENT_ACCEPTED if unread else 0))
-        self.descriptor: int = _integer(self._monitor, zmq.FD)
-        self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
-
-    def was_cut(self) -> bool:
-        """Return whether a connection was lost since the last call."""
-        return bool(self.lost())
-
-    def lost(self) -> list[int]:
-        """Return the descriptors of the connections that were lost since the last call."""
-        lost = []
-        while _integer(self._monitor, _EVENTS) & _POLLIN:
-            event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
-            if event["event"] == zmq.EVENT_DISCONNECTED:
-                lost.append(int(event["value"]))
-                if self._unread is not None:
-                    self._unread.close(lost[-1])
-            elif event["event"] == zmq.EVENT_ACCEPTED and self._unread is not None:
-                self._unread.open(int(event["value"]))
-        return lost
-
-    def close(self) -> None:
-        self._watched.disable_monitor()
-        self._monitor.close()
 
 
 # Without pyzmq's checks for other socket types, which cost time for each part.
@@ -260,7 +226,8 @@ class RouterSocket:
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
-        self._monitor = _CutMonitor(self._socket, self._unread)
+        self._idle = Idle()
+        self._monitor = CutMonitor(self._socket, [each for each in (self._idle, self._unread) if each is not None])
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = Descriptors()
 
@@ -324,6 +291,17 @@ class RouterSocket:
             _shut_down(descriptor)
         return len(over)
 
+    def hang_up_on_idle(self, peers: Container[Connection]) -> int:
+        """Hang up on all that have been no connection of a peer since the last call. Return on how many.
+
+        Args:
+            peers: the connections that belong to one.
+        """
+        over = self._idle.look(lambda descriptor: any(each in peers for each in self._descriptors.of(descriptor)))
+        for descriptor in over:
+            _shut_down(descriptor)
+        return len(over)
+
     def hang_up(self, connection: Connection) -> None:
         """Close a connection. What has come on it already can still be received.
 
@@ -360,7 +338,7 @@ class DealerSocket:
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
-        self._monitor = _CutMonitor(self._socket)
+        self._monitor = CutMonitor(self._socket)
         try:
             self._socket.connect(address)
         except zmq.ZMQError:

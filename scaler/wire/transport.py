@@ -9,7 +9,7 @@ here knows what a message means.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from scaler.ids import Connection
@@ -89,6 +89,13 @@ class Listener(Protocol):
 
         Args:
             resident_bytes: the size of this process.
+        """
+
+    def hang_up_on_idle(self, peers: Container[Connection]) -> int:
+        """Hang up on all that have been no connection of a peer since the last call. Return on how many.
+
+        Args:
+            peers: the connections that belong to one.
         """
 
     def hang_up(self, connection: Connection) -> None:

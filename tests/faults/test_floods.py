@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import threading
@@ -13,6 +14,9 @@ import pytest
 
 from scaler import Client
 from scaler.ids import random_id
+from scaler.scheduler import scheduler as scheduler_module
+from scaler.scheduler.scheduler import SchedulerProcess
+from scaler.settings import SchedulerConfig
 from scaler.wire.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
@@ -51,6 +55,27 @@ def raw_peer(address: str) -> Iterator[socket.socket]:
                 raise ConnectionError("the scheduler has hung up")
             came += more
         yield peer
+
+
+HELLO, BEAT = (
+    frame(encode(CLIENT_TO_SCHEDULER, [item])[0][0])
+    for item in (ClientHello(PROTOCOL_VERSION, "0", "", "", random_id()), ClientHeartbeat(1))
+)
+
+
+@contextlib.contextmanager
+def scheduler_of_this_process() -> Iterator[str]:
+    """A scheduler in a thread: its address."""
+    process = SchedulerProcess(SchedulerConfig("tcp://127.0.0.1:*"))
+    lifeline, end = os.pipe()
+    thread = threading.Thread(target=process.run, kwargs={"lifeline": lifeline})
+    thread.start()
+    try:
+        yield process.address
+    finally:
+        os.close(end)
+        thread.join()
+        os.close(lifeline)
 
 
 def fill(peer: socket.socket, data: bytes, most_bytes: int) -> int:
@@ -97,6 +122,24 @@ def test_a_peer_that_resets_its_connection_behind_unread_messages_and_a_ping_end
         assert running.process.poll() is None
 
 
+def test_a_scheduler_hangs_up_on_connections_that_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "IDLE_SECONDS", 0.2)
+    with (
+        scheduler_of_this_process() as address,
+        raw_peer(address) as silent,
+        raw_peer(address) as garbled,
+        raw_peer(address) as peer,
+    ):
+        peer.sendall(HELLO)
+        assert peer.recv(4096), "a reply"
+        garbled.sendall(frame(b"no hello"))
+        for other in (silent, garbled):
+            while other.recv(4096):
+                pass  # until it is closed
+        peer.sendall(BEAT)
+        assert peer.recv(4096), "an echo"
+
+
 @pytest.mark.parametrize("kind", ["a message without an end", "messages of a peer"])
 def test_a_peer_that_sends_far_more_than_is_read_is_hung_up_on(kind: str) -> None:
     with (
@@ -108,12 +151,8 @@ def test_a_peer_that_sends_far_more_than_is_read_is_hung_up_on(kind: str) -> Non
         assert client.submit(pow, 2, 2).result(60) == 4
         data = frame(bytes(64 * 1024), MORE) * 16
         if kind == "messages of a peer":
-            (hello, _), (beat, _) = (
-                encode(CLIENT_TO_SCHEDULER, [item])[0]
-                for item in (ClientHello(PROTOCOL_VERSION, "0", "", "", random_id()), ClientHeartbeat(1))
-            )
-            peer.sendall(frame(hello))
-            data = frame(beat) * 10_000
+            peer.sendall(HELLO)
+            data = BEAT * 10_000
         highest = Highest(running.pid)
         sent = fill(peer, data, 8 * 1024 * MIB)
         grown = highest.end()

@@ -11,7 +11,7 @@ may not hear of that: what it says is lost silently. Nothing overtakes on one li
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from scaler.errors import ProtocolError
@@ -368,6 +368,7 @@ class ListenerModel(_SocketModel):
         self.address = TransportModel.address
         self.lines: dict[Connection, Line] = {}
         self._lost: list[Connection] = []
+        self._idle: set[Connection] = set()
         self._incoming: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         network.listener = self
 
@@ -389,6 +390,13 @@ class ListenerModel(_SocketModel):
 
     def look(self, _resident_bytes: int) -> int:
         return 0
+
+    def hang_up_on_idle(self, peers: Container[Connection]) -> int:
+        idle = {connection for connection in self.lines if connection not in peers}
+        over, self._idle = idle & self._idle, idle
+        for connection in over:
+            self.hang_up(connection)
+        return len(over)
 
     def hang_up(self, connection: Connection) -> None:
         line = self.lines.pop(connection, None)

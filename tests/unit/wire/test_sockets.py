@@ -169,6 +169,19 @@ def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
     other.close()
 
 
+def test_router_hangs_up_on_connections_that_are_no_peers(context: zmq.Context[Any], pair: Pair) -> None:
+    router, silent = pair.router, DealerSocket(context, pair.router.address)
+    soon(lambda: router.lost() or len(router._idle._standing) == 2, router.monitor_descriptor)
+    assert router.hang_up_on_idle({pair.connection}) == 0, "it has just come, as far as is known"
+    assert router.hang_up_on_idle({pair.connection}) == 1
+    soon(silent.was_cut, silent.monitor_descriptor)
+    silent.close()
+    pair.dealer.send(b"still here", [])
+    assert received(router)[:2] == (pair.connection, b"still here")
+    assert router.hang_up_on_idle(()) == 0
+    assert router.hang_up_on_idle(()) >= 1, "its session has ended"
+
+
 def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[Any], pair: Pair) -> None:
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)
@@ -309,8 +322,8 @@ def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
     context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pauses between attempts to connect grow, but not for long."""
-    usual = sockets._CutMonitor  # for the sockets that threads of earlier tests still make
-    monkeypatch.setattr(sockets, "_CutMonitor", lambda made: (Retries if made.context is context else usual)(made))
+    usual = sockets.CutMonitor  # for the sockets that threads of earlier tests still make
+    monkeypatch.setattr(sockets, "CutMonitor", lambda made: (Retries if made.context is context else usual)(made))
     dealer = DealerSocket(context, f"ipc://{tmp_path}/s")
     monitor = cast("Any", dealer._monitor).monitor
     pauses = [parse_monitor_message(monitor.recv_multipart())["value"] for _ in range(5)]

@@ -1,0 +1,61 @@
+"""Cuts: hears from ZeroMQ which connections of a socket were lost, and which ones are new.
+
+Used by the sockets. Must never: be read by another thread than the one of its socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+_EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
+
+
+class Watcher(Protocol):
+    """Who wants to know of each connection, by descriptor."""
+
+    def open(self, descriptor: int) -> None:
+        """Take a new connection."""
+
+    def close(self, descriptor: int) -> None:
+        """A connection has ended."""
+
+
+class CutMonitor:
+    """Reports the loss of established connections.
+
+    Args:
+        watchers: want to know of new ones, too, and of all in their order.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], watchers: Sequence[Watcher] = ()) -> None:
+        self._watched, self._watchers = socket, watchers
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | (zmq.EVENT_ACCEPTED if watchers else 0))
+        self.descriptor = int(self._monitor.getsockopt(zmq.FD))
+        self.was_cut()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
+
+    def was_cut(self) -> bool:
+        """Return whether a connection was lost since the last call."""
+        return bool(self.lost())
+
+    def lost(self) -> list[int]:
+        """Return the descriptors of the connections that were lost since the last call."""
+        lost = []
+        while int(self._monitor.getsockopt(_EVENTS)) & _POLLIN:
+            event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
+            descriptor = int(event["value"])
+            if event["event"] == zmq.EVENT_DISCONNECTED:
+                lost.append(descriptor)
+                for watcher in self._watchers:
+                    watcher.close(descriptor)
+            elif event["event"] == zmq.EVENT_ACCEPTED:
+                for watcher in self._watchers:
+                    watcher.open(descriptor)
+        return lost
+
+    def close(self) -> None:
+        self._watched.disable_monitor()
+        self._monitor.close()

@@ -171,7 +171,7 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
 
 
 def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, bars: str) -> str:
-    """Return one row of a bar chart, counted from the bottom; where nothing was heard there is a `?`."""
+    """Return one row of a bar chart, counted from the bottom; where nothing was heard it is blank."""
     levels = len(bars) - 1
     cells = []
     for value in values:

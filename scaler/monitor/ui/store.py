@@ -11,9 +11,8 @@ import json
 import os
 import sqlite3
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from scaler.config import ConfigError
 from scaler.monitor.ui.history import RINGS, SERIES, History
@@ -40,6 +39,8 @@ class Store:
     """
 
     def __init__(self, file: Path) -> None:
+        self.lost = 0
+        """how many times something could not be written"""
         try:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(file, timeout=2)
@@ -104,16 +105,13 @@ class Store:
             )
 
     @contextlib.contextmanager
-    def _writing(self) -> Any:
+    def _writing(self) -> Iterator[None]:
         """A full disk costs history, and nothing else."""
         try:
             with self._database:
                 yield
         except sqlite3.Error:
             self.lost += 1
-
-    lost = 0
-    """How many times something could not be written."""
 
     def close(self) -> None:
         """Close the file."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import Any
 
+from scaler.graph.positions import positions
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import outcome, page_of
 from scaler.monitor.ui.views.wish import Sent, Wish
@@ -59,7 +59,7 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
     after: dict[int, list[int]] = {position: [] for position in nodes}
     open_inputs: dict[int, int] = {}
     for position, node in nodes.items():
-        inputs = [each for each in positions(node.dependencies) if each in nodes]
+        inputs = [each for each in _inputs(node) if each in nodes]
         open_inputs[position] = len(inputs)
         for each in inputs:
             after[each].append(position)
@@ -74,9 +74,10 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
     return {position: found.get(position, 0) for position in nodes}
 
 
-def positions(packed: bytes) -> tuple[int, ...]:
-    """Return the positions in a column of them."""
-    return struct.unpack(f"<{len(packed) // 4}I", packed[: len(packed) // 4 * 4])
+def _inputs(node: StateNode) -> tuple[int, ...]:
+    """Return the positions of the nodes that one depends on. What is left over at the end of the row is none."""
+    row = node.dependencies
+    return positions(row[: len(row) // 4 * 4])
 
 
 def _by_node(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[list[Any]]:
@@ -87,9 +88,7 @@ def _by_node(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[
 
 
 def _edges(nodes: Mapping[int, StateNode]) -> list[tuple[int, int]]:
-    return [
-        (each, position) for position, node in nodes.items() for each in positions(node.dependencies) if each in nodes
-    ]
+    return [(each, position) for position, node in nodes.items() for each in _inputs(node) if each in nodes]
 
 
 def _by_box(nodes: Mapping[int, StateNode], places: Mapping[int, int]) -> list[list[Any]]:

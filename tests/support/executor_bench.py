@@ -117,8 +117,7 @@ class ExecutorBench:
     def _tick(self) -> None:
         """Conditions about files and processes change without a message."""
         self.shell.turn()
-        if self.shell.loop.is_running():
-            self.shell.loop.call_later(0.01, self._tick)
+        self.shell.loop.call_later(0.01, self._tick)
 
     def settle(self, seconds: float = 0.2) -> None:
         """Run the shell for a moment, in which something must not happen."""

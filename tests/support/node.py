@@ -74,8 +74,7 @@ class Node:
     def _tick(self) -> None:
         """Conditions about processes change without a message."""
         self.shell.turn()
-        if self.shell.loop.is_running():
-            self.shell.loop.call_later(0.02, self._tick)
+        self.shell.loop.call_later(0.02, self._tick)
 
     def task(self, function: Callable[..., Any], worker: int = 0) -> RunTask:
         frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler.agent.messages import StoredObject
@@ -125,6 +126,10 @@ def compute_in_c() -> None:
     sum(range(10**12))
 
 
+def processor_seconds(pid: int) -> float:
+    return float(psutil.Process(pid).cpu_times().user)
+
+
 @pytest.mark.parametrize(
     ("task", "survives"),
     [(sleep_for_ever, True), (spin, True), (resist, False), (compute_in_c, False)],
@@ -139,6 +144,9 @@ def test_cancel_stops_a_running_task(
     node.run(running, waiting)
     node.until_executing()
     processors = node.processes()
+    if task is compute_in_c:  # until it is there, it can be interrupted
+        before = processor_seconds(processors[0])
+        node.until(lambda: processor_seconds(processors[0]) > before + 0.1)
     began = time.monotonic()
     node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: len(node.results) == 2)

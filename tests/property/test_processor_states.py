@@ -284,7 +284,7 @@ RARE = ("die", "lie")
 SECONDS = {"settle": SETTLE_SECONDS, "stick": STUCK_SECONDS, "wait": SPARE_SECONDS}
 
 
-@examples(200)
+@examples(120)
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 11)), min_size=20, max_size=80))
 def test_each_run_is_answered_once_whatever_happens(story: list[tuple[str, int]]) -> None:
     """After each step the slot has audited itself: see `SlotBench`."""

@@ -50,7 +50,7 @@ class World:
         assert len(self.clusters) * self.bounds.each <= self.bounds.most
 
 
-@examples(300)
+@examples(150)
 @given(bounds=bounds(), loads=LOADS, delay=st.integers(0, 20))
 def test_it_keeps_its_bounds_and_comes_to_rest(bounds: Bounds, loads: list[tuple[int, int]], delay: int) -> None:
     world = World(bounds, delay)

@@ -249,7 +249,7 @@ def check_ends(story: Story, final_statuses: AbstractSet[TaskStatus] = FINAL_STA
     assert [agent.kept for agent in living] == [set()] * len(living)
 
 
-@examples(20)
+@examples(14)
 @given(st.integers(0, 2**32), st.integers(5, 80), st.sampled_from(POLICIES))
 def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, steps: int, policy: str) -> None:
     story = Story(seed, limits=dataclasses.replace(LIMITS, rules=Rules(policy=policy)))
@@ -259,7 +259,7 @@ def test_every_task_of_a_living_client_ends_once_and_nothing_is_left(seed: int, 
     assert story.simulation.dispatcher.failures == 0
 
 
-@examples(20)
+@examples(14)
 @given(st.integers(0, 2**32), st.integers(5, 80), st.sampled_from(POLICIES))
 def test_so_it_is_when_schedulers_follow_each_other(seed: int, steps: int, policy: str) -> None:
     story = Story(seed, limits=dataclasses.replace(LIMITS, rules=Rules(policy=policy)), with_restarts=True)
@@ -269,7 +269,7 @@ def test_so_it_is_when_schedulers_follow_each_other(seed: int, steps: int, polic
     assert story.simulation.dispatcher.failures + story.simulation.failures == 0
 
 
-@examples(20)
+@examples(14)
 @given(st.integers(0, 2**32), st.integers(5, 60))
 def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> None:
     story = Story(seed, with_failures=True)
@@ -279,7 +279,7 @@ def test_so_it_is_when_parts_of_the_scheduler_fail(seed: int, steps: int) -> Non
     assert story.simulation.escalations == []
 
 
-@examples(20)
+@examples(14)
 @given(st.integers(0, 2**32), st.integers(5, 60), st.booleans())
 def test_so_it_is_when_tasks_are_refused_and_the_events_tell_all_of_it(
     seed: int, steps: int, with_failures: bool

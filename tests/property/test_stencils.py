@@ -69,7 +69,7 @@ def in_batches(items: list[Any]) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@examples(4)
+@examples(3)
 @given(data=st.data())
 def test_a_stencil_writes_and_reads_what_the_library_does(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject
@@ -98,7 +98,7 @@ STRETCHING = [
 
 
 @pytest.mark.parametrize(("direction", "batch"), STRETCHING)
-@examples(4)
+@examples(3)
 @given(data=st.data())
 def test_one_value_may_have_any_length(direction: Direction, batch: type[Batch[Any]], data: st.DataObject) -> None:
     known = codec._DirectionCodec(direction)
@@ -118,7 +118,7 @@ def test_one_value_may_have_any_length(direction: Direction, batch: type[Batch[A
 
 
 @pytest.mark.parametrize(("direction", "batch"), ALL)
-@examples(4)
+@examples(3)
 @given(data=st.data())
 def test_what_a_stencil_reads_of_damaged_bytes_the_library_reads_too(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject

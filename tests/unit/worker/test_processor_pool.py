@@ -52,10 +52,10 @@ def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garba
     before = open_descriptors()
     gc.disable()
     try:
-        node.run(*(node.task(lambda: os._exit(1)) for _ in range(300)))
-        node.until(lambda: len(node.results) == 301, seconds=100)
+        node.run(*(node.task(lambda: os._exit(1)) for _ in range(100)))
+        node.until(lambda: len(node.results) == 101)
         node.run(node.task(int))
-        node.until(lambda: len(node.results) == 302)
+        node.until(lambda: len(node.results) == 102)
         assert open_descriptors() <= before + 2  # a processor may be on its way
     finally:
         gc.enable()

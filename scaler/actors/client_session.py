@@ -192,7 +192,7 @@ class ClientSession(ObjectOwner):
         for graph_id, nodes in by_graph(batch).items():
             graph = self._open_graph(graph_id)
             if graph is not None:
-                graph.send(Batch[GraphNode](nodes))
+                graph.send(nodes)
             elif self._again is not None and self._again.has_graph(graph_id):
                 whole = self._again.hear(graph_id, nodes)
                 if whole is not None:
@@ -215,7 +215,7 @@ class ClientSession(ObjectOwner):
         for graph_id, inputs in by_graph(batch).items():
             graph = self._open_graph(graph_id)
             if graph is not None:
-                graph.send(Batch[GraphInput](inputs))
+                graph.send(inputs)
             elif self._again is not None and self._again.has_graph(graph_id):
                 self._again.hear_inputs(graph_id, inputs)
 

@@ -41,9 +41,9 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import TaskActor
 from scaler.graph.positions import positions
-from scaler.graph.readiness import FAILED, FINISHED, READY, Readiness
+from scaler.graph.readiness import FAILED, READY, Readiness
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.serialization import OBJECT, VALUE, Frames, put_results
+from scaler.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -53,6 +53,7 @@ WORTH_A_PLACE_BYTES = 1024 * 1024
 finishes its queue."""
 
 _CANCEL = CancelTask()
+_SUCCESS = TaskStatus.SUCCESS
 
 
 class GraphActor(Actor):
@@ -72,6 +73,8 @@ class GraphActor(Actor):
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
         """the nodes that are results of other tasks, and have not come"""
+        self._has_large = False
+        """whether any result was large enough to become an object because of who needs it"""
         self._open_count = 0
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
@@ -92,16 +95,16 @@ class GraphActor(Actor):
 
     @handles(Batch[GraphNode])
     def _hear(self, batch: Batch[GraphNode]) -> None:
+        nodes, position, end = self._nodes, self._heard_count, self._spec.node_count
         for item in batch:
-            if self._heard_count >= self._spec.node_count:
+            if position >= end:
                 break  # more than announced
-            if self._heard_count == len(self._nodes):
-                self._add(item)
-            elif item.wanted:
-                known = self._nodes[self._heard_count]
-                if known.status is not None:  # else it will be told
-                    self._session.send(GraphNodeDone(self._spec.graph_id, known.result(), ()))
-            self._heard_count += 1
+            if position == len(nodes):
+                self._add(item, position)
+            elif item.wanted and nodes[position].status is not None:  # else it will be told
+                self._session.send(GraphNodeDone(self._spec.graph_id, nodes[position].result(), ()))
+            position += 1
+        self._heard_count = position
         self._look_if_complete()
 
     @handles(Batch[GraphInput])
@@ -129,7 +132,7 @@ class GraphActor(Actor):
     def _is_complete(self) -> bool:
         return len(self._nodes) == self._spec.node_count
 
-    def _add(self, item: GraphNode) -> None:
+    def _add(self, item: GraphNode, position: int) -> None:
         node, nodes = Node(item), self._nodes
         self._open_count += 1
         if node.object_ids:
@@ -150,7 +153,7 @@ class GraphActor(Actor):
         if self._given_up:
             self._end(node, *self._given_up)
         elif state == READY:
-            self._start(len(nodes) - 1)
+            self._start(position)
         elif state == FAILED:
             cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
             assert cause.status is not None
@@ -193,13 +196,10 @@ class GraphActor(Actor):
         elif result.status:
             self._fail(position, result.status, result.payload)
         else:
-            self._finish_input(node, position, done)
-
-    def _finish_input(self, node: Node, position: int, done: TaskDone) -> None:
-        if done.result.size and not done.frames:
-            node.is_stored = True
-            self._object_store.send(UseObjects(ObjectId(node.task_id)))
-        self._finish(position, done)
+            if result.size and not done.frames:
+                node.is_stored = True
+                self._object_store.send(UseObjects(ObjectId(node.task_id)))
+            self._finish(position, done)
 
     @handles(AwaitResult)
     def _await(self, wish: AwaitResult) -> None:
@@ -234,35 +234,31 @@ class GraphActor(Actor):
 
     def _start(self, position: int) -> None:
         node = self._nodes[position]
-        block, object_ids = node.block, node.object_ids
-        if node.dependencies:
-            self._make_objects(node)
+        block, object_ids, near = node.block, node.object_ids, None
+        dependencies = node.dependencies
+        if dependencies:
+            if self._has_large:
+                for value in worth_storing(self._nodes, node):
+                    self._store(value, (value.payload,))
             try:
                 block, more_ids = put_results(block, self._result)
             except ValueError as error:
                 self._fail(position, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
                 return
-            object_ids += more_ids
-        else:
-            more_ids = b""
+            if more_ids:
+                object_ids += more_ids
+                near = where_most_is(self._nodes, node)
         node.block = b""
-        spec = self._spec
-        task = Task(node.task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
-        near = where_most_is(self._nodes, node) if more_ids else None
-        self._running[node.task_id] = (position, self.spawn(TaskActor(task, self._home, near, bool(node.dependencies))))
+        spec, task_id = self._spec, node.task_id
+        task = Task(task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
+        self._running[task_id] = (position, self.spawn(TaskActor(task, self._home, near, dependencies != ())))
 
     def _result(self, position: int) -> tuple[int, bytes]:
         """Return a finished node's result as an argument: its kind and data."""
-        if position >= len(self._nodes) or self._readiness.state(position) != FINISHED:
+        node = self._nodes[position] if position < len(self._nodes) else None
+        if node is None or node.status != _SUCCESS:
             raise ValueError(f"they name node {position}, which is not among the dependencies")
-        node = self._nodes[position]
         return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
-
-    def _make_objects(self, node: Node) -> None:
-        """Turn those results into objects that many nodes need, and the larger ones if all exceed one message."""
-        values = [each for each in map(self._nodes.__getitem__, node.dependencies) if not each.is_stored]
-        for value in worth_storing(values):
-            self._store(value, (value.payload,))
 
     def _store(self, node: Node, frames: Frames) -> None:
         """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
@@ -280,15 +276,16 @@ class GraphActor(Actor):
             self._end_if_over()
             return
         position = known[0]
-        self._nodes[position].profile = result.profile
+        node = self._nodes[position]
+        node.profile = result.profile
         if self._given_up:
-            self._end(self._nodes[position], *self._given_up)
+            self._end(node, *self._given_up)
+        elif not result.status:
+            self._finish(position, done)
         elif result.status == TaskStatus.NO_WORKER:
             self._give_up(TaskStatus.NO_WORKER, result.payload)
-        elif result.status:
-            self._fail(position, result.status, result.payload)
         else:
-            self._finish(position, done)
+            self._fail(position, result.status, result.payload)
         self._end_if_over()
 
     @handles(ChildFailed)
@@ -310,7 +307,9 @@ class GraphActor(Actor):
                 done.worker.send(KeepResult(ObjectId(node.task_id)))
                 if node.size >= WORTH_A_PLACE_BYTES:
                     node.made_by = done.worker
-        self._end(node, TaskStatus.SUCCESS, result.payload, done.frames, done.worker)
+        if len(result.payload) >= WORTH_AN_OBJECT_BYTES:
+            self._has_large = True
+        self._end(node, _SUCCESS, result.payload, done.frames, done.worker)
         ready = self._readiness.finish(position)
         if ready:
             self._start_all(ready)
@@ -335,7 +334,8 @@ class GraphActor(Actor):
             needed.needed_by -= 1
             if not needed.needed_by:
                 self._drop(needed)
-        self._drop(node)
+        if node.object_ids or not node.needed_by:
+            self._drop(node)
 
     def _drop(self, node: Node) -> None:
         """Drop what no node needs, nor may one that comes. A small wanted result stays: it may be said again."""

@@ -5,17 +5,21 @@ Kept by its graph, which alone changes it. Must never: send.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from scaler.actors.kit import ActorRef
 from scaler.ids import NO_ID, GraphId, ObjectId
 from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES
 from scaler.wire.messages.client import GraphInput, GraphNode, TaskResult
+from scaler.wire.messages.columns import Batch
 
 SHARED_BYTES = 100_000
 """A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
 `WORTH_AN_OBJECT_BYTES`: below, naming an object costs as much as the value."""
+
+_graph_id_of = attrgetter("graph_id")
 
 _Item = TypeVar("_Item", GraphNode, GraphInput)
 
@@ -62,8 +66,11 @@ def where_most_is(nodes: Sequence[Node], node: Node) -> ActorRef | None:
     return max(map(nodes.__getitem__, node.dependencies), key=lambda each: each.size).made_by
 
 
-def worth_storing(values: Sequence[Node]) -> list[Node]:
-    """Return the nodes whose results must become objects before a node with all these arguments runs."""
+def worth_storing(nodes: Sequence[Node], node: Node) -> list[Node]:
+    """Return the nodes whose results must become objects before a node that needs them runs: those that many nodes
+    need, and the larger ones if all exceed one message.
+    """
+    values = [each for each in map(nodes.__getitem__, node.dependencies) if not each.is_stored]
     stored = [each for each in values if len(each.payload) * each.needed_by > SHARED_BYTES and _is_large(each)]
     rest = [each for each in values if each not in stored]
     sum_bytes = sum(len(each.payload) for each in rest)
@@ -79,9 +86,12 @@ def _is_large(node: Node) -> bool:
     return len(node.payload) >= WORTH_AN_OBJECT_BYTES
 
 
-def by_graph(batch: Iterable[_Item]) -> dict[GraphId, list[_Item]]:
-    """Return the items of each graph, in their order."""
-    items: dict[GraphId, list[_Item]] = {}
+def by_graph(batch: Batch[_Item]) -> dict[GraphId, Batch[_Item]]:
+    """Return the items of each graph, in their order. Most batches are of one."""
+    graph_ids = set(map(_graph_id_of, batch))
+    if len(graph_ids) == 1:
+        return {graph_ids.pop(): batch}
+    items: dict[GraphId, Batch[_Item]] = {}
     for item in batch:
-        items.setdefault(item.graph_id, []).append(item)
+        items.setdefault(item.graph_id, type(batch)()).append(item)
     return items

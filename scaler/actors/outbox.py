@@ -43,6 +43,12 @@ class Outbox:
             self._due.append(peer)
         peer.put(item)
 
+    def put_all(self, peer: Peer, items: list[Any]) -> None:
+        """Send several items to a peer, in their order."""
+        if items:
+            self.serve(peer)
+            peer.pipe.put_all(items)
+
     def put_alone(self, peer: Peer, item: Any) -> None:
         """Send `item` to a peer on this connection only, out of the count; nothing happens without a connection."""
         if peer.connection != NO_CONNECTION:

@@ -8,7 +8,7 @@ Must never: know what an item means.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from scaler.actors.events import PeerIdentity
@@ -31,6 +31,7 @@ class Line(Protocol):
     """A pipe, as actors and the edge know it; `scaler.wire.pipe` says what each part does."""
 
     put: Callable[[Any], None]
+    put_all: Callable[[Iterable[Any]], None]
     said: int
     heard: int
     acknowledged: int

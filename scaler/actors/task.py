@@ -83,6 +83,7 @@ from scaler.wire.messages.worker import RunResult
 REASON_BYTES_MOST = 400
 """The most bytes of a worker's text in an event; a peer may send anything."""
 
+_SUCCESS = TaskStatus.SUCCESS
 _WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 
 
@@ -101,6 +102,10 @@ class TaskActor(AdoptableTask):
     _tries = FIRST_TRY
     """which try this is, and why the earlier ones ended"""
 
+    _state = READY
+    _worker: ActorRef | None = None
+    _crashes = 0
+
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         if near is not None:
             self._near = near
@@ -108,17 +113,15 @@ class TaskActor(AdoptableTask):
             self._goes_first = True
         self._spec = spec
         self._home = home
-        self._state = READY
         self._attempt = home.next_attempt()
-        self._crashes = 0
-        self._worker: ActorRef | None = None
 
     def on_start(self) -> None:
-        if self._spec.object_ids:
-            self._home.object_store.send(UseObjects(self._spec.object_ids))
-        if self._home.events.followed is not None:
+        spec, home = self._spec, self._home
+        if spec.object_ids:
+            home.object_store.send(UseObjects(spec.object_ids))
+        if home.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
-        if self._home.adoption is None and not (self._spec.options and self._may_have_been_started()):
+        if home.adoption is None and not (spec.options and self._may_have_been_started()):
             self._say_ready(self._goes_first, is_new=True)
         else:
             self._move(ASKED)
@@ -234,7 +237,7 @@ class TaskActor(AdoptableTask):
             if self._home.events.followed is not None:
                 self._tell_if_followed(event, worker, result)
             if result is not None:  # else the worker proxy has sent it on
-                self._enter_succeeded(result)
+                self._end(_SUCCESS, result.payload, result.frames, result.profile)
             return
         if self._home.events.listener is not None:
             self._tell(event, result, worker or self._worker)
@@ -303,10 +306,14 @@ class TaskActor(AdoptableTask):
         self._say_ready(again, is_new=False)
 
     def _say_ready(self, again: bool, is_new: bool) -> None:
-        home, spec, attempt = self._home, self._spec, self._attempt
-        ready = TaskReady(self._actor_ref, spec, attempt, again, self._near, home.account, is_new)
-        needs = home.needs_of(spec.options) if spec.options else None
-        home.balancer.send(ready if needs is None else ChoosyTaskReady(ready, needs))
+        home, spec = self._home, self._spec
+        ready = TaskReady(self._actor_ref, spec, self._attempt, again, self._near, home.account, is_new)
+        if spec.options:
+            needs = home.needs_of(spec.options)
+            if needs is not None:
+                home.balancer.send(ChoosyTaskReady(ready, needs))
+                return
+        home.balancer.send(ready)
 
     def _leave_queue(self, event: Event) -> None:
         if event is NOT_WAITING or event is BALANCER_RESTARTED:
@@ -322,9 +329,6 @@ class TaskActor(AdoptableTask):
     def _enter_canceling(self) -> None:
         if self._worker is not None:
             self._worker.send(CancelRun(self._spec.task_id, self._attempt))
-
-    def _enter_succeeded(self, result: RunResult) -> None:
-        self._end(TaskStatus.SUCCESS, result.payload, result.frames, result.profile)
 
     def _enter_failed(self, event: Event, result: RunResult) -> None:
         payload = result.payload

@@ -113,17 +113,19 @@ class WorkerProxy(AskedWorker):
 
     @handles(AssignTasks)
     def _assign(self, assign: AssignTasks) -> None:
-        peer, runs, put, index = self._peer, self._runs, self._outbox.put, self._index
+        peer, runs, index, worker = self._peer, self._runs, self._index, self._actor_ref
         takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
+        visit, orders = peer.visit, []
         for ready, expected_us in assign.tasks:
             task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
             task_id = spec.task_id
             if not takes_tasks or task_id in runs or task.is_stopped():
                 self._refuse(ready, expected_us)
                 continue
-            runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, peer.visit)
-            put(peer, order_of(spec, index, attempt, account))
-            task.send(TaskAssigned(self._actor_ref, attempt))
+            runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, visit)
+            orders.append(order_of(spec, index, attempt, account))
+            task.send(TaskAssigned(worker, attempt))
+        self._outbox.put_all(peer, orders)
         if assign.needs:
             self._add_takings(assign.tasks, assign.needs)
 

@@ -36,25 +36,26 @@ class Readiness:
         Raises:
             ValueError: if one of them was not added before.
         """
-        states, consumers, position = self._states, self._consumers, len(self._states)
+        states, consumers = self._states, self._consumers
         missing, state = 0, READY
-        for dependency in dependencies:
-            if not 0 <= dependency < position:
-                raise ValueError(f"node {position} depends on node {dependency}, which does not come before it")
-            before = states[dependency]
-            if before == FAILED:
-                state = FAILED
-            elif before != FINISHED:
-                missing += 1
-        if missing and state == READY:
-            state = WAITING
+        if dependencies:
+            position = len(states)
+            _check_order(position, dependencies)
             for dependency in dependencies:
-                if states[dependency] != FINISHED:
-                    known = consumers[dependency]
-                    if known is None:
-                        consumers[dependency] = [position]
-                    else:
-                        known.append(position)
+                before = states[dependency]
+                if before == FINISHED:
+                    continue
+                if before == FAILED:
+                    state = FAILED
+                    continue
+                missing += 1
+                known = consumers[dependency]
+                if known is None:
+                    consumers[dependency] = [position]
+                else:
+                    known.append(position)
+            if missing and state == READY:
+                state = WAITING
         states.append(state)
         self._missing.append(missing)
         consumers.append(None)
@@ -92,3 +93,9 @@ class Readiness:
                     reached.append(consumer)
                     yield consumer
             consumers[node] = None
+
+
+def _check_order(position: int, dependencies: Sequence[int]) -> None:
+    if min(dependencies) < 0 or max(dependencies) >= position:
+        late = next(each for each in dependencies if not 0 <= each < position)
+        raise ValueError(f"node {position} depends on node {late}, which does not come before it")

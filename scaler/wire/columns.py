@@ -11,6 +11,7 @@ import struct
 import typing
 from collections.abc import Callable, Iterable
 from enum import IntEnum
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.errors import ProtocolError
@@ -28,6 +29,8 @@ TRACEBACK_CHARACTERS = 4096
 """Of longer tracebacks, the end is kept."""
 LINE_CHARACTERS = 8192
 """Of longer lines of tasks, the beginning is kept."""
+
+_ID = struct.Struct(f"{ID_BYTES}s")
 
 Rule: TypeAlias = type[IntEnum] | Rows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
@@ -102,7 +105,7 @@ def _read_bytes(data: bytes, count: int) -> Iterable[int]:
 def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
     if len(data) != count * ID_BYTES:
         raise ProtocolError(f"an id column has {len(data)} bytes for {count} items")
-    return [data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)]
+    return chain.from_iterable(_ID.iter_unpack(data))
 
 
 def _number_column(code: str) -> Column:
@@ -158,9 +161,9 @@ def _enumeration_column(numbers: type[IntEnum]) -> Column:
 
 def _rows_column(rows: Rows) -> Column:
     def check(values: list[bytes]) -> list[bytes]:
-        for value in values:
-            if len(value) % rows.size or len(value) > rows.most * rows.size:
-                raise ProtocolError(f"{len(value)} bytes where at most {rows.most} rows of {rows.size} bytes belong")
+        for n_bytes in set(map(len, values)):
+            if n_bytes % rows.size or n_bytes > rows.most * rows.size:
+                raise ProtocolError(f"{n_bytes} bytes where at most {rows.most} rows of {rows.size} bytes belong")
         return values
 
     return Column(b"", check, lambda reader, count: check(_read_list(reader, count)))

@@ -244,8 +244,11 @@ class Actor(pykka.Actor):
     def _start_actor_loop(self) -> None:
         """Have `on_start` run before any mail; costs nothing where there is none."""
         if self.has_on_start:
-            ref = self._actor_ref
-            ref._dispatcher._run_hook(ref, self, self.on_start)
+            try:
+                self.on_start()
+            except BaseException as error:
+                ref = self._actor_ref
+                ref._dispatcher._fail(ref, self, error)
 
     # What actors use.
 
@@ -279,7 +282,8 @@ class Actor(pykka.Actor):
         """
         ref = self._actor_ref
         if ref._actor is self:
-            ref._dispatcher.stop(ref)
+            dispatcher = ref._dispatcher
+            (dispatcher.stop if ref.supervised else dispatcher.end)(ref)
 
     def _stop(self) -> None:
         self.stop_now()

@@ -84,7 +84,9 @@ class Dispatcher:
     def spawn(self, actor: Actor, parent: ActorRef | None = None) -> ActorRef:
         """Start `actor`; its failure is reported to `parent`. Its `on_start` has run when this returns."""
         ref = ActorRef(type(actor), self, parent)
-        self._put_behind(ref, actor)
+        ref._actor = actor
+        actor._actor_ref = ref
+        actor._start_actor_loop()
         return ref
 
     def address(self, actor_type: type[Actor], parent: ActorRef) -> SupervisedRef:
@@ -102,18 +104,15 @@ class Dispatcher:
         """
         if ref._actor is not None or ref.is_stopped():
             raise ActorStoppedError(f"{ref} is not waiting for an actor")
-        if not self._put_behind(ref, actor):
+        ref._actor = actor
+        actor._actor_ref = ref
+        actor._start_actor_loop()
+        if ref._actor is not actor:
             return  # on_start raised, or it has stopped itself
         if ref._mailbox:
             self._ready.append(ref)
         else:
             ref._mailbox = None
-
-    def _put_behind(self, ref: ActorRef, actor: Actor) -> bool:
-        ref._actor = actor
-        actor._actor_ref = ref
-        actor._start_actor_loop()
-        return ref._actor is actor
 
     def stop(self, ref: ActorRef) -> None:
         """End the actor now, in good order. Only a supervisor is told, and decides about the address."""
@@ -130,7 +129,7 @@ class Dispatcher:
         ref._actor, ref._mailbox = None, self.dead_letters
         if ref.supervised:
             self._addresses.discard(ref)
-        if type(waiting) is list:
+        if waiting is not None and type(waiting) is list:
             self.dead_letters.extend(waiting)
         if actor is not None and actor.has_on_stop:
             self._run_on_stop(ref, actor)
@@ -270,12 +269,6 @@ class Dispatcher:
             except BaseException as error:
                 self._fail(ref, actor, error)
         return handled
-
-    def _run_hook(self, ref: ActorRef, actor: Actor, hook: Callable[[], None]) -> None:
-        try:
-            hook()
-        except BaseException as error:
-            self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
         """An actor raised: it is gone; mail waits if a supervisor may restart it, else it becomes dead letters."""

@@ -130,15 +130,15 @@ class Places(Generic[W]):
     def take(self, work_us: int) -> W:
         """Add a task of this work to the worker with the fewest tasks, and return that worker; one must have room."""
         levels, level = self._levels, self._lowest
-        while not levels[level]:
-            level += 1
-        self._lowest = level
+        lowest = levels[level]
+        while not lowest:
+            level = self._lowest = level + 1
+            lowest = levels[level]
         self.tasks += 1
-        worker, load = levels[level].popitem()
-        level += 1
-        load.tasks = level
-        load.work_us += work_us
-        if load.work_us < WORK_AHEAD_US and level < load.queue_size:
+        worker, load = lowest.popitem()
+        load.tasks = level = level + 1
+        load.work_us = work_us = load.work_us + work_us
+        if work_us < WORK_AHEAD_US and level < load.queue_size:
             if level == len(levels):
                 levels.append({})
             levels[level][worker] = load

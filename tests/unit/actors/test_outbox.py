@@ -26,6 +26,15 @@ def test_peers_are_due_once_in_the_order_of_their_first_items() -> None:
     assert outbox.take_due() == [one]
 
 
+def test_several_items_leave_in_their_order_and_none_says_nothing() -> None:
+    one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
+    outbox.put(one, 1)
+    outbox.put_all(one, [2, 3])
+    outbox.put_all(other, [])
+    assert outbox.take_due() == [one]
+    assert list(one.pipe.unheard()) == [1, 2, 3]
+
+
 def test_what_is_for_a_peer_without_a_connection_waits_in_its_pipe() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
     peer.connection = NO_CONNECTION

@@ -15,20 +15,20 @@ from scaler import Client, DeserializeObjectError, ProcessorDiedError
 from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
 
 
-@pytest.mark.parametrize("module", ["scheduler", "cluster"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
-def test_a_command_ends_cleanly_on_a_signal(module: str, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("to_cluster", "to_scheduler"), [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)]
+)
+def test_a_command_ends_cleanly_on_a_signal(to_cluster: signal.Signals, to_scheduler: signal.Signals) -> None:
     with scheduler() as (address, running):
-        subject = running if module == "scheduler" else None
-        with command("cluster", address, "-n", "2") as cluster:
+        with command("cluster", address, "-n", "1"), command("cluster", address, "-n", "2") as cluster:
             cluster.wait_for("processor")
             below = descendants(cluster.pid)
-            subject = subject or cluster
-            subject.signal(number)
-            assert subject.end() == 0
-            assert "Traceback" not in subject.output
-            if subject is cluster:
-                wait_until(lambda: not any(alive(pid) for pid in below), "nothing is left")
+            cluster.signal(to_cluster)
+            assert cluster.end() == 0
+            wait_until(lambda: not any(alive(pid) for pid in below), "nothing is left")
+            running.signal(to_scheduler)
+            assert running.end() == 0, "another cluster is still there"
+        assert "Traceback" not in running.output + cluster.output
 
 
 @pytest.mark.parametrize(

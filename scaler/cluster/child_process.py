@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 from scaler.process.interpreter import command, modules_line
 from scaler.settings import Settings
@@ -37,6 +37,8 @@ class Running:
     The finalizer and the keeper hold this instead of the `ChildProcess`, so that it can be collected.
     """
 
+    all: ClassVar[weakref.WeakSet[Running]] = weakref.WeakSet()
+
     def __init__(self, title: str, report: int) -> None:
         """Start the interpreter.
 
@@ -51,7 +53,18 @@ class Running:
         self.is_kept = False
         self.is_over = threading.Event()
         """set by the keeper when there will be no further process"""
+        self._owner_pid = os.getpid()
         self.process = self._start(report)
+        Running.all.add(self)
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this is a copy in a forked process, which must leave the child alone."""
+        return os.getpid() != self._owner_pid
+
+    def leave_to_parent(self) -> None:
+        """Close this forked process's copy of the lifeline, which would keep the child when the parent is gone."""
+        self._hang_up()
 
     def restart(self, settings: str) -> None:
         """Put a new process in the place of one that has died; the caller has the lock."""
@@ -83,18 +96,24 @@ class Running:
 
     def terminate(self) -> None:
         """Ask it to end in good order; no other one is started."""
+        if self.is_of_parent:
+            return
         with self.lock:
             self.is_ending = True
             self.process.terminate()
 
     def kill(self) -> None:
         """Kill it; no other one is started."""
+        if self.is_of_parent:
+            return
         with self.lock:
             self.is_ending = True
             self.process.kill()
 
     def end(self) -> None:
         """End it: in good order, or after some seconds by force. Any number of times."""
+        if self.is_of_parent:  # a wait could take for ever: a thread of the parent may have held the lock of `process`
+            return
         self.terminate()
         try:
             self.process.wait(self.stop_seconds)
@@ -224,3 +243,12 @@ class ChildProcess:
     def _close(self) -> None:
         self._close_report()
         self._finalizer.detach()
+
+
+def _leave_all_to_parent() -> None:
+    for running in list(Running.all):
+        running.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)

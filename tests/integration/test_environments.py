@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import threading
 import zipapp
@@ -172,6 +174,41 @@ def test_children_of_multiprocessing_have_clients_of_their_own(tmp_path: Path, m
     assert answers == [f"{method} [0, 3, 6, 9] 0" for method in ("fork", "spawn", "forkserver")]
     assert "belongs to the process that this one was forked from" in refusal
     assert last == "[15]"
+
+
+FORKS = """\
+import os, signal, sys
+from scaler import Client
+
+client = Client(n_workers=1)
+print(client.submit(abs, -1).result())
+if os.fork() == 0:
+    sys.exit(7)  # with all that a program does at its end
+print(os.waitstatus_to_exitcode(os.wait()[1]), client.submit(abs, -2).result())
+sys.stdout.flush()
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    os.close(1)
+    os.close(2)
+    signal.pause()
+else:
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_end_of_a_forked_process_leaves_the_cluster_to_its_parent(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "program.py").write_text(FORKS)
+    done = run_python("-W", "ignore", "program.py", folder=tmp_path, MARK=mark)
+    *said, forked = done.stdout.split()
+    try:
+        assert (said, done.returncode) == (["1", "7", "2"], -signal.SIGKILL), done.stderr
+        wait_until(
+            lambda: marked(mark) == [int(forked)], "the cluster ends with its parent, also when a child lives on"
+        )
+    finally:
+        os.kill(int(forked), signal.SIGKILL)
 
 
 TESTS = """\

@@ -84,6 +84,11 @@ class Endpoint:
         return self.scheme == INPROC
 
     @property
+    def has_name(self) -> bool:
+        """Whether the host has to be looked up."""
+        return bool(self.host) and not self.is_ipv6 and not set(self.host) <= set("0123456789.*")
+
+    @property
     def is_ipv6(self) -> bool:
         return self.host.startswith("[")
 

@@ -5,6 +5,7 @@ Used by the code that calls user functions.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import pickle
 import traceback
@@ -215,6 +216,10 @@ def _can_be_read(data: bytes, kind: type[BaseException]) -> bool:
         return False
 
 
+_GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
+"""the class of exception groups, since Python 3.11"""
+
+
 class _Parts:
     """Pickled as an exception: by its class, its arguments and its attributes."""
 
@@ -222,7 +227,17 @@ class _Parts:
         self._error = error
 
     def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[object, ...]]:
-        return exception_from_parts, (type(self._error), self._error.args, self._error.__dict__)
+        error = self._error
+        arguments = error.args
+        if isinstance(error, _GROUPS):
+            arguments = (error.message, list(map(_member, error.exceptions)))
+        return exception_from_parts, (type(error), arguments, error.__dict__)
+
+
+def _member(error: BaseException) -> BaseException | _Parts:
+    """Return what is pickled in the place of an exception in a group."""
+    data = pickled_classes.dumps(error, protocol=5)
+    return error if _can_be_read(data, type(error)) else _Parts(error)
 
 
 def _user_frames(error: BaseException) -> TracebackType | None:

@@ -161,7 +161,7 @@ class SchedulerProcess:
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
-        shell.on_signals(self._stop, signal.SIGTERM, *(() if lifeline is not None else (signal.SIGINT,)))
+        shell.on_signals(self._stop, *_ending_signals(is_child=lifeline is not None))
         at = (config.event_loop, self.address, self.monitor_address or "none")
         logger.info("scheduler: event loop %s, address %s, monitor %s", *at)
         others = Endpoint.parse(self.address).who_can_connect()
@@ -276,3 +276,10 @@ class SchedulerProcess:
         if self._suspects:
             self._probe_soon(edge, PROBE_SECONDS[-min(self._suspects.values())])
         self._shell.turn()
+
+
+def _ending_signals(is_child: bool) -> list[signal.Signals]:
+    """Return the signals that end a scheduler in good order. Ctrl-C is for the parent; `nohup` has SIGHUP ignored."""
+    numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return numbers if is_ignored else [*numbers, signal.SIGHUP]

@@ -27,6 +27,18 @@ def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
         os.umask(umask)
 
 
+def why_not(endpoint: Endpoint, error: zmq.ZMQError) -> str:
+    """Return why nothing can listen there, and what to do about it."""
+    everywhere = f"give an address of this machine, or tcp://*:{endpoint.port} for all that it has"
+    if error.errno == errno.ENODEV:
+        return f"no host and no network interface is known here by the name {endpoint.host!r}; {everywhere}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{endpoint.host} is not an address of this machine; {everywhere}"
+    if error.errno == errno.ENOENT and endpoint.file is not None:
+        return f"there is no folder {endpoint.file.parent}; make it first"
+    return str(error)
+
+
 def check_ipc_file(endpoint: Endpoint) -> None:
     """Raise if there is anything but a dead socket at an ipc address, because ZeroMQ would remove it silently."""
     file = endpoint.file

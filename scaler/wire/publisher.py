@@ -13,7 +13,7 @@ import os
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.wire.binding import bind, check_ipc_file
+from scaler.wire.binding import bind, check_ipc_file, why_not
 from scaler.wire.private import new_private_address, remove_private_place
 from scaler.wire.sockets import HANDSHAKE_MS, give_up_after
 from scaler.wire.transport import AddressInUseError
@@ -53,7 +53,7 @@ class Publisher:
             self._socket.close()
             self._context.term()
             kind = AddressInUseError if error.errno == errno.EADDRINUSE else OSError
-            raise kind(error.errno, f"cannot listen at {address}: {error}") from error
+            raise kind(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self.descriptor = int(self._socket.getsockopt(zmq.FD))
 

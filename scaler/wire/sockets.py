@@ -22,7 +22,7 @@ import zmq
 from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.ids import Connection
 from scaler.serialization import OUT_OF_BAND_BYTES
-from scaler.wire.binding import bind, check_ipc_file
+from scaler.wire.binding import bind, check_ipc_file, why_not
 from scaler.wire.cuts import CutMonitor
 from scaler.wire.descriptors import Descriptors
 from scaler.wire.idle import Idle
@@ -221,7 +221,7 @@ class RouterSocket:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:
                 raise AddressInUseError(error.errno, f"{address} is in use") from error
-            raise OSError(error.errno, f"cannot listen at {address}: {error}") from error
+            raise OSError(error.errno, f"cannot listen at {address}: {why_not(endpoint, error)}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from scaler import Client
-from tests.support.processes import alive, command, descendants, scheduler, wait_until
+from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
 
 pytestmark = [
     pytest.mark.faults,
@@ -96,6 +96,18 @@ def test_nohup_keeps_a_cluster_when_the_terminal_is_closed(address: str) -> None
             assert client.submit(pow, 2, 3).result(30) == 8
             assert client.submit(lambda: signal.getsignal(signal.SIGHUP)).result(30) == signal.SIG_IGN
         assert cluster.process.poll() is None
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["as it is", "nohup"])
+def test_a_scheduler_ends_in_good_order_when_the_terminal_is_closed(is_kept: bool) -> None:
+    handler = signal.SIG_IGN if is_kept else signal.SIG_DFL
+    with command("scheduler", free_address(), preexec_fn=lambda: signal.signal(signal.SIGHUP, handler)) as running:
+        running.wait_for("monitor")
+        running.signal(signal.SIGHUP)
+        if is_kept:
+            running.signal(signal.SIGTERM)
+        assert running.end() == 0
+        assert f"scheduler: ends: {'SIGTERM' if is_kept else 'SIGHUP'}" in running.output
 
 
 @pytest.mark.more

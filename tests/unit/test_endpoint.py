@@ -49,3 +49,15 @@ def test_only_a_socket_file_is_a_file() -> None:
 def test_only_inproc_stays_in_the_process() -> None:
     assert Endpoint.parse(in_process_address("a")).is_in_process
     assert not Endpoint.parse("ipc:///a").is_in_process
+
+
+def test_a_host_that_is_a_name_has_to_be_looked_up() -> None:
+    addresses = [
+        "tcp://rome07:1",
+        "tcp://localhost:1",
+        "tcp://10.0.0.1:1",
+        "tcp://[::1]:1",
+        "tcp://*:1",
+        "ipc:///tmp/s",
+    ]
+    assert [Endpoint.parse(address).has_name for address in addresses] == [True, True, False, False, False, False]

@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from scaler.client.link.advice import what_to_check
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Outputs, Taker
@@ -382,18 +383,14 @@ class Conversation:
 
     def _timed_out(self) -> BaseException:
         address, seconds = self._connection.address, self._timeout_seconds
-        return TimeoutError(f"no scheduler answered at {address} for {seconds:g} seconds; {_what_to_check(address)}")
+        return TimeoutError(f"no scheduler answered at {address} for {seconds:g} seconds; {what_to_check(address)}")
 
     def _no_scheduler(self) -> str:
         address, seconds = self._connection.address, self._timeout_seconds
         return (
-            f"no scheduler answers at {address}; {_what_to_check(address)}; what waits fails when there was no answer "
+            f"no scheduler answers at {address}; {what_to_check(address)}; what waits fails when there was no answer "
             f"for {seconds:g} seconds"
         )
-
-
-def _what_to_check(address: str) -> str:
-    return f"check that one runs there (scaler_scheduler {address}) and that this machine can reach it"
 
 
 def _ignore(_batch: Batch[Any]) -> None:

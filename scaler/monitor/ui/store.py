@@ -44,7 +44,11 @@ class Store:
         try:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(file, timeout=2)
-            self._open()
+            try:
+                self._open()
+            except sqlite3.Error:
+                self._database.close()
+                raise
         except OSError as error:
             raise ConfigError(f"the store {file} cannot be opened: {error.strerror or error}") from None
         except sqlite3.Error as error:

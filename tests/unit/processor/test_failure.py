@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import pickle
 import sys
 import types
@@ -12,6 +13,7 @@ import pytest
 
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, TaskId, content_id
+from scaler.processor.failure import describe_failure
 from scaler.processor.one_call import run_call
 from scaler.processor.values import Values
 from scaler.serialization import (
@@ -131,3 +133,22 @@ def test_an_error_of_reading_that_a_task_raises_itself_stays_as_it_is() -> None:
         raise DeserializeObjectError("of the user") from ValueError("why")
 
     assert failure_of(b"", fails).text == "of the user"
+
+
+class NeedsTwoError(Exception):
+    def __init__(self, left: int, right: int) -> None:
+        super().__init__(f"{left} {right}")
+        self.left = left
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups are of Python 3.11")
+def test_a_group_arrives_with_members_whose_constructors_take_other_arguments() -> None:
+    group = getattr(builtins, "ExceptionGroup")  # noqa: B009 - unknown to Python 3.10
+    inner = group("inner", [NeedsTwoError(1, 2), ValueError("3")])
+    inner.add_note("a note")
+    arrived = pickle.loads(describe_failure(group("outer", [KeyError(0), inner])).exception)
+    first, second = arrived.exceptions
+    assert (type(arrived), arrived.message, repr(first)) == (group, "outer", "KeyError(0)")
+    assert (second.message, second.__notes__) == ("inner", ["a note"])
+    assert [(type(each), str(each)) for each in second.exceptions] == [(NeedsTwoError, "1 2"), (ValueError, "3")]
+    assert second.exceptions[0].left == 1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import socket
 from pathlib import Path
 
 import pytest
+import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.wire.binding import check_ipc_file
+from scaler.wire.binding import check_ipc_file, why_not
 from scaler.wire.transport import AddressInUseError
 
 
@@ -37,3 +40,16 @@ def test_no_file_and_that_of_a_killed_process_are_no_hindrance(tmp_path: Path) -
         killed.bind(str(path))
     check_ipc_file(Endpoint.parse(f"ipc://{path}"))
     check_ipc_file(Endpoint.parse("tcp://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize(
+    ("address", "number", "reason"),
+    [
+        ("tcp://nowhere:7", errno.ENODEV, "known here by the name 'nowhere'; .* tcp://[*]:7 for all"),
+        ("tcp://10.9.9.9:7", errno.EADDRNOTAVAIL, "10.9.9.9 is not an address of this machine; .* tcp://[*]:7 for all"),
+        ("ipc:///nowhere/socket", errno.ENOENT, "there is no folder /nowhere; make it first"),
+        ("tcp://127.0.0.1:7", errno.EACCES, "Permission denied"),
+    ],
+)
+def test_it_says_why_nothing_can_listen_there(address: str, number: int, reason: str) -> None:
+    assert re.fullmatch(f".*{reason}.*", why_not(Endpoint.parse(address), zmq.ZMQError(number)))

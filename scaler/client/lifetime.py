@@ -17,6 +17,7 @@ from scaler.client.link.thread import LinkThread
 from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_number
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
+from scaler.wire.schemas import check_working_directory
 
 Seconds: TypeAlias = tuple[float, float]
 """The time-out of a client and the time between two heartbeats."""
@@ -73,7 +74,9 @@ def start_cluster(has_processes: bool, n_workers: int | None, logs_output: bool 
 
     Raises:
         ConfigError: if no starter is set.
+        FileNotFoundError: if the working directory was deleted.
     """
+    check_working_directory()
     if has_processes and start_local_cluster is not None:
         return start_local_cluster(n_workers, logs_output)
     if not has_processes and start_thread_cluster is not None:
@@ -86,7 +89,9 @@ def new_link(address: str, seconds: Seconds) -> LinkThread:
 
     Raises:
         ConfigError: if that is not an address.
+        FileNotFoundError: if the working directory was deleted.
     """
+    check_working_directory()
     return LinkThread(check_address(address), ClientId(random_id()), *seconds)
 
 

@@ -57,10 +57,24 @@ def _segments(data: bytes) -> list[bytes]:
     return segments
 
 
+def check_working_directory() -> None:
+    """Raise an error that says what is wrong, where the library would abort the process.
+
+    Raises:
+        FileNotFoundError: if there is no working directory.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        text = "the working directory of this process was deleted: change to one that exists, and start again"
+        raise FileNotFoundError(error.errno, text) from None
+
+
 class _Schemas(dict[str, Any]):
     """Loaded when they are first used."""
 
     def __missing__(self, name: str) -> Any:
+        check_working_directory()
         directory = schema_directory()
         schema = self[name] = capnp.load(str(directory / f"{name}.capnp"), imports=[str(directory)])
         return schema

@@ -44,6 +44,7 @@ from scaler.serialization import DEFAULT_SERIALIZER, JSON_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside
 from scaler.shipped import Module, Shipped
+from scaler.wire.schemas import check_working_directory
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -167,12 +168,14 @@ class AsyncClient(AsyncCaller):
 
         Raises:
             DisconnectedError: if it is disconnected, or its local cluster was not started.
+            FileNotFoundError: if the working directory was deleted.
         """
         link = self._link
         if link is None:
             if self._address is None:
                 raise DisconnectedError("this client starts its local cluster when it connects: await client.connect()")
             address = check_address(self._address)
+            check_working_directory()
             loop = asyncio.get_running_loop()
             link = self._link = AsyncLink(address, self._identity, *self._seconds, loop)
             if self._stream_output and not link.is_nested:

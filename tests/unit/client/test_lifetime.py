@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +124,17 @@ def test_a_forked_process_does_not_end_the_cluster_of_its_parent(cluster: Cluste
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert client.submit(abs, -1).result(10) == 1
     assert cluster.shutdowns == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a working directory is not deleted, or is found again")
+@pytest.mark.parametrize("address", [None, "tcp://127.0.0.1:1"])
+def test_without_a_working_directory_it_says_so(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str | None
+) -> None:
+    """The library that reads the schemas would abort the program."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(FileNotFoundError, match="working directory of this process was deleted: change to one"):
+        Client(address)

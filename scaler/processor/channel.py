@@ -29,6 +29,7 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: to combine the enumerations of `socket` costs more than to read.
 _NOT_INHERITED, _CUT_SHORT = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
+_LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 """Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
 
 ChannelMessage = tuple[bytes, list[memoryview]]
@@ -235,6 +236,16 @@ class Channel:
             if messages and (n_bytes < _READ_BYTES or self._socket.gettimeout() is None):
                 break  # probably it was all: to look again costs as much as to read
         return messages or self._wait()
+
+    def has_come(self) -> bool:
+        """Return whether there is anything to receive, also the end of the stream."""
+        try:
+            self._socket.recv(1, _LOOK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # to receive finds that too
+        return True
 
     def _wait(self) -> list[ChannelMessage]:
         messages: list[ChannelMessage] = []

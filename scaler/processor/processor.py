@@ -131,6 +131,7 @@ class Processor:
             for batch in self._uplink.hear():
                 self._take[type(batch)](batch)
                 if self._is_over:
+                    self._uplink.send_results()
                     return
 
     def _end(self, _end: Batch[EndProcessor]) -> None:
@@ -156,11 +157,15 @@ class Processor:
     # Tasks
 
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
-        words, put, after_task, waiting = self._words, self._uplink.put, self._after_task, self.waiting
+        words, after_task, waiting = self._words, self._after_task, self.waiting
+        uplink = self._uplink
+        put = uplink.put
         number = self._number
         last = number + len(tasks)
         for task in tasks:
             number += 1
+            if uplink.is_patient:
+                uplink.send_before(task)
             words[4] = monotonic_ns()
             words[0] = number
             if words[1] < number <= words[2]:
@@ -171,10 +176,14 @@ class Processor:
                 result = self._run(task)
                 waiting.forget_children()
                 after_task()
-            put(result, number == last)
+            # What ends an attempt for good must not be lost with this process: options may say that it is the only one.
+            if task.together and not (task.options or result.status):
+                uplink.put_with_others(result, task.function_id)
+            else:
+                put(result, number == last)
         words[0] = 0
         self._number = number
-        self._uplink.send_results()
+        uplink.send_hurried()
 
     def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
         """Run some of the tasks at a time. When a limit is reached, this process ends; those that are left go back.

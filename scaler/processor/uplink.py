@@ -1,8 +1,10 @@
 """Uplink: the processor's end of the channel: results on their way out, news of any thread, and what it hears.
 
-Results are gathered: they leave when the handed tasks are done or some milliseconds after the first. A second thread
-sees to that while a task goes on for long, and sleeps for good while there is nothing to send. Only the main thread
-reads, also in the middle of a task that waits for permission to go on: whatever else it hears then is kept for later.
+Results are gathered: they leave when the handed tasks are done or some milliseconds after the first. Those that are
+only wanted together wait for longer, and for what is handed next: to wake the agent takes time of a core that tasks
+could use. A second thread sees to that while a task goes on for long, and sleeps for good while there is nothing to
+send. Only the main thread reads, also in the middle of a task that waits for permission to go on: whatever else it
+hears then is kept for later.
 
 Must never: write to the channel without the lock, or be interrupted by a signal in the middle of a message.
 """
@@ -19,12 +21,13 @@ from time import perf_counter_ns, sleep
 from typing import Any
 
 from scaler.errors import ProtocolError, TaskInterrupt
+from scaler.ids import ObjectId
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import ResumeTask, TaskOutput
-from scaler.wire.messages.worker import RunResult
+from scaler.wire.messages.worker import RunResult, RunTask
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +35,13 @@ SEND_AFTER_NS = 2_000_000
 """A result waits no longer than this for those of the next tasks, between tasks."""
 SEND_AT_ONCE_US = 6_000
 """The result of a task that took so long waits for none: the agent hands over the next task when it has it."""
+TOGETHER_NS = 15_000_000
+"""A result that is only wanted with others leaves before a next task that would keep it here for longer than this."""
+LATE_SECONDS = 0.1
+"""How often the flusher looks for such a result while a task takes longer than those before it. To look takes the
+interpreter from the task and gives it back, which is some switches of threads."""
 TICK_SECONDS = 0.003
-"""How often the flusher looks for unsent results while tasks run."""
+"""How often the flusher looks for other unsent results while tasks run."""
 IDLE_TICKS = 8
 """After so many ticks without an unsent result the flusher sleeps until it is woken."""
 
@@ -52,9 +60,15 @@ class Uplink:
         self._reports: deque[TaskOutput] = deque(maxlen=1)
         self._next_report_ns = 0
         self._first_unsent_ns = 0
+        self.is_patient = False
+        """whether there are unsent results, and all of them are only wanted together"""
+        self._function_id: bytes = b""
+        """of which function they are"""
         self._lock = threading.Lock()
         self._has_results = threading.Event()
         self._is_flusher_asleep = True
+        self._is_flusher_off = True
+        """whether it is asleep and does not look for late results"""
         self._received: deque[Batch[Any]] = deque()
         self._permitted = 0
 
@@ -69,7 +83,7 @@ class Uplink:
         unsent = self._unsent
         unsent.append(result)
         # Frames are perhaps memory that the task has kept, and that the next task changes.
-        if result.frames or result.duration_us > SEND_AT_ONCE_US:
+        if result.frames or result.duration_us > SEND_AT_ONCE_US or self.is_patient:
             self.send_results()
             return
         now_ns = perf_counter_ns()
@@ -80,10 +94,34 @@ class Uplink:
         elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
             self.send_results()
 
+    def put_with_others(self, result: RunResult, function_id: ObjectId) -> None:
+        """Send a result of this function, which is only wanted with others, when several are there or `hear` waits."""
+        unsent = self._unsent
+        if result.frames or (unsent and not self.is_patient):
+            self.put(result, is_last=False)
+            return
+        now_ns = perf_counter_ns()
+        if not unsent:
+            self._first_unsent_ns = now_ns
+        unsent.append(result)
+        if now_ns - self._first_unsent_ns + 1000 * result.duration_us > TOGETHER_NS:  # the next one takes as long
+            self.send_results()
+            return
+        self._function_id = function_id
+        self.is_patient = True
+        if self._is_flusher_off:
+            self._has_results.set()
+
+    def send_before(self, task: RunTask) -> None:
+        """A task begins. It may take longer than those whose results wait, if it is of another function."""
+        if task.function_id != self._function_id or not task.together:
+            self.send_results()
+
     def put_line(self, line: TaskOutput) -> None:
         """Send a line of a task soon, before the result of that task; for any thread."""
         if not self._unsent:
             self._first_unsent_ns = perf_counter_ns()
+        self.is_patient = False
         self._unsent.append(line)
         if self._is_flusher_asleep:
             self._has_results.set()
@@ -98,9 +136,15 @@ class Uplink:
         """Send all results that there are."""
         with self._lock:
             unsent = self._unsent
+            self.is_patient = False
             results = [unsent.popleft() for _ in range(len(unsent))]
             if results:
                 self._send(results)
+
+    def send_hurried(self) -> None:
+        """Send all results, unless they are only wanted together: then `hear` sees to them."""
+        if not self.is_patient:
+            self.send_results()
 
     def say(self, items: list[Any]) -> None:
         """Send items after all results that there are; for any thread."""
@@ -117,9 +161,7 @@ class Uplink:
         with contextlib.suppress(ChannelClosedError):  # the agent is gone: the main thread sees to that
             while True:
                 self._is_flusher_asleep = True
-                if not self._reports:
-                    self._has_results.wait()
-                self._has_results.clear()
+                self._await_hurried()
                 self._is_flusher_asleep = False
                 idle_ticks = 0
                 while idle_ticks < IDLE_TICKS:
@@ -127,9 +169,29 @@ class Uplink:
                     if self._reports:
                         idle_ticks = 0
                         self._take_report(perf_counter_ns())
-                    idle_ticks = 0 if self._unsent else idle_ticks + 1
-                    if self._unsent:
+                    is_due = self._unsent and not self.is_patient
+                    idle_ticks = 0 if is_due else idle_ticks + 1
+                    if is_due:
                         self.send_results()
+
+    def _await_hurried(self) -> None:
+        """Return when there is something that must leave soon. Until then see to results that are late."""
+        idle_looks = 0
+        while not self._reports:
+            self._is_flusher_off = idle_looks >= IDLE_TICKS
+            if self.is_patient:  # perhaps since then, and whoever put it thinks that it is looked at
+                self._is_flusher_off = False
+            if self._has_results.wait(None if self._is_flusher_off else LATE_SECONDS):
+                self._has_results.clear()
+                if not self.is_patient:
+                    return
+                idle_looks = 0
+            elif self.is_patient:
+                idle_looks = 0
+                if perf_counter_ns() - self._first_unsent_ns > TOGETHER_NS:
+                    self.send_results()
+            else:
+                idle_looks += 1
 
     def _take_report(self, now_ns: int) -> bool:
         """Have the latest report leave if it may. Return whether that is so. Two threads may call it at once."""
@@ -158,6 +220,8 @@ class Uplink:
         while True:
             while received:
                 yield received.popleft()
+            if self._unsent and not self._channel.has_come():
+                self.send_results()
             self._receive()
 
     def await_permission(self, number: int) -> None:

@@ -2,7 +2,8 @@
 
 Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
 whose objects it has (see `supplies.py`). A longer task has one other behind it, up to `NEXT_US` each: a processor that
-asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores.
+asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores. Of tasks
+whose results are only wanted together it gets more, so that it can give several at once.
 
 Must never: let a processor idle while tasks wait, or hold short tasks behind a long one.
 """
@@ -20,6 +21,8 @@ from scaler.worker.task_queue import TaskQueue
 
 HELD_US = 6_000.0
 """The most work that a processor holds in more than two tasks; refilled when half of it is done."""
+TOGETHER_US = 45_000.0
+"""The same where results are only wanted together: nearly all that the scheduler sends ahead."""
 NEXT_US = 25_000.0
 """The longest task that a processor holds with another one, be it the first or the next."""
 UNKNOWN_US = 50_000.0
@@ -47,23 +50,23 @@ class Prefetch:
         held = processor.held
         held_us = processor.held_us
         portion: list[RunTask] = []
-        if held and (held_us > (HELD_US / 2 if len(held) > 1 else NEXT_US) or len(held) > HELD_TASKS / 2):
-            return portion
         row = self._queue.first_row()
-        if not row:
+        if not row or (held and not _may_have_more(processor, row[0])):
             return portion
         self._count()
-        function_id, expected_us = b"", 0.0
+        function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
         used = self._supplies.used_by(processor)
         room_bytes = PORTION_BYTES
         while row:
             task = row[0]
-            if task.function_id != function_id:
-                function_id = task.function_id
+            if task.function_id != function_id or task.together != together:
+                function_id, together = task.function_id, task.together
                 expected_us = self._durations.expected_us(function_id)
+                is_short = expected_us <= NEXT_US and (len(held) != 1 or held_us <= NEXT_US)
+                most_us = TOGETHER_US if together and is_short else HELD_US
             room_bytes -= len(task.payload)
             if held and (
-                (held_us + expected_us > HELD_US and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
+                (held_us + expected_us > most_us and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
                 or len(held) >= HELD_TASKS
                 or room_bytes < 0
             ):
@@ -102,3 +105,10 @@ class Prefetch:
         for function_id, (total_us, count) in self._ended.items():
             self._durations.learn(function_id, total_us, int(count))
         self._ended.clear()
+
+
+def _may_have_more(processor: ProcessorRecord, following: RunTask) -> bool:
+    """Return whether half of what a processor holds is done, if this task is to follow."""
+    held = processor.held
+    most_us = TOGETHER_US if following.together else HELD_US
+    return len(held) <= HELD_TASKS / 2 and processor.held_us <= (most_us / 2 if len(held) > 1 else NEXT_US)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from scaler.actors.kit import Timer
 from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.processor_states import ASKING, BLOCKED, KILLED
@@ -29,6 +30,8 @@ STUCK_SECONDS = 0.01
 """When a processor with several tasks finishes none for this time, the others are taken back. But for a task that is
 expected to take longer than a few milliseconds (see `prefetch.py`), it is twice the time that it is expected to take.
 """
+TOGETHER_SECONDS = 0.02
+"""And so much longer where results wait for each other in the processor (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
@@ -41,6 +44,8 @@ class StuckCheck:
 
     number: int
     results_seen: int
+    executing: int
+    """the number of the task that it executed, or would execute next"""
 
 
 @message
@@ -65,27 +70,34 @@ class Recall:
     def __init__(
         self,
         processors: Processors,
-        schedule: Callable[[float, object], object],
+        schedule: Callable[[float, object], Timer],
         take_back: Callable[[ProcessorRecord, list[RunTask]], None],
     ) -> None:
         self._processors = processors
         self._schedule = schedule
         self._take_back = take_back
-        self._watched: set[int] = set()
-        """processors for which a `StuckCheck` is scheduled"""
+        self._watched: dict[int, tuple[int, Timer]] = {}
+        """processors for which a `StuckCheck` is scheduled: the results that were seen then, and its timer"""
         self.mail: dict[type, Callable[[Any], None]] = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""
-        self._watched.discard(processor.number)
+        self._watched.pop(processor.number, None)
 
     def watch(self, processor: ProcessorRecord) -> None:
         """Watch this processor, which was handed tasks, for as long as it has more than one."""
-        held = processor.held
-        if len(held) > 1 and processor.number not in self._watched:
-            self._watched.add(processor.number)
-            seconds = max(STUCK_SECONDS, 2e-6 * held[0][1]) if held[0] else STUCK_SECONDS
-            self._schedule(seconds, StuckCheck(processor.number, processor.results_seen))
+        held, number, results_seen = processor.held, processor.number, processor.results_seen
+        watched = self._watched.get(number)
+        if len(held) < 2 or (watched is not None and watched[0] == results_seen):
+            return
+        if watched is not None:
+            watched[1].cancel()  # it need not wake the agent to see that
+        first = held[0]
+        seconds = STUCK_SECONDS
+        if first is not None:
+            seconds = max(seconds, 2e-6 * first[1]) + (TOGETHER_SECONDS if first[0].together else 0)
+        executing = max(processor.progress.executing, results_seen + 1)
+        self._watched[number] = results_seen, self._schedule(seconds, StuckCheck(number, results_seen, executing))
 
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
         """Withhold the tasks behind the executing one, and take them back soon.
@@ -102,7 +114,7 @@ class Recall:
 
     def audit(self, numbers: set[int]) -> None:
         """Audit that nothing is kept of other processors than these."""
-        assert self._watched <= numbers, "the recall watches a processor that is gone"
+        assert self._watched.keys() <= numbers, "the recall watches a processor that is gone"
 
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
         results_seen = processor.results_seen
@@ -112,12 +124,16 @@ class Recall:
 
     def _check(self, check: StuckCheck) -> None:
         """Withhold the other tasks if the processor has finished nothing since, and executes something."""
-        self._watched.discard(check.number)
+        watched = self._watched.get(check.number)
+        if watched is None or watched[0] != check.results_seen:
+            return  # another one is scheduled
+        del self._watched[check.number]
         processor = self._processors.get(check.number)
         if processor is None or processor.state in _NOT_WATCHED:
             return
         executing = processor.progress.executing
-        if processor.results_seen != check.results_seen or executing <= processor.results_seen:
+        has_finished = processor.results_seen != check.results_seen or executing > check.executing
+        if has_finished or executing <= processor.results_seen:
             self.watch(processor)
         elif processor.has_behind(executing):
             self.withhold(processor, executing)

@@ -24,6 +24,17 @@ class Room(Protocol):
     def leave(self, processor: ProcessorRecord) -> None: ...
 
 
+class _BenchTimer:
+    """What `schedule` returns."""
+
+    def __init__(self, timers: list[tuple[float, object]], entry: tuple[float, object]) -> None:
+        self._timers, self._entry = timers, entry
+
+    def cancel(self) -> None:
+        if self._entry in self._timers:
+            self._timers.remove(self._entry)
+
+
 class RoomBench:
     """The surroundings of a room. What it schedules arrives in `wait`."""
 
@@ -37,8 +48,10 @@ class RoomBench:
         self.new_id = IdSource()
         self._number = 0
 
-    def schedule(self, seconds: float, message: object) -> None:
-        self.timers.append((self.now() + seconds, message))
+    def schedule(self, seconds: float, message: object) -> Any:
+        entry = (self.now() + seconds, message)
+        self.timers.append(entry)
+        return _BenchTimer(self.timers, entry)
 
     def wait(self, room: Room, seconds: float) -> None:
         """Let time pass, with all that is due on the way."""

@@ -80,8 +80,10 @@ class SlotBench:
         self.processor.messages.clear()
         return self
 
-    def task(self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0) -> RunTask:
-        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority)
+    def task(
+        self, function: ObjectId = FUNCTION, object_ids: bytes = b"", priority: int = 0, together: int = 0
+    ) -> RunTask:
+        return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority, together=together)
 
     def run(self, *tasks: RunTask) -> None:
         self.tell(Batch[RunTask](tasks))

@@ -167,3 +167,14 @@ def test_a_block_that_is_smaller_than_announced_closes_the_channel(ends: tuple[C
     agent.send_block(b"header", block)
     with pytest.raises(ChannelClosedError):
         processor.receive()
+
+
+def test_whether_anything_has_come_is_seen_without_waiting(ends: tuple[Channel, Channel]) -> None:
+    agent, processor = ends
+    assert not processor.has_come()
+    agent.send(b"x", [])
+    assert processor.has_come()
+    assert processor.receive() == [(b"x", [])]
+    assert not processor.has_come()
+    agent.close()
+    assert processor.has_come(), "the end"

@@ -29,12 +29,15 @@ from scaler.serialization import (
     argument_block,
     to_frames,
 )
+from scaler.wire.codec import decode
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.directions import PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.structs import RunOptions
 from tests.support.processes import alive, wait_until
 from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
+from tests.support.timing import at_best
 
 pytestmark = pytest.mark.processes
 
@@ -630,6 +633,23 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
     driver.close()
 
 
+def messages_of_ten_results(driver: Driver, options: bytes) -> int:
+    """Return in how many messages the results of ten tasks come that are only wanted together, of 2 ms each."""
+    task = dataclasses.replace(driver.task(driver.function(time.sleep), 0.002), together=1, options=options)
+    driver.send(*(dataclasses.replace(task, attempt=number) for number in range(10)))
+    n_messages = n_results = 0
+    while n_results < 10:
+        for message in driver.channel.receive():
+            n_messages += 1
+            n_results += sum(map(len, decode(PROCESSOR_TO_AGENT, *message)))
+    return n_messages
+
+
+def test_results_that_are_wanted_together_come_together_unless_options_may_forbid_a_second_run(driver: Driver) -> None:
+    assert messages_of_ten_results(driver, MEASURED) > 3
+    assert at_best(lambda: messages_of_ten_results(driver, b""), 4) < 4
+
+
 def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: Path) -> None:
     def leave_a_cycle(path: str) -> None:
         class Cycle:
@@ -639,6 +659,7 @@ def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: P
             def __del__(self) -> None:
                 Path(path).touch()
 
+        gc.collect()  # or this one is collected by chance
         Cycle()
 
     collected = tmp_path / "collected"

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
-from scaler.ids import TaskId
+from scaler.ids import ObjectId, TaskId
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.uplink import REPORT_NS, SEND_AT_ONCE_US, Uplink
+from scaler.processor.uplink import REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, TOGETHER_NS, Uplink
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, OutputStream, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import EndProcessor, ResumeTask, TaskOutput, TaskUnblocked
-from scaler.wire.messages.worker import RunResult
+from scaler.wire.messages.worker import RunResult, RunTask
+from tests.support.timing import at_best
+
+FUNCTION = ObjectId(b"f" * 16)
 
 
 class Agent:
@@ -78,6 +81,91 @@ def test_results_leave_together(agent: Agent) -> None:
     agent.uplink.put(result(2), is_last=True)
     agent.uplink.send_results()
     assert agent.hear() == [result(1), result(2)]
+
+
+def patient(number: int, microseconds: int = 0) -> RunResult:
+    return RunResult(TaskId(number.to_bytes(16, "big")), 0, 1, TaskStatus.SUCCESS, b"", microseconds, ())
+
+
+def test_results_that_are_wanted_together_leave_before_a_next_one_would_make_them_late(agent: Agent) -> None:
+    agent.uplink.put_with_others(patient(1, TOGETHER_NS // 2000), FUNCTION)
+    assert not agent.channel.has_come()
+    agent.uplink.put_with_others(patient(2, TOGETHER_NS // 1000), FUNCTION)
+    assert len(agent.hear()) == 2
+    agent.uplink.put_with_others(patient(3, TOGETHER_NS // 1000 + 1), FUNCTION)
+    assert len(agent.hear()) == 1, "one of so long a task waits for none"
+
+
+def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_for_what_is_not(agent: Agent) -> None:
+    drops = [ObjectInstruction(InstructionKind.DELETE, bytes(15) + b"%d" % number, "", ()) for number in range(2)]
+    heard = agent.uplink.hear()
+    for drop in drops:
+        agent.uplink.put_with_others(patient(1), FUNCTION)
+        agent.uplink.send_hurried()
+        agent.say(drop)
+        assert next(heard)[0] == drop
+    assert not agent.channel.has_come()
+    waiter = threading.Thread(target=next, args=(heard,))
+    waiter.start()
+    assert len(agent.hear()) == 2
+    agent.say(drops[0])
+    waiter.join(10)
+    assert not waiter.is_alive()
+
+
+@pytest.mark.parametrize(("function", "together", "leaves"), [(b"f", 1, False), (b"g", 1, True), (b"f", 0, True)])
+def test_they_leave_before_a_task_of_which_is_not_known_how_long_it_takes(
+    agent: Agent, function: bytes, together: int, leaves: bool
+) -> None:
+    agent.uplink.put_with_others(patient(1), FUNCTION)
+    task = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(function * 16), b"", b"", together=together)
+    agent.uplink.send_before(task)
+    assert agent.channel.has_come() is leaves
+    assert agent.uplink.is_patient is not leaves
+
+
+def test_one_that_is_wanted_alone_takes_them_along_and_is_not_kept_by_them(agent: Agent) -> None:
+    agent.uplink.put_with_others(patient(1), FUNCTION)
+    agent.uplink.put(result(2), is_last=False)
+    assert agent.hear() == [patient(1), result(2)]
+    agent.uplink.put(result(3), is_last=False)
+    agent.uplink.put_with_others(patient(4), FUNCTION)
+    assert not agent.uplink.is_patient
+    agent.uplink.send_hurried()
+    assert agent.hear() == [result(3), patient(4)]
+
+
+def test_they_do_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
+    agent.uplink.start()
+    for number in range(2):
+        agent.uplink.put_with_others(patient(number), FUNCTION)
+        assert agent.hear() == [patient(number)]
+        agent.uplink.put(result(number), is_last=False)
+        assert agent.hear() == [result(number)]
+
+
+def test_the_second_thread_does_not_hurry_them(agent: Agent) -> None:
+    def messages() -> int:
+        agent.uplink.put(result(1), is_last=False)
+        assert agent.hear() == [result(1)]
+        agent.uplink.put_with_others(patient(2), FUNCTION)
+        time.sleep(3 * TICK_SECONDS)
+        came = agent.channel.has_come()
+        agent.uplink.send_results()
+        agent.hear()
+        return came
+
+    agent.uplink.start()
+    assert at_best(messages, 1) == 0
+
+
+def test_a_line_of_the_next_task_does_not_wait_as_long_as_they_may(agent: Agent) -> None:
+    agent.uplink.put_with_others(patient(1), FUNCTION)
+    line = TaskOutput(2, OutputStream.STANDARD_OUTPUT, 7, 0, "said")
+    agent.uplink.put_line(line)
+    assert not agent.uplink.is_patient
+    agent.uplink.send_results()
+    assert agent.hear() == [patient(1), line]
 
 
 def test_news_come_after_the_results_that_were_there(agent: Agent) -> None:

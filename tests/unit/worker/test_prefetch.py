@@ -108,6 +108,38 @@ def test_none_waits_behind_a_longer_one_and_a_longer_one_does_not_wait(bench: Sl
     assert bench.handed() == [unlike]
 
 
+def test_of_tasks_that_are_only_wanted_together_the_processor_holds_more(bench: SlotBench) -> None:
+    bench.know(microseconds=10_000)
+    tasks = [bench.task(together=1) for _ in range(8)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:4]
+    bench.finish(tasks[0], microseconds=10_000)
+    assert bench.handed() == []
+    bench.finish(tasks[1], microseconds=10_000)
+    assert bench.handed() == tasks[4:6]
+
+
+def test_no_other_task_waits_behind_several_that_are_wanted_together(bench: SlotBench) -> None:
+    bench.know(microseconds=10_000)
+    tasks, alone = [bench.task(together=1) for _ in range(3)], bench.task()
+    bench.run(*tasks, alone)
+    assert bench.handed() == tasks
+    bench.finish(*tasks[:2], microseconds=10_000)
+    assert bench.handed() == [alone]
+
+
+def test_nothing_waits_behind_a_long_one_even_if_all_are_wanted_together() -> None:
+    bench = SlotBench().with_function(FUNCTION, OTHER)
+    bench.know(microseconds=int(NEXT_US) + 1)
+    bench.know(microseconds=10_000, function=OTHER)
+    long, short = bench.task(together=1), [bench.task(OTHER, together=1) for _ in range(2)]
+    bench.run(long, *short)
+    assert bench.handed() == [long]
+    bench.finish(long, microseconds=int(NEXT_US) + 1)
+    bench.run(bench.task(together=1))
+    assert bench.handed() == short, "and a long one does not wait"
+
+
 def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None:
     bench = SlotBench().with_function(FUNCTION, OTHER)
     bench.know(microseconds=50_000)

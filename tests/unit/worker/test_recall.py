@@ -11,7 +11,7 @@ from scaler.worker.cancellation import STOPPED
 from scaler.worker.messages import KillProcessor
 from scaler.worker.processor_states import KILL
 from scaler.worker.processors import ProcessorRecord
-from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
+from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS, TOGETHER_SECONDS, Recall
 from tests.support.room_bench import RoomBench, finish
 from tests.support.slot_bench import FUNCTION, SlotBench
 
@@ -176,6 +176,52 @@ def test_one_that_finishes_something_is_watched_until_it_has_a_single_task() -> 
         bench.execute(processor, number)
         bench.pass_seconds(STUCK_SECONDS)
     assert (bench.taken, bench.timers) == ([], [])
+
+
+def test_one_whose_results_wait_for_others_goes_on_if_the_page_says_so() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=4, executing=1)
+    bench.recall.watch(processor)
+    for number in (2, 3):
+        bench.execute(processor, number)
+        bench.pass_seconds(STUCK_SECONDS)
+    assert (bench.taken, list(processor.progress.words[1:3])) == ([], [0, 0])
+    behind = processor.tasks()[3:]
+    bench.pass_seconds(STUCK_SECONDS + SETTLE_SECONDS)
+    assert bench.taken == behind
+
+
+def test_tasks_that_are_wanted_together_have_time_for_their_results_to_wait(bench: SlotBench) -> None:
+    bench.know()
+    tasks = [bench.task(together=1) for _ in range(3)]
+    bench.run(*tasks)
+    bench.execute(2)
+    bench.wait(STUCK_SECONDS + TOGETHER_SECONDS - 0.001)
+    assert list(bench.progress.words[1:3]) == [0, 0]
+    bench.wait(0.002)
+    assert list(bench.progress.words[1:3]) == [2, 4]
+
+
+def test_a_check_that_is_not_needed_does_not_wake_the_agent() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=5, executing=1)
+    bench.recall.watch(processor)
+    bench.pass_seconds(STUCK_SECONDS / 2)
+    finish(processor)
+    bench.execute(processor, 2)
+    bench.recall.watch(processor)
+    assert [due for due, _ in bench.timers] == [bench.now() + STUCK_SECONDS]
+
+
+def test_a_check_that_was_due_as_results_came_leaves_the_next_one_alone() -> None:
+    bench = RecallBench()
+    processor = bench.running(tasks=5, executing=1)
+    bench.recall.watch(processor)
+    [(_, late)] = bench.timers
+    finish(processor)
+    bench.recall.watch(processor)
+    bench.recall.mail[type(late)](late)
+    assert len(bench.timers) == 1
 
 
 @pytest.mark.parametrize("news", ["next task", "result", "killed", "gone"])

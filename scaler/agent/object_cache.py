@@ -62,10 +62,22 @@ class ObjectCache(Actor):
             if response.found and response.location:
                 self._look_there(response, waiting)
             elif response.found and response.frames:
-                self._found(_store(response.object_id, response.frames), waiting)
+                self._take(response, waiting)
             else:
-                for worker in waiting:
-                    worker.send(ObjectLost(response.object_id))
+                self._lost(response.object_id, waiting)
+
+    def _take(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
+        try:
+            stored = _store(response.object_id, response.frames)
+        except MemoryError:
+            logger.error("there is no memory for an object of %d bytes: it is missing here", size_of(response.frames))  # noqa: TRY400 - one line says it
+            self._lost(response.object_id, waiting)
+        else:
+            self._found(stored, waiting)
+
+    def _lost(self, object_id: ObjectId, waiting: list[ActorRef]) -> None:
+        for worker in waiting:
+            worker.send(ObjectLost(object_id))
 
     def _found(self, stored: StoredObject, waiting: list[ActorRef]) -> None:
         self._stored[stored.object_id] = stored

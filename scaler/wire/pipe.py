@@ -20,6 +20,7 @@ from scaler.serialization import size_of
 from scaler.wire.anatomy import anatomy
 from scaler.wire.codec import MESSAGE_ITEMS, decode, encode_message, heard_anew, numbers
 from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES, BulkLane
+from scaler.wire.lost_content import without_content
 from scaler.wire.messages.client import TaskCancel
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import Chunk
@@ -277,9 +278,11 @@ class Pipe:
             raise ProtocolError(f"there is no memory for a message of {size:,} bytes") from None
         if not is_complete:
             return []
-        header, frames = self._arrival.message()
-        self._arrival = None
-        return _without_chunks(decode(self._incoming, header, frames))
+        arrival, self._arrival = self._arrival, None
+        batches = _without_chunks(decode(self._incoming, *arrival.message()))
+        if arrival.has_lost_frames:
+            return without_content(self._incoming, batches, arrival.announced_bytes)
+        return batches
 
     # What was heard
 

@@ -86,6 +86,8 @@ class Arrival:
         self._sizes = struct.unpack(f"<{n_parts}Q", chunk.sizes)
         self._parts: list[bytearray] = [bytearray()]
         self.n_bytes = 0
+        self.has_lost_frames = False
+        """whether there was no memory for all that follows the header"""
 
     @property
     def announced_bytes(self) -> int:
@@ -95,14 +97,29 @@ class Arrival:
     def add(self, frames: Sequence[Any]) -> bool:
         """Take the bytes of a chunk. Return whether they were the last ones.
 
+        If there is no memory for them, only the header is kept, and the rest is counted as it comes.
+
         Raises:
-            MemoryError: if there is none for them.
+            MemoryError: if there is none for the header.
             ProtocolError: if there are more than announced.
         """
+        self.n_bytes += sum(memoryview(frame).nbytes for frame in frames)
+        if self.n_bytes > self.announced_bytes:
+            raise ProtocolError("a large message with more bytes than announced")
+        if not self.has_lost_frames:
+            try:
+                self._keep(frames)
+            except MemoryError:
+                if len(self._parts) == 1:
+                    raise
+                del self._parts[1:]
+                self.has_lost_frames = True
+        return self.n_bytes == self.announced_bytes
+
+    def _keep(self, frames: Sequence[Any]) -> None:
         sizes, parts = self._sizes, self._parts
         for frame in frames:
             rest = memoryview(frame)
-            self.n_bytes += len(rest)
             while True:
                 part, size = parts[-1], sizes[len(parts) - 1]
                 if len(part) == size and len(parts) < len(sizes):
@@ -110,14 +127,13 @@ class Arrival:
                     continue
                 if not rest:
                     break
-                if len(part) == size:
-                    raise ProtocolError("a large message with more bytes than announced")
                 piece = rest[: size - len(part)]
                 part += piece
                 rest = rest[len(piece) :]
-        return len(parts) == len(sizes) and len(parts[-1]) == sizes[-1]
 
     def message(self) -> tuple[bytes, list[memoryview]]:
-        """Return the header and the payload frames, all of which have come."""
+        """Return the header and the payload frames, all of which have come; these are empty if they were lost."""
         header, *frames = self._parts
+        if self.has_lost_frames:
+            frames = [bytearray()] * (len(self._sizes) - 1)
         return bytes(header), [memoryview(frame) for frame in frames]

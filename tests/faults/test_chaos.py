@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults import chaos
 from tests.faults.storms import report
-from tests.faults.storms.faults import Fault
+from tests.faults.storms.faults import Fault, was_killed
 from tests.faults.storms.journal import Delivery, Execution, Journal, read
 from tests.faults.storms.network import Namespaces
 from tests.faults.storms.scenarios import ALL_WORK, SCENARIOS, Scenario, soak_of
@@ -144,12 +144,21 @@ def test_wrong_doubled_and_hung_results_are_counted() -> None:
         (Fault("black hole", "c", 1.5, took_client="c", until=2.8), True),
         (Fault("black hole", "d", 1.5, took_client="d", until=2.8), False),
         (Fault("black hole", "agent", 1.5, until=2.8), False),
+        (Fault("stopped", "agent1", 0.6, took_life="next agent", until=2.9), True),  # it began what it had
+        (Fault("stopped", "agent1", 1.5, took_life="next agent", until=2.9), False),
     ],
 )
 def test_an_execution_is_repeated_with_need_if_a_fault_took_the_former_one(fault: Fault, is_needed: bool) -> None:
     seen = journal()
-    seen.executions["c/plain0"].append(Execution("c/plain0", 200, "agent", 3.0, 4.0))
+    seen.executions["c/plain0"].append(Execution("c/plain0", 200, "next agent", 3.0, 4.0))
     assert counted(seen, fault) == ([] if is_needed else ["executed_again_without_need: 1"])
+
+
+def test_the_number_of_a_process_that_was_killed_is_given_to_others() -> None:
+    faults = [Fault("processor killed", "processor", 5.0, frozenset({100}))]
+    assert was_killed(faults, 100, since=1.0)
+    assert not was_killed(faults, 100, since=6.0)
+    assert not was_killed(faults, 101, since=1.0)
 
 
 CUT = Fault("black hole", "agent0", 1.5, until=4.0, cut_off_life="agent")

@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from scaler import Client
+from scaler.errors import MissingObjects, TaskFailedError
+from scaler.shared_memory import SHARING_VARIABLE
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
 from tests.support.proxy import Proxy
 
@@ -199,3 +201,35 @@ def test_others_that_listen_at_the_address_of_a_killed_scheduler_harm_nothing(tm
                 assert [future.result(60) for future in futures] == [bytes([number]) * 10 for number in range(20)]
                 assert agent.process.poll() is None
     assert executions(tmp_path) == [1] * 20
+
+
+def limit_memory(pid: int, spare_bytes: int) -> None:
+    """Let a process have so much more than it has."""
+    process = psutil.Process(pid)
+    most = process.memory_info().vms + spare_bytes
+    process.rlimit(psutil.RLIMIT_AS, (most, most))
+
+
+@MORE
+@pytest.mark.parametrize("who", ["scheduler", "agent"])
+def test_a_value_for_which_one_process_has_no_memory_costs_its_task_only(
+    who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARING_VARIABLE, "0")
+    size, spare = 100_000_000, 50_000_000
+    with (
+        scheduler() as (address, running),
+        command("cluster", address, "-n", "1") as cluster,
+        Client(address, timeout_seconds=50) as client,
+    ):
+        assert client.submit(abs, -1).result(60) == 1
+        limit_memory(running.pid if who == "scheduler" else cluster.pid, spare)
+        if who == "scheduler":
+            with pytest.raises(TaskFailedError, match="the scheduler has no memory for it"):
+                client.submit(bytes, size).result(60)
+        else:
+            with pytest.raises(MissingObjects):
+                client.submit(len, bytes(size)).result(60)
+        assert client.submit(abs, -2).result(60) == 2
+        assert running.process.poll() is None
+        assert cluster.process.poll() is None

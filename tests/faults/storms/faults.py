@@ -86,6 +86,15 @@ def _below(process: int) -> frozenset[int]:
     return frozenset()
 
 
+def was_killed(faults: Sequence[Fault], process: int, since: float) -> bool:
+    """Return whether a fault has taken a process. The system gives its number to others, before and after.
+
+    Args:
+        since: when the process began.
+    """
+    return any(process in fault.took and fault.at >= since for fault in faults)
+
+
 def _kill(kind: str, victim: str, process: int, place: Place, **took: Any) -> Fault:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGSTOP)  # so that nothing is born between the look and the kill

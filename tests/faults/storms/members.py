@@ -44,6 +44,7 @@ class Member:
     def start(self) -> None:
         self._was_told_enough = False
         self.life = uuid.uuid4().hex[:12]
+        self.since = time.monotonic()
         self._log_begins = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

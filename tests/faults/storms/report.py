@@ -93,7 +93,9 @@ def _took(fault: Fault, former: Execution, later: Execution) -> bool:
     if former.begin > (fault.until or fault.at) + DYING_SECONDS or fault.at > later.begin:
         return False
     is_of_client = fault.took_client is not None and former.task.startswith(f"{fault.took_client}/")
-    return fault.took_all or is_of_client or fault.took_life in former.lives or former.process in fault.took
+    # The work of an agent that was silent for too long moved, and it begins what it has before it hears of that.
+    is_late = fault.took_life in later.lives and fault.at <= former.begin
+    return fault.took_all or is_of_client or is_late or fault.took_life in former.lives or former.process in fault.took
 
 
 def recoveries(journal: Journal, faults: Sequence[Fault]) -> dict[str, list[float]]:

@@ -202,7 +202,7 @@ class Storm:
         member.start()
 
     def _was_killed(self, member: Member) -> bool:
-        return any(member.pid in fault.took for fault in self._faults)
+        return faults.was_killed(self._faults, member.pid, member.since)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (time.monotonic() + seconds, next(self._numbers), act))

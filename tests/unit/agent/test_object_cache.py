@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.kit import Dispatcher, VirtualClock
+from scaler.agent import object_cache
 from scaler.agent.messages import (
     FetchObject,
     ForgetObjects,
@@ -168,3 +169,19 @@ def test_those_who_wait_for_a_result_get_it_when_it_is_to_be_kept(bench: Bench) 
     assert found.stored.frames == [b"abc"]
     bench.respond(ONE, b"abc")
     assert bench.workers[0].take(ObjectFound) == []
+
+
+def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_arguments: object) -> None:
+        raise MemoryError
+
+    bench.need(ONE)
+    bench.need(TWO, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(object_cache, "_store", no_memory)
+        bench.respond(ONE, b"large")
+    bench.respond(TWO, b"small")
+    assert bench.workers[0].take(ObjectLost) == [ObjectLost(ONE)]
+    assert len(bench.workers[1].take(ObjectFound)) == 1

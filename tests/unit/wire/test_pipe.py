@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,14 +13,15 @@ from scaler.serialization import size_of
 from scaler.wire.codec import MESSAGE_ITEMS, encode_message, numbers
 from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
-from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, ObjectResponse
+from scaler.wire.messages.common import Chunk, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
     SCHEDULER_TO_AGENT,
     SCHEDULER_TO_CLIENT,
+    Direction,
 )
-from scaler.wire.messages.worker import RunCancel, RunTask
+from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 from scaler.wire.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
 from scaler.wire.transfer import WINDOW_BYTES, Arrival
 
@@ -391,6 +394,61 @@ def test_a_large_message_that_is_too_large_for_the_memory_is_refused(monkeypatch
     with pytest.raises(ProtocolError, match="no memory for a message of 1,000 bytes"):
         pipe.receive(*encode_message(CLIENT_TO_SCHEDULER, [Chunk(1, b"", (b"x",))], 2))
     assert pipe.arriving_bytes == 0
+
+
+LARGE_RESULT = RunResult(TaskId(b"t" * 16), 3, 7, TaskStatus.SUCCESS, b"", 5, (bytes(300_000),))
+LARGE_RESPONSE = ObjectResponse(ObjectId(b"o" * 16), 1, (bytes(300_000),))
+
+
+@pytest.mark.parametrize(
+    ("incoming", "outgoing", "item", "instead"),
+    [
+        (
+            AGENT_TO_SCHEDULER,
+            SCHEDULER_TO_AGENT,
+            LARGE_RESULT,
+            replace(
+                LARGE_RESULT,
+                status=TaskStatus.INTERNAL_ERROR,
+                payload=b"its result of 300,200 bytes is too large: the scheduler has no memory for it",
+                failure="its result of 300,200 bytes is too large: the scheduler has no memory for it",
+                frames=(),
+            ),
+        ),
+        (SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, LARGE_RESPONSE, replace(LARGE_RESPONSE, found=0, frames=())),
+        (SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, LARGE_RESPONSE, None),
+    ],
+)
+def test_a_value_for_which_there_is_no_memory_costs_its_task_and_not_the_session(
+    incoming: Direction, outgoing: Direction, item: Any, instead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Arrival._keep
+
+    def keep_header(arrival: Arrival, frames: Sequence[Any]) -> None:
+        keep(arrival, frames)
+        if arrival.n_bytes > 100_000:
+            raise MemoryError
+
+    monkeypatch.setattr(Arrival, "_keep", keep_header)
+    here, there = Pipe(outgoing, incoming, window_bytes=WINDOW), Pipe(incoming, outgoing, window_bytes=WINDOW)
+    here.put(item)
+    here.put(replace(item, frames=()))
+    came: list[Any] = []
+
+    def deliver() -> None:
+        while messages := here.take():
+            for header, frames in messages:
+                for batch in there.receive(header, list(map(memoryview, frames))):
+                    came.extend(batch)
+            here.receive(*there.unnumbered([]))
+
+    if instead is None:
+        with pytest.raises(ProtocolError, match="no memory for a message of 300,"):
+            deliver()
+        return
+    deliver()
+    assert came == [instead, replace(item, frames=())]
+    assert there.arriving_bytes == 0
 
 
 def test_chunks_are_not_nested_and_not_said_out_of_the_count() -> None:

@@ -78,3 +78,30 @@ def test_more_bytes_than_announced_are_refused() -> None:
     assert not arrival.add([b"head"])
     with pytest.raises(ProtocolError, match="more bytes"):
         arrival.add([b"xx"])
+
+
+def test_of_what_is_too_large_for_the_memory_only_the_header_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrival = Arrival(Chunk(1, b"".join(size.to_bytes(8, "little") for size in (4, 6, 2)), ()))
+    assert not arrival.add([b"head", b"xx"])
+
+    def no_memory(_frames: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arrival, "_keep", no_memory)
+        assert not arrival.add([b"xxx"])
+    assert arrival.has_lost_frames
+    assert arrival.add([b"x", b"yy"])
+    assert arrival.message() == (b"head", [b"", b""])
+    with pytest.raises(ProtocolError, match="more bytes"):
+        arrival.add([b"z"])
+
+
+def test_a_header_that_is_too_large_for_the_memory_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(_frames: object) -> None:
+        raise MemoryError
+
+    arrival = Arrival(Chunk(1, (4).to_bytes(8, "little"), ()))
+    monkeypatch.setattr(arrival, "_keep", no_memory)
+    with pytest.raises(MemoryError):
+        arrival.add([b"he"])

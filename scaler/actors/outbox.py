@@ -36,6 +36,11 @@ class Outbox:
         self.parcels: dict[Connection, Parcel] = {}
         """nearly always there are none of both, which the edge asks often"""
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to say, to whomever."""
+        return bool(self._due or self.parcels)
+
     def put(self, peer: Peer, item: Any) -> None:
         """Send `item` to a peer, on this connection or the next one."""
         if not peer.is_due:

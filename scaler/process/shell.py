@@ -55,7 +55,9 @@ class Edge(Protocol):
     """The sockets of a process."""
 
     def receive(self) -> bool:
-        """Deliver arrived messages to actors. Return whether there may be more, because it stops at a limit."""
+        """Deliver arrived messages to actors. Return whether there may be more, because it stops at a limit, or whether
+        something is to be sent that no actor has said.
+        """
 
     def flush(self) -> bool:
         """Send the items of actors. Return whether there were any."""

@@ -84,7 +84,7 @@ class SchedulerEdge:
             if message is None:
                 if self._broken:
                     self._tell_broken(now)
-                return False
+                return self._outbox.has_work  # an acknowledgement, of which no actor knows
             connection, header, frames = message
             peer = connected.get(connection)
             if peer is None:

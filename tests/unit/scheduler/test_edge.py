@@ -10,13 +10,17 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
 from scaler.ids import ObjectId
+from scaler.process import shell as shell_module
+from scaler.process.shell import Shell
 from scaler.scheduler import edge
 from scaler.scheduler.strangers import MESSAGES_MOST
 from scaler.wire.codec import encode
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
-from scaler.wire.messages.common import HelloRequest, ObjectResponse, TaskStatus
+from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER
 from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.pipe import Message
+from scaler.wire.transfer import WINDOW_BYTES
 from tests.support.simulation import SimulatedClient, Simulation
 
 
@@ -260,3 +264,38 @@ def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
             take(*waiting.pop(0))
     assert not slow.said(ObjectResponse)
     assert list(simulation.tree.directory.connected) == [slow.connection]
+
+
+def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the window of a large value stays closed until somebody else says something."""
+    monkeypatch.setattr(shell_module, "TURNS_SECONDS", 60.0)
+    simulation = Simulation(Limits())
+    client, other = simulation.client(), simulation.client()
+    shell = Shell("builtin")
+    shell.dispatcher, shell._edge = simulation.dispatcher, simulation.edge
+    flush = simulation.edge.flush
+    waiting: list[Message] = []
+    monkeypatch.setattr(client, "_send", lambda *messages: waiting.extend(messages))
+    client.say(ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), "", (bytes(10 * WINDOW_BYTES),)))
+    assert sum(len(frame) for _, frames in waiting for frame in frames) == WINDOW_BYTES
+
+    def answer() -> bool:
+        """While the scheduler answers somebody, all that the window allows arrives."""
+        for header, frames in waiting:
+            simulation.router.deliver(client.connection, header, frames)
+        waiting.clear()
+        return flush()
+
+    monkeypatch.setattr(simulation.edge, "flush", answer)
+    turns = 0
+    while waiting:
+        turns += 1
+        ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(turns)])
+        simulation.router.deliver(other.connection, header, frames)
+        shell.turn()
+        simulation._deliver()
+    assert not client.session.pipe.has_unsaid
+    assert turns <= 12, "each turn opens the window"
+    shell.loop.close()

@@ -37,7 +37,10 @@ def main() -> None:
     scaler.integrations.joblib.register()
 
     parameters, score = side_by_side(
-        lambda: search(options.size), lambda client: on_cluster(client, options.size), options.workers
+        lambda: search(options.size),
+        lambda client: on_cluster(client, options.size),
+        options.workers,
+        preload=("sklearn.model_selection", "sklearn.svm"),  # importing it takes seconds in each worker process
     )
 
     print(f"{options.size**2} candidates, {FOLDS} folds each")

@@ -14,6 +14,9 @@ from scaler import Client, SchedulerClusterCombo
 
 T = TypeVar("T")
 
+OTHERS_MOST = 0.1
+"""With a greater share of the machine, other programs change what is measured."""
+
 
 def arguments(description: str, size: int, what: str) -> argparse.Namespace:
     """Read the options that all programs of the gallery have: how much work, and how many workers."""
@@ -23,13 +26,16 @@ def arguments(description: str, size: int, what: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def side_by_side(alone: Callable[[], T], together: Callable[[Client], T], workers: int) -> T:
+def side_by_side(
+    alone: Callable[[], T], together: Callable[[Client], T], workers: int, preload: tuple[str, ...] = ()
+) -> T:
     """Do the work twice, check that both gave the same, and print what each took.
 
     Args:
         alone: does it in this process.
         together: does it with a client of a cluster on this machine.
         workers: how many workers the cluster has.
+        preload: modules that the cluster imports once for all its processes.
 
     Returns:
         what both gave.
@@ -38,15 +44,15 @@ def side_by_side(alone: Callable[[], T], together: Callable[[Client], T], worker
         AssertionError: if they gave different results.
     """
     with (
-        SchedulerClusterCombo(n_workers=workers, logging_level="WARNING") as cluster,
+        SchedulerClusterCombo(n_workers=workers, preload=preload, logging_level="WARNING") as cluster,
         Client(cluster.get_address()) as client,
     ):
         client.wait_for_workers(workers)
         os.environ["SCALER_ADDRESS"] = cluster.get_address()  # for programs that make another client
         client.map(abs, [(-1,)] * 10 * workers)  # processes start here, which the times below leave out
-        used, start = _processor_seconds(), time.perf_counter()
+        used, all_used, start = _processor_seconds(), _machine_seconds(), time.perf_counter()
         result = together(client)
-        seconds, used = time.perf_counter() - start, _processor_seconds() - used
+        seconds, used, all_used = time.perf_counter() - start, _processor_seconds() - used, _machine_seconds() - all_used
     used_alone, start = time.process_time(), time.perf_counter()
     expected = alone()
     seconds_alone, used_alone = time.perf_counter() - start, time.process_time() - used_alone
@@ -58,11 +64,20 @@ def side_by_side(alone: Callable[[], T], together: Callable[[Client], T], worker
     print(f"  the work itself: {_more(used / used_alone)} processor time there (imports, sending, shared caches)")
     busy = min(used / seconds / cores, 1)
     print(f"  the cores: busy with it for {busy:.0%} of the time (at the end they wait for the last task)")
+    others = (all_used - used) / seconds / (os.cpu_count() or 1)
+    if others > OTHERS_MOST:
+        print(f"  other programs: they used {others:.0%} of this machine meanwhile, so measure again when it is quiet")
     return result
 
 
 def _more(ratio: float) -> str:
     return f"{ratio - 1:.0%} more" if ratio >= 1 else f"{1 - ratio:.0%} less"
+
+
+def _machine_seconds() -> float:
+    """What all programs of this machine have used until now."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
 
 
 def _processor_seconds() -> float:

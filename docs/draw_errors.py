@@ -16,27 +16,28 @@ TEXT = """\
 
 <!-- Written by docs/draw_errors.py; a test compares the two. -->
 
-An exception that a task raises arrives as it is: your own type, with the traceback of the worker as its `__cause__`.
-What Scaler itself raises about a task or a connection is below. `except ScalerError` catches all but the last section.
-All can be imported from `scaler`.
+An exception that a task raises keeps its type; its `__cause__` has the traceback of the worker. Scaler itself raises the errors
+below. `except ScalerError` catches all of them but those of the last section. Unless it says otherwise, import them from `scaler`.
 
 {errors}
 
 ## Others
 
-| error | when |
-|---|---|
-| `TimeoutError` (builtin) | no scheduler answered for `timeout_seconds`; or the task ran longer than its time limit |
-| `concurrent.futures.CancelledError` | the future was cancelled, or its client disconnected |
-| `ConfigError` (a `ValueError`) | an argument or a setting has a value that cannot work |
-| `TypeError`, `KeyError`, `graphlib.CycleError` | a call or a graph is malformed; nothing was sent |
+| error | when | what to do |
+|---|---|---|
+| `TimeoutError` (builtin) | a wait took longer than its `timeout`; no scheduler answered for `timeout_seconds`; or the task ran longer than its time limit | the message says which, and for a wait what the task waits for: [why is it waiting?](../howto/waiting.md) |
+| `concurrent.futures.CancelledError` | the future was cancelled, or its client disconnected | |
+| `ConfigError` (a `ValueError`) | an argument or a setting has a value that cannot work | the message names it, and where it was set |
+| `TypeError`, `KeyError`, `graphlib.CycleError` | a call or a graph is malformed; nothing was sent | the message names the argument, the item or the node |
+| `StartError` (a `RuntimeError`) | a scheduler or a cluster that this program starts did not start | the message says why |
+| `scaler.errors.ProtocolError` (a `ScalerError`) | a message cannot be read, several times in a row | run the same version of Scaler everywhere |
 """
 
 
 def described(error: type[BaseException]) -> str:
     """Return the section of one error."""
-    base = error.__bases__[0].__name__
-    heading = f"## {error.__name__}\n\n" + (f"Base: `{base}`.\n\n" if error is not ScalerError else "")
+    bases = " and ".join(f"`{base.__name__}`" for base in error.__bases__)
+    heading = f"## {error.__name__}\n\n" + (f"Base: {bases}.\n\n" if error is not ScalerError else "")
     return heading + (inspect.getdoc(error) or "")
 
 

@@ -76,7 +76,8 @@ class SerializeObjectError(ScalerError):
 class DeserializeObjectError(ScalerError):
     """A value arrived but cannot be unpickled here, usually because a module is missing.
 
-    Install the module where the workers run, set `PYTHONPATH` there, or start the cluster in the folder of the module.
+    The message names the value and the module. Send a module of your own along (`client.upload(module)`), or install it
+    where the workers run, set `PYTHONPATH` there, or start the cluster in the folder of the module.
     """
 
 

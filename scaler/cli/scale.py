@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=_SECONDS,
         default=60.0,
         metavar="SECONDS",
-        help="drain a cluster that had no task for so long (default: 60)",
+        help="drain a cluster that had no task for this time (default: 60)",
     )
     parser.add_argument(
         "--target",
@@ -71,7 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=_SECONDS,
         default=120.0,
         metavar="SECONDS",
-        help="end a command whose workers have not come after so long (default: 120)",
+        help="end a command whose workers have not connected after this time (default: 120)",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser

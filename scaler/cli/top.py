@@ -48,7 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=_SECONDS,
         default=5.0,
         metavar="SECONDS",
-        help="without any news for so long, say what to look at (default: 5)",
+        help="after this time without news, say what to check (default: 5)",
     )
     parser.add_argument("--once", action="store_true", help="print one page and end")
     parser.add_argument("--json", action="store_true", help="with --once: print it as JSON")

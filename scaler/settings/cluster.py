@@ -73,7 +73,7 @@ class ClusterConfig(Settings):
     drain_seconds: float = field(
         default=0,
         metadata=entry(
-            "on SIGTERM: take no new tasks, and leave when those that run have ended, or after so long; 0: at once",
+            "on SIGTERM: take no new tasks, and leave when the running ones have ended, or after this time; 0: at once",
             "--drain",
             unit="s",
         ),
@@ -129,15 +129,15 @@ class ClusterConfig(Settings):
     max_tasks_per_processor: int = field(
         default=0,
         metadata=entry(
-            "a worker process is replaced by a fresh one after so many tasks; 0: never",
+            "a worker process is replaced by a fresh one after this many tasks; 0: never",
             "--max-tasks-per-processor",
         ),
     )
     processor_memory_bytes: int = field(
         default=0,
         metadata=entry(
-            "when a worker process has so much memory of its own, its task gets MemoryError; one that keeps three "
-            "quarters of that between tasks is replaced by a fresh one; 0: no limit",
+            "when a worker process has this much memory of its own, its task gets MemoryError; a process that keeps "
+            "three quarters of that between tasks is replaced by a fresh one; 0: no limit",
             "--processor-memory-bytes",
             unit="bytes",
             most=2**63,
@@ -146,7 +146,7 @@ class ClusterConfig(Settings):
     capabilities: tuple[str, ...] = field(
         default=(),
         metadata=entry(
-            "what this machine has and tasks may ask for, and how much of each; a name alone is an amount of 1, and "
+            "what this machine has that tasks may ask for, and how much of each; a name alone is an amount of 1, and "
             "K, M, G, T are powers of 1024; in code also a dict",
             "--capabilities",
             metavar="NAME=AMOUNT,...",
@@ -156,8 +156,8 @@ class ClusterConfig(Settings):
     functions: tuple[str, ...] = field(
         default=(),
         metadata=entry(
-            "functions that anybody calls by their names, with JSON as values: client.call, and clients in other "
-            "languages; in code also a dict",
+            "functions that clients in any language may call by name (client.call), with JSON as arguments and "
+            "results; in code also a dict",
             "--functions",
             metavar="NAME=MODULE:FUNCTION,...",
             default="none",
@@ -166,8 +166,8 @@ class ClusterConfig(Settings):
     task_output_lines_per_second: int = field(
         default=500,
         metadata=entry(
-            "so many lines that tasks write travel from a worker in a second, for future.logs() and those who watch, "
-            "twice as many from a whole cluster; 0: none, they are in the log only",
+            "the most lines written by tasks that a worker sends in a second, for future.logs() and viewers; a whole "
+            "cluster sends twice as many; 0: none, they are in the log only",
             "--task-output-lines-per-second",
             most=100_000,
         ),
@@ -175,8 +175,7 @@ class ClusterConfig(Settings):
     task_output_in_log: bool = field(
         default=True,
         metadata=entry(
-            "whether what tasks write is in the log of their worker too; off: only the client and those who watch get "
-            "it",
+            "whether what tasks write is also in the log of their worker; off: only clients and viewers get it",
             "--task-output-in-log",
         ),
     )

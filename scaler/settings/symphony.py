@@ -38,7 +38,7 @@ class SymphonyConfig(Settings):
     )
     base_concurrency: int = field(
         metadata=entry(
-            "how many tasks are at the service at once, but for nested ones, which start beside their elders",
+            "how many tasks are at the service at once; nested tasks start beside their parents, and do not count",
             "-n",
             "--base-concurrency",
             least=1,

@@ -16,21 +16,31 @@ TEXT = """\
 
 <!-- Written by docs/draw_errors.py; a test compares the two. -->
 
-An exception that a task raises keeps its type; its `__cause__` has the traceback of the worker. Scaler itself raises the errors
-below. `except ScalerError` catches all of them but those of the last section. Unless it says otherwise, import them from `scaler`.
+An exception that a task raises keeps its type; its `__cause__` has the traceback of the worker. Scaler itself raises
+the errors below. `except ScalerError` catches all of them but those that have another base. Unless it says otherwise,
+import them from `scaler`.
 
 {errors}
 
 ## Others
 
-| error | when | what to do |
-|---|---|---|
-| `TimeoutError` (builtin) | a wait took longer than its `timeout`; no scheduler answered for `timeout_seconds`; or the task ran longer than its time limit | the message says which, and for a wait what the task waits for: [why is it waiting?](../howto/waiting.md) |
-| `concurrent.futures.CancelledError` | the future was cancelled, or its client disconnected | |
-| `ConfigError` (a `ValueError`) | an argument or a setting has a value that cannot work | the message names it, and where it was set |
-| `TypeError`, `KeyError`, `graphlib.CycleError` | a call or a graph is malformed; nothing was sent | the message names the argument, the item or the node |
-| `StartError` (a `RuntimeError`) | a scheduler or a cluster that this program starts did not start | the message says why |
-| `scaler.errors.ProtocolError` (a `ScalerError`) | a message cannot be read, several times in a row | run the same version of Scaler everywhere |
+**`TimeoutError`** (of Python): a wait took longer than its `timeout`; or no scheduler answered for `timeout_seconds`;
+or the task ran longer than its time limit. The message says which, and what the task waits for:
+[why is it waiting?](../howto/waiting.md)
+
+**`concurrent.futures.CancelledError`**: the future was cancelled, or its client disconnected.
+
+**`ConfigError`** (a `ValueError`): an argument or a setting has a value that cannot work. The message names it, and
+where it was set.
+
+**`TypeError`, `KeyError`, `graphlib.CycleError`**: a call or a graph is malformed, and nothing was sent. The message
+names the argument, the item or the node.
+
+**`StartError`** (a `RuntimeError`): a scheduler or a cluster that this program starts did not start. The message says
+why.
+
+**`scaler.errors.ProtocolError`** (a `ScalerError`): messages of the scheduler cannot be read, several times in a row.
+Run the same version of Scaler everywhere.
 """
 
 

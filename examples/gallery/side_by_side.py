@@ -52,7 +52,11 @@ def side_by_side(
         client.map(abs, [(-1,)] * 10 * workers)  # processes start here, which the times below leave out
         used, all_used, start = _processor_seconds(), _machine_seconds(), time.perf_counter()
         result = together(client)
-        seconds, used, all_used = time.perf_counter() - start, _processor_seconds() - used, _machine_seconds() - all_used
+        seconds, used, all_used = (
+            time.perf_counter() - start,
+            _processor_seconds() - used,
+            _machine_seconds() - all_used,
+        )
     used_alone, start = time.process_time(), time.perf_counter()
     expected = alone()
     seconds_alone, used_alone = time.perf_counter() - start, time.process_time() - used_alone

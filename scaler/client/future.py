@@ -21,7 +21,7 @@ from scaler import task_context
 from scaler.client.arrival import Arrival, FutureLink
 from scaler.client.asked_future import AskedFuture
 from scaler.client.calls.entry import MakeError
-from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
+from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.explanation import late
 from scaler.client.outcome import read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
@@ -226,7 +226,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         if raw is not None:
             known.end(raw)
         elif self.done():
-            known.fail(partial(_error_of, self))
+            known.fail(partial(error_of, self))
         return known, None
 
     # For the link's thread
@@ -368,11 +368,6 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
                 if self._outcome is None:
                     self._raw = arrival.refusal
         return frames
-
-
-def _error_of(future: ScalerFuture[Any]) -> BaseException:
-    error = None if future.cancelled() else future.exception()
-    return CancelledError() if error is None else error
 
 
 def _call_outside(link: FutureLink, fn: Callable[[Future[Any]], object], future: Future[Any]) -> None:

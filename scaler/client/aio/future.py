@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from scaler import task_context
 from scaler.client.aio import asking
 from scaler.client.calls.entry import MakeError, Receiver
-from scaler.client.calls.inputs import Input, ResultArgument, blamed, other_client
+from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
 from scaler.client.explanation import Story
 from scaler.client.link.outputs import Taker
@@ -242,7 +242,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             if raw is not None:
                 known.end(raw)
             elif self.done():
-                known.fail(partial(_error_of, self))
+                known.fail(partial(error_of, self))
         return known, None
 
     # For the link
@@ -300,8 +300,3 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     def notify(self) -> None:
         """Do nothing: whoever awaits it is woken by the loop."""
-
-
-def _error_of(future: AsyncFuture[Any]) -> BaseException:
-    error = None if future.cancelled() else future.exception()
-    return CancelledError() if error is None else error

@@ -7,7 +7,8 @@ the thread that submits; the link's thread notes how the task ends. Must never: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from concurrent.futures import CancelledError
+from typing import Any, NoReturn, Protocol
 
 from scaler.ids import NO_ID, GraphId, TaskId
 from scaler.wire.messages.client import GraphInput, Known, TaskResult
@@ -97,6 +98,20 @@ class ResultArgument:
             f"the future of task {self.name} cannot be a part of this value: make it an argument of submit, on its own "
             "or in a list, tuple, set or dict, or pass its result()"
         )
+
+
+class Ended(Protocol):
+    """A future that has ended without a result, whichever kind it is."""
+
+    def cancelled(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+
+def error_of(future: Ended) -> BaseException:
+    """Return why a future has no result, for the tasks that need it."""
+    error = None if future.cancelled() else future.exception()
+    return CancelledError() if error is None else error
 
 
 def other_client(name: str) -> TypeError:

@@ -75,6 +75,7 @@ def test_a_message_says_whose_it_is_and_how_much_it_shows(edge: MonitorEdge, tmp
 def test_topics_are_ascii(edge: MonitorEdge, tmp_path: Path) -> None:
     with Viewer(f"ipc://{tmp_path}/monitor", "größe", "scheduler"):
         hear(edge, "scheduler")
+        assert list(edge.prefixes()) == ["scheduler"]
 
 
 def test_a_viewer_that_wants_very_much_is_heard_in_parts(

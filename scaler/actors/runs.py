@@ -25,15 +25,19 @@ Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
 class RunRecord:
     """One attempt of a task at this worker."""
 
-    places = 1
-    """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
-    balancer would send the task here again at once, for ever"""
-    lent_places = lent_us = 0
-    """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
-    canceled = False
-    """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
-    was_adopted = False
-    """its agent had it already when it came"""
+    __slots__ = (
+        "account",
+        "attempt",
+        "canceled",
+        "expected_us",
+        "lent_places",
+        "lent_us",
+        "places",
+        "spec",
+        "task",
+        "visit",
+        "was_adopted",
+    )
 
     def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int, visit: int) -> None:
         self.task = task
@@ -44,6 +48,15 @@ class RunRecord:
         """the number of the connection on which its order was said last"""
         self.expected_us = expected_us
         """the expected work that the balancer counts for it until it ends"""
+        self.places = 1
+        """places it occupies: 1, plus 1 for each later attempt assigned here before this one ended. Otherwise the
+        balancer would send the task here again at once, for ever"""
+        self.lent_places = self.lent_us = 0
+        """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
+        self.canceled = False
+        """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
+        self.was_adopted = False
+        """its agent had it already when it came"""
 
 
 class Orphan:

@@ -90,30 +90,23 @@ _WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 class TaskActor(AdoptableTask):
     """One task."""
 
-    _near: ActorRef | None = None
-    """the worker on whose host most of the task's data is; rarely set"""
-
-    _goes_first = False
-    """whether it goes before new tasks, because it continues a running graph"""
-
     _retries = 0
     """how often it was run again because it had raised"""
 
     _tries = FIRST_TRY
     """which try this is, and why the earlier ones ended"""
 
-    _state = READY
-    _worker: ActorRef | None = None
     _crashes = 0
 
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
-        if near is not None:
-            self._near = near
-        if goes_first:
-            self._goes_first = True
+        self._near = near
+        self._goes_first = goes_first
         self._spec = spec
         self._home = home
+        self._state = READY
         self._attempt = home.next_attempt()
+        self._worker: ActorRef | None = None
+        self._offer = None
 
     def on_start(self) -> None:
         spec, home = self._spec, self._home

@@ -11,7 +11,6 @@ import struct
 import typing
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.errors import ProtocolError
@@ -30,7 +29,7 @@ TRACEBACK_CHARACTERS = 4096
 LINE_CHARACTERS = 8192
 """Of longer lines of tasks, the beginning is kept."""
 
-_ID = struct.Struct(f"{ID_BYTES}s")
+_ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | Rows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
@@ -105,7 +104,7 @@ def _read_bytes(data: bytes, count: int) -> Iterable[int]:
 def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
     if len(data) != count * ID_BYTES:
         raise ProtocolError(f"an id column has {len(data)} bytes for {count} items")
-    return chain.from_iterable(_ID.iter_unpack(data))
+    return struct.Struct(_ID * count).unpack(data)  # a third of the time of slices
 
 
 def _number_column(code: str) -> Column:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,27 @@ import cloudpickle
 import pytest
 
 from scaler.client.client import Client
-from scaler.processor.channel import ChannelClosedError
+from scaler.ids import TaskId, content_id
+from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.processor import Processor
+from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.task_context import Birth
 from scaler.serialization import (
     INLINE_BYTES,
     VALUE,
     Serializer,
     argument_block,
+    function_to_frames,
     to_frames,
 )
-from scaler.wire.codec import decode
-from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
-from scaler.wire.messages.directions import PROCESSOR_TO_AGENT
+from scaler.settings import ClusterConfig
+from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.structs import RunOptions
 from tests.support.processes import alive, wait_until
 from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
-from tests.support.timing import at_best
 
 pytestmark = pytest.mark.processes
 
@@ -633,21 +638,32 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
     driver.close()
 
 
-def messages_of_ten_results(driver: Driver, options: bytes) -> int:
-    """Return in how many messages the results of ten tasks come that are only wanted together, of 2 ms each."""
-    task = dataclasses.replace(driver.task(driver.function(time.sleep), 0.002), together=1, options=options)
-    driver.send(*(dataclasses.replace(task, attempt=number) for number in range(10)))
-    n_messages = n_results = 0
-    while n_results < 10:
-        for message in driver.channel.receive():
-            n_messages += 1
-            n_results += sum(map(len, decode(PROCESSOR_TO_AGENT, *message)))
-    return n_messages
-
-
-def test_results_that_are_wanted_together_come_together_unless_options_may_forbid_a_second_run(driver: Driver) -> None:
-    assert messages_of_ten_results(driver, MEASURED) > 3
-    assert at_best(lambda: messages_of_ten_results(driver, b""), 4) < 4
+@pytest.mark.parametrize(
+    ("function", "together", "options", "waits"),
+    [(int, 1, b"", True), (int, 0, b"", False), (int, 1, MEASURED, False), (partial(int, "x"), 1, b"", False)],
+    ids=["waits", "alone", "with options", "failed"],
+)
+def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
+    function: Any, together: int, options: bytes, waits: bool
+) -> None:
+    """Options may forbid a second run. No process: which message comes when would be a matter of time."""
+    ours, theirs = socket.socketpair()
+    agent, page = Channel(ours), new_progress_page()
+    progress = Progress(page)
+    birth = Birth(7, bytes(16), worker="w")
+    processor = Processor(Channel(theirs), progress, birth, ClusterConfig("tcp://127.0.0.1:1", 1))
+    frames = function_to_frames(DEFAULT, function)
+    function_id = content_id(frames)
+    processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
+    task = RunTask(TaskId(bytes(16)), 0, 1, function_id, b"", b"", options=options, together=together)
+    processor._run_tasks(Batch[RunTask]([task]))
+    assert agent.has_come() is not waits
+    processor._uplink.send_results()
+    assert agent.has_come()
+    agent.close()
+    processor._uplink.leave()
+    progress.close()
+    os.close(page)
 
 
 def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: Path) -> None:

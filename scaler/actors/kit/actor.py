@@ -282,8 +282,10 @@ class Actor(pykka.Actor):
         """
         ref = self._actor_ref
         if ref._actor is self:
-            dispatcher = ref._dispatcher
-            (dispatcher.stop if ref.supervised else dispatcher.end)(ref)
+            if ref.supervised:
+                ref._dispatcher.stop(ref)
+            else:
+                ref._dispatcher.end(ref)
 
     def _stop(self) -> None:
         self.stop_now()

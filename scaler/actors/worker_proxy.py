@@ -210,8 +210,8 @@ class WorkerProxy(AskedWorker):
             if run is None or run.attempt != response.attempt:
                 continue  # of another life of the scheduler
             del self._runs[response.task_id]
-            count += run.places
-            expected_us += run.expected_us
+            count += run.places - run.lent_places  # none is lent by an agent that keeps to the rules
+            expected_us += run.expected_us - run.lent_us
             function_ids.add(run.spec.function_id)
             run.task.send(RunRecalled(run.attempt))
         if count:

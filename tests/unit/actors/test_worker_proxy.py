@@ -491,6 +491,18 @@ def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) ->
     assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
 
 
+def test_one_that_is_given_back_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
+    """No agent that keeps to the rules gives it back."""
+    scene.assign(0)
+    scene.assign(1)
+    scene.suspend(0)
+    scene.forget()
+    scene.bench.tell(scene.proxy, Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1)]))
+    assert scene.balancer.take() == []
+    assert [type(mail) for mail in scene.tasks[0].take()] == [RunRecalled]
+    assert scene.actor.load == (1, 7)
+
+
 def test_news_of_waits_of_other_attempts_means_nothing(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.forget()

@@ -182,6 +182,20 @@ def test_router_hangs_up_on_connections_that_are_no_peers(context: zmq.Context[A
     assert router.hang_up_on_idle(()) >= 1, "its session has ended"
 
 
+def test_a_connection_that_does_not_finish_its_handshake_is_closed(
+    context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "HANDSHAKE_MS", 100)
+    router = RouterSocket(context, "tcp://127.0.0.1:*")
+    host, port = router.address.removeprefix("tcp://").split(":")
+    with unix.create_connection((host, int(port)), PATIENCE_SECONDS) as half:
+        half.sendall(b"\xff")
+        with contextlib.suppress(ConnectionResetError):
+            while half.recv(4096):
+                pass
+    router.close()
+
+
 def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[Any], pair: Pair) -> None:
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)

@@ -216,7 +216,7 @@ def test_a_value_for_which_one_process_has_no_memory_costs_its_task_only(
     who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SHARING_VARIABLE, "0")
-    size, spare = 100_000_000, 50_000_000
+    size, spare = 60_000_000, 30_000_000
     with (
         scheduler() as (address, running),
         command("cluster", address, "-n", "1") as cluster,

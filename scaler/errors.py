@@ -21,7 +21,7 @@ class ProcessorDiedError(ScalerError):
     """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows.
 
     The message says how it ended. SIGKILL usually means that the host ran out of memory: use fewer workers or smaller
-    tasks. SIGSEGV is a crash of a C library: the log of the worker has the Python traceback.
+    tasks. SIGSEGV is a crash of compiled code: the standard error of its cluster has the Python traceback.
     """
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from scaler.cores import memberships
 
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+"""After these, `faulthandler` writes a traceback."""
+
 
 def how_it_ended(exit_code: int) -> str:
     """Return the exit code, or the signal by its name, as a part of a sentence."""
@@ -32,6 +35,8 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
     how = how_it_ended(exit_code)
     if killed_because:
         return f"{killed_because} ({how})"
+    if -exit_code in _CRASHES:
+        return f"{how}: compiled code crashed; the standard error of its cluster has the Python traceback"
     if exit_code != -signal.SIGKILL:
         return how
     memory = f"it had {peak_bytes / 1e6:,.0f} MB at most"

@@ -26,7 +26,8 @@ def test_exit_codes_are_named(exit_code: int, text: str) -> None:
         (-9, "it took too long", True, "it took too long (signal SIGKILL)"),
         (-9, "", True, "signal SIGKILL, out of memory: the kernel ended it; it had 290 MB at most"),
         (-9, "", False, "SIGKILL, which was not sent by this cluster: perhaps out of memory; it had 290 MB at most"),
-        (-11, "", True, "signal SIGSEGV"),
+        (-11, "", True, "SIGSEGV: compiled code crashed; the standard error of its cluster has the Python traceback"),
+        (-15, "", True, "signal SIGTERM"),
         (3, "", True, "exit code 3"),
     ],
 )

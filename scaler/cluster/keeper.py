@@ -1,10 +1,11 @@
-"""Keeper: restarts the agent of a local cluster when it dies, three times a minute; then it fails the open futures.
+"""Keeper: restarts the agent or the scheduler of a local cluster when it dies, three times a minute; then it fails the
+open futures.
 
 Its thread only waits for the end of the process. A cluster that ends in good order (exit code 0: it was told to, or its
-scheduler disconnected it) is not restarted. When it gives up on the last cluster of a scheduler of this program, it
-fails the clients of this program that are connected to that scheduler, because no other part would.
+scheduler disconnected it) is not restarted. When it gives up on a scheduler of this program, or on the last cluster of
+one, it fails the clients of this program that are connected to that scheduler, because no other part would.
 
-Must never: hold the `Cluster`, which ends its process when it is collected.
+Must never: hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import partial
 from scaler.client.link.thread import fail_links
 from scaler.cluster.child_process import Running
 from scaler.errors import WorkerDiedError
-from scaler.settings import ClusterConfig
+from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.worker.deaths import how_it_ended
 
 logger = logging.getLogger(__name__)
@@ -35,13 +36,22 @@ _clusters: Counter[str] = Counter()
 
 def keep(running: Running, config: ClusterConfig) -> None:
     """Have the agent restarted when it dies, until it is ended."""
-    running.is_kept = True
     _clusters[config.address] += 1
+    _start(running, config, "agent")
+
+
+def keep_scheduler(running: Running, config: SchedulerConfig) -> None:
+    """Have the scheduler restarted at its address when it dies, until it is ended."""
+    _start(running, config, "scheduler")
+
+
+def _start(running: Running, config: ClusterConfig | SchedulerConfig, part: str) -> None:
+    running.is_kept = True
     # A daemon: at the end of the program the finalizer of the cluster ends the process, and that ends the thread.
-    threading.Thread(target=_watch, args=(running, config), name="scaler-keeper", daemon=True).start()
+    threading.Thread(target=_watch, args=(running, config, part), name="scaler-keeper", daemon=True).start()
 
 
-def _watch(running: Running, config: ClusterConfig) -> None:
+def _watch(running: Running, config: ClusterConfig | SchedulerConfig, part: str) -> None:
     deaths: deque[float] = deque(maxlen=RESTARTS + 1)
     code = 0
     try:
@@ -51,26 +61,29 @@ def _watch(running: Running, config: ClusterConfig) -> None:
                     return
                 deaths.append(time.monotonic())
                 if len(deaths) > RESTARTS and deaths[-1] - deaths[0] < WITHIN_SECONDS:
-                    _give_up(config.address, f"its agent has died {len(deaths)} times in {WITHIN_SECONDS:g} s", code)
+                    why = f"its {part} has died {len(deaths)} times in {WITHIN_SECONDS:g} s"
+                    _give_up(config.address, part, why, code)
                     return
                 logger.warning(
-                    "the agent of the local cluster for %s died (%s): it is started again, and its tasks run again",
+                    "the %s of the local cluster for %s died (%s): it is started again, and its tasks run again",
+                    part,
                     config.address,
                     how_it_ended(code),
                 )
                 running.restart(config.to_json())
     except OSError as error:
-        _give_up(config.address, f"its agent has died and cannot be started again: {error.strerror}", code)
+        _give_up(config.address, part, f"its {part} has died and cannot be started again: {error.strerror}", code)
     finally:
-        _clusters[config.address] -= 1
+        if part == "agent":
+            _clusters[config.address] -= 1
         running.is_over.set()
 
 
-def _give_up(address: str, why: str, code: int) -> None:
+def _give_up(address: str, part: str, why: str, code: int) -> None:
     text = (
         f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}. The log of the "
         "cluster says why; SIGKILL most often means that the machine ran out of memory. Mend that, then make a new one"
     )
     logger.critical(text)
-    if address in schedulers and _clusters[address] == 1:
+    if part == "scheduler" or (address in schedulers and _clusters[address] == 1):
         fail_links(address, partial(WorkerDiedError, text))

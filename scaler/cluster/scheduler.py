@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from scaler.cluster.child_process import ChildProcess
-from scaler.cluster.keeper import schedulers
+from scaler.cluster.keeper import keep_scheduler, schedulers
 from scaler.config import check_reachable
 from scaler.endpoint import ANYWHERE, LOCAL
 from scaler.settings import SchedulerConfig
@@ -79,6 +80,10 @@ class Scheduler(ChildProcess):
         self.configure(self._config)
         self._address, self._monitor_address = self.wait_ready()
         schedulers.add(self._address)
+        assert self._running is not None
+        monitor_address = self._monitor_address or None
+        config = dataclasses.replace(self._config, address=self._address, monitor_address=monitor_address)
+        keep_scheduler(self._running, config)
 
     def shutdown(self) -> None:
         """End the process: in good order, or after some seconds by force. Any number of times."""

@@ -213,6 +213,7 @@ class Conversation:
 
     def _expire(self) -> None:
         self._work.give_up(self._timed_out, self._timed_out, tell=self._course.scheduler_id != NO_ID)
+        self.watch.forget()
 
     def _say_goodbye(self) -> None:
         self._work.out.append(ClientDisconnect(GoodbyeKind.DISCONNECT))

@@ -68,6 +68,10 @@ class Watch:
             self._pause_seconds = WARN_SECONDS if self.concern else min(2 * self._pause_seconds, ASK_SECONDS_MOST)
             self._ask(oldest, self._on_answer)
 
+    def forget(self) -> None:
+        """Nothing that has waited goes on: all of it has failed."""
+        self.concern = self._told = ""
+
     def _on_answer(self, answer: ExplainResponse) -> None:
         is_stuck = answer.waits_for in STUCK
         self._set_concern(*(answer.waits_for, answer.sentence) if is_stuck else ("", ""))

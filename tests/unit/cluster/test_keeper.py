@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,22 @@ def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCapt
     assert children() == before
     assert open_descriptors() <= descriptors
     assert not cluster.is_alive()
+
+
+def test_the_scheduler_of_an_embedded_client_is_started_again_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    with Client(n_workers=1) as client:
+        scheduler = client._finalizer.peek()[2][1]._scheduler
+        address, first = scheduler.get_address(), scheduler.pid
+        place = Path(address.removeprefix("ipc://"))
+        future = client.submit(time.sleep, 0.3)
+        kill(first)
+        assert future.result(60) is None
+        assert client.submit(pow, 2, 3).result(60) == 8
+        assert (scheduler.get_address(), scheduler.is_alive()) == (address, True)
+        assert scheduler.pid != first
+    assert "the scheduler of the local cluster" in caplog.text
+    assert not scheduler.is_alive()
+    assert not place.parent.exists()
 
 
 @pytest.mark.parametrize("is_combo", [True, False], ids=["combo", "scheduler and cluster"])

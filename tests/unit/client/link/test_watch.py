@@ -110,6 +110,15 @@ def test_when_it_goes_on_that_is_said_too(scene: Scene, caplog: pytest.LogCaptur
     assert warnings(caplog) == ["1 task waits: no worker is connected", "the tasks that waited go on"]
 
 
+def test_tasks_that_all_have_failed_do_not_go_on(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    task_id = scene.add(1)
+    scene.pass_seconds(10)
+    scene.watch.forget()
+    scene.end(task_id)
+    scene.pass_seconds(10)
+    assert (scene.watch.concern, warnings(caplog)) == ("", ["1 task waits: no worker is connected"])
+
+
 def test_an_end_alone_takes_the_concern_away(scene: Scene) -> None:
     task_id = scene.add(1)
     scene.pass_seconds(10)

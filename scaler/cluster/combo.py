@@ -57,15 +57,15 @@ class SchedulerClusterCombo:
         policy: the order of waiting tasks: fair (clients take turns) or fifo (first come, first served).
         preload: modules that are imported once for all worker processes, which share their memory.
         initializer: what each new worker process calls before its first task; in code also a function.
-        max_tasks_per_processor: a worker process is replaced by a fresh one after so many tasks; 0: never.
-        drain_seconds: on SIGTERM: take no new tasks, and leave when those that run have ended, or after so long; 0:
+        max_tasks_per_processor: a worker process is replaced by a fresh one after this many tasks; 0: never.
+        drain_seconds: on SIGTERM: take no new tasks, and leave when the running ones have ended, or after this time; 0:
             at once.
-        processor_memory_bytes: when a worker process has so much memory of its own, its task gets MemoryError; one that
-            keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
-        capabilities: what this machine has and tasks may ask for, and how much of each; a name alone is an amount of 1,
-            and K, M, G, T are powers of 1024; in code also a dict.
-        functions: functions that anybody calls by their names, with JSON as values: client.call, and clients in other
-            languages; in code also a dict.
+        processor_memory_bytes: when a worker process has this much memory of its own, its task gets MemoryError; a
+            process that keeps three quarters of that between tasks is replaced by a fresh one; 0: no limit.
+        capabilities: what this machine has that tasks may ask for, and how much of each; a name alone is an amount of
+            1, and K, M, G, T are powers of 1024; in code also a dict.
+        functions: functions that clients in any language may call by name (client.call), with JSON as arguments and
+            results; in code also a dict.
         engine: the installed engine that runs the tasks: NAME, or NAME://ARGUMENTS if it takes arguments.
         logging_text_characters: names, versions and reasons of other processes are cut to this length in the log.
         transfer_window_bytes: how much of its large values may be on the way to each peer; more is faster over long
@@ -79,10 +79,10 @@ class SchedulerClusterCombo:
         frame_bytes: a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB.
         kept_bytes: the most bytes that wait for a client or a cluster whose connection was lost; beyond that, its
             session begins anew, and tasks whose results are among them run again.
-        task_output_lines_per_second: so many lines that tasks write travel from a worker in a second, for future.logs()
-            and those who watch, twice as many from a whole cluster; 0: none, they are in the log only.
-        task_output_in_log: whether what tasks write is in the log of their worker too; off: only the client and those
-            who watch get it.
+        task_output_lines_per_second: the most lines written by tasks that a worker sends in a second, for future.logs()
+            and viewers; a whole cluster sends twice as many; 0: none, they are in the log only.
+        task_output_in_log: whether what tasks write is also in the log of their worker; off: only clients and viewers
+            get it.
         task_output_retention_seconds: how long the lines that a task has written are kept after its last one.
 
     Raises:

@@ -139,5 +139,7 @@ class Program:
         self._is_ending = True
         self._clusters.drain_all()
         if len(self._clusters):
-            self._say(f"waiting for {len(self._clusters)} clusters to end; a second Ctrl-C ends their commands at once")
+            number = len(self._clusters)
+            which = "1 cluster" if number == 1 else f"{number} clusters"
+            self._say(f"waiting for {which} to end; a second Ctrl-C ends their commands at once")
         self._clusters.wait()

@@ -58,7 +58,7 @@ def test_the_least_number_is_there_until_the_end() -> None:
         with command("scale", address, "--min", "1", "--max", "2", "--up", UP) as scale:
             client.wait_for_workers(1, timeout=30)
             assert finished(scale, signal.SIGTERM) == 0
-            assert "waiting for 1 clusters to end" in scale.output
+            assert "waiting for 1 cluster to end" in scale.output
         assert client.info().workers == 0
 
 

@@ -176,8 +176,8 @@ class Processor:
                 result = self._run(task)
                 waiting.forget_children()
                 after_task()
-            # What ends an attempt for good must not be lost with this process: options may say that it is the only one.
-            if task.together and not (task.options or result.status):
+            # At once: what may have no other attempt, as options may say, and what another task waits for.
+            if task.together and not (task.options or task.priority or result.status):
                 uplink.put_with_others(result, task.function_id)
             else:
                 put(result, number == last)

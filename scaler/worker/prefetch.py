@@ -45,13 +45,17 @@ class Prefetch:
         self._ended: dict[ObjectId, list[float]] = {}
         """the microseconds and the number of calls that are to be learned"""
 
-    def take(self, processor: ProcessorRecord) -> list[RunTask]:
-        """Move tasks from the queue to what the processor holds, as many as fit and as have their objects."""
+    def take(self, processor: ProcessorRecord, together_us: float = TOGETHER_US) -> list[RunTask]:
+        """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
+
+        Args:
+            together_us: the most work that it holds if results are only wanted together.
+        """
         held = processor.held
         held_us = processor.held_us
         portion: list[RunTask] = []
         row = self._queue.first_row()
-        if not row or (held and not _may_have_more(processor, row[0])):
+        if not row or (held and not _may_have_more(processor, together_us if row[0].together else HELD_US)):
             return portion
         self._count()
         function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
@@ -63,7 +67,7 @@ class Prefetch:
                 function_id, together = task.function_id, task.together
                 expected_us = self._durations.expected_us(function_id)
                 is_short = expected_us <= NEXT_US and (len(held) != 1 or held_us <= NEXT_US)
-                most_us = TOGETHER_US if together and is_short else HELD_US
+                most_us = together_us if together and is_short else HELD_US
             room_bytes -= len(task.payload)
             if held and (
                 (held_us + expected_us > most_us and (len(held) > 1 or max(held_us, expected_us) > NEXT_US))
@@ -107,8 +111,7 @@ class Prefetch:
         self._ended.clear()
 
 
-def _may_have_more(processor: ProcessorRecord, following: RunTask) -> bool:
-    """Return whether half of what a processor holds is done, if this task is to follow."""
+def _may_have_more(processor: ProcessorRecord, most_us: float) -> bool:
+    """Return whether half of what a processor may hold is done."""
     held = processor.held
-    most_us = TOGETHER_US if following.together else HELD_US
     return len(held) <= HELD_TASKS / 2 and processor.held_us <= (most_us / 2 if len(held) > 1 else NEXT_US)

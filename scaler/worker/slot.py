@@ -61,7 +61,7 @@ from scaler.worker.messages import (
     TasksSaid,
     TaskUnblocks,
 )
-from scaler.worker.prefetch import Prefetch
+from scaler.worker.prefetch import HELD_US, TOGETHER_US, Prefetch
 from scaler.worker.processor_states import DISTRUSTED, DOOMED
 from scaler.worker.processors import Held, ProcessorRecord, Processors
 from scaler.worker.recall import Recall, RecallDue, StuckCheck
@@ -302,7 +302,8 @@ class Slot(Actor):
         processor = self._turns.next()
         if processor is None or processor.number in old or self._cancellation.ends(processor):
             return
-        portion = self._prefetch.take(processor)
+        # A task that asks to go on waits for all that another processor holds.
+        portion = self._prefetch.take(processor, HELD_US if self._processors.has_blocked() else TOGETHER_US)
         if portion:
             processor.proxy.send(HandTasks(processor.number, portion))
             self._time_limit.watch(processor, portion)

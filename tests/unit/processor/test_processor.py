@@ -40,6 +40,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
 from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
+from scaler.wire.priority import of_child
 from scaler.wire.structs import RunOptions
 from tests.support.processes import alive, wait_until
 from tests.support.processor import DEFAULT, Driver, Reference, failure_of, value_of
@@ -639,12 +640,18 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "together", "options", "waits"),
-    [(int, 1, b"", True), (int, 0, b"", False), (int, 1, MEASURED, False), (partial(int, "x"), 1, b"", False)],
-    ids=["waits", "alone", "with options", "failed"],
+    ("function", "said", "waits"),
+    [
+        (int, {"together": 1}, True),
+        (int, {}, False),
+        (int, {"together": 1, "options": MEASURED}, False),
+        (int, {"together": 1, "priority": of_child(0)}, False),
+        (partial(int, "x"), {"together": 1}, False),
+    ],
+    ids=["waits", "alone", "with options", "of a task that waits", "failed"],
 )
 def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
-    function: Any, together: int, options: bytes, waits: bool
+    function: Any, said: dict[str, Any], waits: bool
 ) -> None:
     """Options may forbid a second run. No process: which message comes when would be a matter of time."""
     ours, theirs = socket.socketpair()
@@ -655,7 +662,7 @@ def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
     frames = function_to_frames(DEFAULT, function)
     function_id = content_id(frames)
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
-    task = RunTask(TaskId(bytes(16)), 0, 1, function_id, b"", b"", options=options, together=together)
+    task = RunTask(TaskId(bytes(16)), 0, 1, function_id, b"", b"", **said)
     processor._run_tasks(Batch[RunTask]([task]))
     assert agent.has_come() is not waits
     processor._uplink.send_results()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.messages import StoredObject
+from scaler.agent.messages import ObjectFound, StoredObject
 from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.worker import RunTask
+from scaler.worker.messages import TaskBlocks
 from scaler.worker.prefetch import (
     FUNCTIONS_REMEMBERED,
     HELD_TASKS,
@@ -117,6 +118,20 @@ def test_of_tasks_that_are_only_wanted_together_the_processor_holds_more(bench: 
     assert bench.handed() == []
     bench.finish(tasks[1], microseconds=10_000)
     assert bench.handed() == tasks[4:6]
+
+
+def test_it_holds_no_more_than_of_others_while_a_task_of_the_worker_waits_for_others(bench: SlotBench) -> None:
+    """A task that asks to go on waits for all that another processor holds."""
+    bench.know(microseconds=2_000)
+    blocked = bench.task()
+    bench.run(blocked)
+    assert bench.handed() == [blocked]
+    bench.tell(TaskBlocks(bench.number, 2, True))
+    bench.processor_up(is_extra=True)
+    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    tasks = [bench.task(together=1) for _ in range(8)]
+    bench.run(*tasks)
+    assert bench.handed() == tasks[:2]
 
 
 def test_no_other_task_waits_behind_several_that_are_wanted_together(bench: SlotBench) -> None:

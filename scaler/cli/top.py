@@ -79,10 +79,17 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(0)
     except BrokenPipeError:  # `| head` has read enough; what is left must not be written at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         sys.exit(0)
+    except OSError as error:
+        _write_no_more()
+        sys.exit(f"scaler_top: the output cannot be written: {error.strerror or error}")
     finally:
         subscriber.close()
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:

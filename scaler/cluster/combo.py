@@ -222,6 +222,6 @@ def best_event_loop() -> str:
     """Return the fastest event loop that is installed."""
     try:
         import uvloop  # noqa: F401, PLC0415 - only to see whether it is there
-    except ImportError:
+    except (ImportError, RuntimeError):  # the latter where a program ends: too late to import it
         return "builtin"
     return "uvloop"

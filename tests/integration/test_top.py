@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -287,3 +288,18 @@ def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: P
             os.kill(pid, signal.SIGCONT)
         shown.press("q")
         assert shown.end() == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.usefixtures("stream")
+def test_a_page_for_which_the_disk_has_no_room_is_an_error_in_words(address: str) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - as a shell opens it
+        done = subprocess.run(
+            [sys.executable, "-m", "scaler.cli.top", address, "--once"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, "scaler_top: the output cannot be written: No space left on device\n")

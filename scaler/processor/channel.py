@@ -29,8 +29,8 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: to combine the enumerations of `socket` costs more than to read.
 _NOT_INHERITED, _CUT_SHORT = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
-_LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 """Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
+_LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 ChannelMessage = tuple[bytes, list[memoryview]]
 """A header and its frames."""

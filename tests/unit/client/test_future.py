@@ -143,6 +143,7 @@ def test_wait_sees_the_first_exception(client: Client, scheduler: FakeScheduler)
 def test_callbacks_run_outside_the_links_thread(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -7)
+    tasks = scheduler.wait_for(Task)
     seen: list[object] = []
     is_called = threading.Event()
 
@@ -154,7 +155,7 @@ def test_callbacks_run_outside_the_links_thread(client: Client, scheduler: FakeS
     future.add_done_callback(lambda done: 1 / 0)
     future.add_done_callback(callback)
     scheduler.answers_tasks = True
-    scheduler.run(*scheduler.wait_for(Task))
+    scheduler.run(*tasks)
     assert is_called.wait(10)
     assert seen == [future, 8, "scaler-callbacks"]
     future.add_done_callback(lambda done: seen.append("at once"))

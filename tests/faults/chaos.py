@@ -37,12 +37,13 @@ def run(name: str, scenario: Scenario, sizes: Sizes, keep: bool = False) -> dict
     storm = Storm(scenario, sizes)
     started = time.monotonic()
     found = storm.run()
-    missed = report.missed(found, scenario.is_thrifty, scenario.is_soak)
+    seconds = round(time.monotonic() - started, 1)
+    missed = report.missed(found, scenario.is_thrifty, scenario.is_soak, seconds)
     if keep or missed:
         found["folder"] = str(storm.folder)
     else:
         shutil.rmtree(storm.folder)
-    head = {"scenario": name, "seed": sizes.seed, "missed": missed, "seconds": round(time.monotonic() - started, 1)}
+    head = {"scenario": name, "seed": sizes.seed, "missed": missed, "seconds": seconds}
     return {**head, **found}
 
 

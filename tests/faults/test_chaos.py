@@ -202,4 +202,10 @@ def test_memory_that_grows_is_a_miss_of_a_soak() -> None:
     samples = report.Samples(scheduler=[(float(second), (100 + second) << 20) for second in range(40)])
     found = report.figures(journal(), [], samples, ())
     assert report.missed(found, is_thrifty=False, is_soak=False) == []
-    assert report.missed(found, is_thrifty=False, is_soak=True) == ["memory of the scheduler: 114.5 to 134.5 MiB"]
+    miss = ["memory of the scheduler: 114.5 to 134.5 MiB"]
+    assert report.missed(found, is_thrifty=False, is_soak=True) == miss
+    assert report.missed(found, is_thrifty=False, is_soak=True, seconds=120.0) == miss
+    young = report.Samples(scheduler=[(float(second), int((50 + 0.15 * second) * (1 << 20))) for second in range(40)])
+    found = report.figures(journal(), [], young, ())
+    assert report.missed(found, is_thrifty=False, is_soak=True) == ["memory of the scheduler: 52.2 to 55.2 MiB"]
+    assert report.missed(found, is_thrifty=False, is_soak=True, seconds=120.0) == []

@@ -143,15 +143,18 @@ def memory(samples: Samples) -> dict[str, float]:
     }
 
 
+WARM_UP_SECONDS, WARM_UP_MIB = 600, 8
+"""A scheduler may grow by so much while it is younger: its caches fill, and a few megabytes are more than 5 % of it."""
 BARS = ("lost", "wrong", "delivered_twice", "hung", "left_behind", "ended_by_itself")
 
 
-def missed(found: dict[str, Any], is_thrifty: bool, is_soak: bool) -> list[str]:
-    """Return the bars that a storm has missed."""
+def missed(found: dict[str, Any], is_thrifty: bool, is_soak: bool, seconds: float = WARM_UP_SECONDS) -> list[str]:
+    """Return the bars that a storm of so many seconds has missed."""
     bars = [f"{name}: {found[name]}" for name in BARS if found[name]]
     if is_thrifty and found["executed_again_without_need"]:
         bars.append(f"executed_again_without_need: {found['executed_again_without_need']}")
     sizes = found["scheduler_mib"]
-    if is_soak and sizes and sizes["last_quarter"] > 1.05 * sizes["second_quarter"]:
+    slack = WARM_UP_MIB if seconds < WARM_UP_SECONDS else 0
+    if is_soak and sizes and sizes["last_quarter"] > 1.05 * sizes["second_quarter"] + slack:
         bars.append(f"memory of the scheduler: {sizes['second_quarter']} to {sizes['last_quarter']} MiB")
     return bars

@@ -57,6 +57,8 @@ class Shipped:
         self._paths: dict[str, Path] = {}
         self._stamps: dict[Path, tuple[int, int]] = {}
         self._packed = b""
+        if isinstance(modules, (str, os.PathLike, ModuleType)) or not isinstance(modules, Iterable):
+            raise ConfigError(f"modules must be a list of modules or their paths, not {modules!r}")
         self.add(modules)
 
     def add(self, modules: Iterable[Module]) -> None:
@@ -107,6 +109,8 @@ def _located(module: Module) -> tuple[str, Path]:
                 "of its own; functions of the main script and of notebooks travel anyway"
             )
         return top, Path(origin)
+    if not isinstance(module, (str, os.PathLike)):
+        raise ConfigError(f"a module to send must be a module or its path, not {module!r}")
     path = Path(module).resolve()
     is_one = path.is_dir() or (path.is_file() and path.suffix == ".py")
     if not is_one or not path.stem.isidentifier() or path.stem in _NOT_SENT:

@@ -14,7 +14,8 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from scaler.client import everywhere, presence
 from scaler.client.calls.items import several_iterables
-from scaler.client.calls.options import TaskOptions
+from scaler.client.calls.options import TaskOptions, checked
+from scaler.client.calls.written import written_as
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
 from scaler.client.future import ScalerFuture
@@ -25,6 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@written_as("Client")
 class Caller(ABC):
     """Runs functions and graphs with some options."""
 
@@ -89,7 +91,7 @@ class Caller(ABC):
             no_worker_timeout=no_worker_timeout,
         )
         if options is not None:
-            more = more.over(options)
+            more = more.over(checked(options))
         client, core, known = self._caller
         return ClientWithOptions(client, core, more.over(known))
 

@@ -16,7 +16,8 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.functions import Terms
 from scaler.client.calls.items import several_iterables
-from scaler.client.calls.options import TaskOptions
+from scaler.client.calls.options import TaskOptions, checked
+from scaler.client.calls.written import written_as
 from scaler.client.presence import SchedulerInfo, WorkerInfo
 from scaler.config import check_number
 from scaler.shipped import Module
@@ -28,6 +29,7 @@ WINDOW = 1024
 """How many tasks of a map are open at once, unless the user says otherwise."""
 
 
+@written_as("AsyncClient")
 class AsyncCaller(ABC):
     """The calls of an asyncio client, with some options."""
 
@@ -77,7 +79,7 @@ class AsyncCaller(ABC):
             no_worker_timeout=no_worker_timeout,
         )
         if options is not None:
-            said = said.over(options)
+            said = said.over(checked(options))
         return AsyncClientWithOptions(client, said.over(known or client.maker().options))
 
     async def info(self) -> SchedulerInfo:

@@ -120,6 +120,19 @@ class TaskOptions:
         return replace(others, **{name: value for name, value in said.items() if value is not None})
 
 
+def checked(options: object) -> TaskOptions:
+    """Return what a user has given as a set of options.
+
+    Raises:
+        TypeError: if it is anything else.
+    """
+    if not isinstance(options, TaskOptions):
+        raise TypeError(
+            f"options without a name must be TaskOptions, not {options!r}: write priority=1, or TaskOptions(...)"
+        )
+    return options
+
+
 def _check(option: str, value: object, kind: type) -> None:
     is_one = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if value is not None and not is_one:

@@ -256,3 +256,32 @@ def test_a_class_that_does_not_take_an_argument_is_named() -> None:
         Client(None, False, 60, 2, scaler.DefaultSerializer(), 4)  # type: ignore[misc]
     with pytest.raises(TypeError, match=r"^SchedulerClusterCombo: got an unexpected keyword argument 'adress'$"):
         scaler.SchedulerClusterCombo(2, adress="")  # type: ignore[call-arg]
+
+
+def test_pythons_own_errors_about_arguments_name_the_class_that_users_write(client: Client) -> None:
+    wrong: Any = client
+    for call, text in (
+        (lambda: wrong.options(colour=3), r"^Client\.options\(\) got an unexpected keyword argument 'colour'"),
+        (lambda: wrong.options(priority=1).map(abs), r"^Client\.map\(\) missing 1 required .* 'iterable'"),
+        (lambda: wrong.info(3), r"^Client\.info\(\) takes 1 positional argument"),
+        (lambda: AsyncClient.map_unordered(wrong, abs), r"^AsyncClient\.map_unordered\(\) missing 1 required"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+def test_errors_about_options_and_modules_say_what_to_write(client: Client, scheduler: FakeScheduler) -> None:
+    wrong: Any = client
+
+    async def of_asyncio() -> None:
+        async with AsyncClient(scheduler.address) as other:
+            other.options(1)  # type: ignore[arg-type]
+
+    for options in (lambda: wrong.options(1), lambda: asyncio.run(of_asyncio())):
+        with pytest.raises(TypeError, match="options without a name must be TaskOptions, not 1"):
+            options()
+    with pytest.raises(scaler.ConfigError, match="a module to send must be a module or its path, not 3"):
+        wrong.upload(3)
+    for modules in ("work.py", 3, scaler):
+        with pytest.raises(scaler.ConfigError, match="modules must be a list of modules or their paths, not "):
+            Client(scheduler.address, modules=modules)  # type: ignore[arg-type]

@@ -1,27 +1,34 @@
-"""Pairs: two installed versions of Scaler, run in turn, so that the drift of a machine hits both alike.
+"""Pairs: two installed versions of Scaler beside each other, block by block, so that a machine's drift hits both alike.
 
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python --tasks 50000 --pairs 15
 
-Each run starts a scheduler, a cluster of two workers and a client, at the same explicit address for both versions. The
-ratio of a pair is new to old, turned so that more than 1 is better. Shown are the median of all ratios and the interval
-in which it lies with 95 % confidence (by the order of the ratios; nothing is assumed of their distribution).
+For each pair, both versions start a scheduler, a cluster of two workers and a client of their own, at an address of
+TCP. Then each case is run in turn: old, new, new, old, and the same again. While one works, the other only waits.
+Rates, nesting and graphs are the best of a version's four blocks; the round trip is the median of its 400. The ratio of
+a pair is new to old, turned so that more than 1 is better; that of the processor time compares what all processes of a
+version have used together. Shown are the medians of all pairs, and the intervals in which the medians of the ratios lie
+with 95 % confidence (by their order; nothing is assumed of their distribution).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import socket
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from math import comb
+from typing import NamedTuple
 
 CASES = ("map_rate", "submit_rate", "latency", "fib_8", "graph_tree")
 
 PROGRAM = r"""
 import json, sys, time
+import psutil
 from scaler import Client, SchedulerClusterCombo
 
 address, n_tasks = sys.argv[1], int(sys.argv[2])
@@ -35,24 +42,16 @@ def fib(client, n):
     a, b = client.submit(fib, client, n - 1), client.submit(fib, client, n - 2)
     return a.result() + b.result()
 
-def seconds(function, times=2):
-    best = float("inf")
-    for _ in range(times):
-        start = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - start)
-    return best
-
 def check(value, expected):
     assert value == expected, (value, expected)
 
-def latency(client):
+def trips():
     times = []
-    for i in range(400):
+    for i in range(100):
         start = time.perf_counter()
         client.submit(noop, i).result()
         times.append(time.perf_counter() - start)
-    return sorted(times)[200]
+    return times
 
 def tree(n):
     graph = {f"v{i}": i for i in range(n)} | {f"x{i}": (inc, f"v{i}") for i in range(n)}
@@ -66,20 +65,35 @@ def tree(n):
         layer = up + ([layer[-1]] if len(layer) % 2 else [])
     return graph, layer[0]
 
+def seconds(function):
+    start = time.perf_counter()
+    function()
+    return [time.perf_counter() - start]
+
+def used():
+    times = [each.cpu_times() for each in processes]
+    return sum(each.user + each.system for each in times)
+
 combo = SchedulerClusterCombo(2, address, logging_level="ERROR")
 client = Client(address)
 client.map(noop, [(i,) for i in range(100)])
 total = sum(range(n_tasks))
 graph, root = tree(2500)
-figures = {
-    "map_rate": n_tasks / seconds(lambda: check(sum(client.map(noop, [(i,) for i in range(n_tasks)])), total)),
-    "submit_rate": n_tasks / seconds(
+cases = {
+    "map_rate": lambda: seconds(lambda: check(sum(client.map(noop, [(i,) for i in range(n_tasks)])), total)),
+    "submit_rate": lambda: seconds(
         lambda: check(sum(f.result() for f in [client.submit(noop, i) for i in range(n_tasks)]), total)),
-    "latency": 1 / latency(client),
-    "fib_8": 1 / seconds(lambda: check(client.submit(fib, client, 8).result(), 21)),
-    "graph_tree": 1 / seconds(lambda: check(client.get(graph, [root])[root], sum(range(2500)) + 2500)),
+    "latency": trips,
+    "fib_8": lambda: seconds(lambda: check(client.submit(fib, client, 8).result(), 21)),
+    "graph_tree": lambda: seconds(lambda: check(client.get(graph, [root])[root], sum(range(2500)) + 2500)),
 }
-print(json.dumps(figures))
+this = psutil.Process()
+processes = [this, *this.children(recursive=True)]
+print("ready", flush=True)
+for line in sys.stdin:
+    before = used()
+    times = cases[line.strip()]()
+    print(json.dumps([times, used() - before]), flush=True)
 client.disconnect()
 combo.shutdown()
 """
@@ -91,14 +105,66 @@ def free_address() -> str:
         return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def run(python: str, tasks: int) -> dict[str, float]:
-    done = subprocess.run(
-        [python, "-I", "-c", PROGRAM, free_address(), str(tasks)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"{python} failed:\n{done.stdout}\n{done.stderr}")
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+class Figures(NamedTuple):
+    """What one version took for one case of one pair."""
+
+    seconds: float
+    processor_seconds: float
+
+
+class Version:
+    """A program that runs in one of the two environments, and does what it is told by a line."""
+
+    def __init__(self, python: str, tasks: int) -> None:
+        self._python = python
+        self._process = subprocess.Popen(
+            [python, "-I", "-c", PROGRAM, free_address(), str(tasks)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._answer()
+
+    def run(self, case: str) -> tuple[list[float], float]:
+        """Return the seconds of each measurement of a block, and the processor time of all."""
+        assert self._process.stdin is not None
+        print(case, file=self._process.stdin, flush=True)
+        times, used = json.loads(self._answer())
+        return times, used
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"{self._python} failed")
+        return line
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def standing(python: str, tasks: int) -> Iterator[Version]:
+    version = Version(python, tasks)
+    try:
+        yield version
+    finally:
+        version.close()
+
+
+def measured(both: tuple[Version, Version], case: str, swap: bool) -> tuple[Figures, Figures]:
+    """Run one case, four blocks of each version in turn."""
+    times: tuple[list[float], list[float]] = ([], [])
+    used = [0.0, 0.0]
+    for block in range(8):
+        which = (block + 1) // 2 % 2 ^ swap
+        seconds, spent = both[which].run(case)
+        times[which].extend(seconds)
+        used[which] += spent
+    choose = statistics.median if case == "latency" else min
+    return Figures(choose(times[0]), used[0]), Figures(choose(times[1]), used[1])
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
@@ -119,22 +185,29 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=50_000, help="tasks of the rates (default: 50000)")
     parser.add_argument("--pairs", type=int, default=15, help="how many pairs (default: 15)")
     options = parser.parse_args()
-    runs: list[tuple[dict[str, float], dict[str, float]]] = []
+    pairs: list[dict[str, tuple[Figures, Figures]]] = []
     for pair in range(options.pairs):
-        both = {each: run(each, options.tasks) for each in (options.old, options.new)[:: 1 if pair % 2 else -1]}
-        runs.append((both[options.old], both[options.new]))
+        with standing(options.old, options.tasks) as old, standing(options.new, options.tasks) as new:
+            pairs.append({case: measured((old, new), case, bool(pair % 2)) for case in CASES})
         print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr)
-    print("| case        |          old |          new | ratio | 95 % of the median |")
-    print("|-------------|-------------:|-------------:|------:|-------------------:|")
+    print(
+        "| case        |         old |         new | ratio | 95 % of the median | processor time | 95 % of the median |"
+    )
+    print(
+        "|-------------|------------:|------------:|------:|-------------------:|---------------:|-------------------:|"
+    )
     for case in CASES:
-        old, new = (statistics.median(figures[place][case] for figures in runs) for place in (0, 1))
-        ratios = [one[1][case] / one[0][case] for one in runs]
-        low, high = interval(ratios)
-        shown = (
-            (f"{old:,.0f} /s", f"{new:,.0f} /s") if "rate" in case else (f"{1e3 / old:.2f} ms", f"{1e3 / new:.2f} ms")
-        )
-        median = statistics.median(ratios)
-        print(f"| {case:11} | {shown[0]:>12} | {shown[1]:>12} | {median:5.3f} | {low:.3f} to {high:.3f} |")
+        old_seconds, new_seconds = (statistics.median(pair[case][place].seconds for pair in pairs) for place in (0, 1))
+        shown = [
+            f"{options.tasks / each:,.0f} /s" if "rate" in case else f"{1e3 * each:.2f} ms"
+            for each in (old_seconds, new_seconds)
+        ]
+        columns = []
+        for which in (0, 1):
+            ratios = [pair[case][0][which] / pair[case][1][which] for pair in pairs]
+            low, high = interval(ratios)
+            columns.append(f"{statistics.median(ratios):5.3f} | {low:.3f} to {high:.3f}")
+        print(f"| {case:11} | {shown[0]:>11} | {shown[1]:>11} | {columns[0]:>26} | {columns[1]:>35} |")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -233,3 +235,35 @@ def test_a_value_for_which_one_process_has_no_memory_costs_its_task_only(
         assert client.submit(abs, -2).result(60) == 2
         assert running.process.poll() is None
         assert cluster.process.poll() is None
+
+
+LACKS_MEMORY = """
+import resource, sys, psutil
+from scaler import Client
+from scaler.errors import DeserializeObjectError
+
+with Client(sys.argv[1], timeout_seconds=50) as client:
+    assert client.submit(abs, -1).result(60) == 1
+    most = psutil.Process().memory_info().vms + 30_000_000
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    large, small = client.submit(bytes, 60_000_000), client.submit(abs, -2)
+    try:
+        large.result(60)
+    except DeserializeObjectError as error:
+        print(error)
+    print(small.result(60), client.map(abs, [(-3,)]))
+"""
+
+
+@MORE
+def test_a_client_without_memory_for_a_result_loses_that_result_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SHARING_VARIABLE, "0")
+    with scheduler() as (address, running), command("cluster", address, "-n", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", LACKS_MEMORY, address], check=False, capture_output=True, text=True, timeout=100
+        )
+        assert running.process.poll() is None
+    lines = done.stdout.splitlines()
+    assert lines == [lines[0], "2 [3]"], done.stderr
+    assert "task bytes" in lines[0]
+    assert "its result cannot be read here: MemoryError: it has 60,000,1" in lines[0]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from scaler.errors import ProtocolError
+from scaler.client.outcome import read_value, unread_result
+from scaler.errors import DeserializeObjectError, ProtocolError
 from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.serialization import size_of
+from scaler.serialization import DefaultSerializer, JsonSerializer, size_of
 from scaler.wire.codec import MESSAGE_ITEMS, encode_message, numbers
 from scaler.wire.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.messages.client import ClientHeartbeat, ClientHeartbeatEcho, Task, TaskCancel, TaskResult
@@ -398,6 +399,7 @@ def test_a_large_message_that_is_too_large_for_the_memory_is_refused(monkeypatch
 
 LARGE_RESULT = RunResult(TaskId(b"t" * 16), 3, 7, TaskStatus.SUCCESS, b"", 5, (bytes(300_000),))
 LARGE_RESPONSE = ObjectResponse(ObjectId(b"o" * 16), 1, (bytes(300_000),))
+LARGE_OBJECT = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), "", (bytes(300_000),))
 
 
 @pytest.mark.parametrize(
@@ -416,12 +418,38 @@ LARGE_RESPONSE = ObjectResponse(ObjectId(b"o" * 16), 1, (bytes(300_000),))
             ),
         ),
         (SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, LARGE_RESPONSE, replace(LARGE_RESPONSE, found=0, frames=())),
-        (SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, LARGE_RESPONSE, None),
+        (CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, LARGE_OBJECT, None),
     ],
 )
 def test_a_value_for_which_there_is_no_memory_costs_its_task_and_not_the_session(
     incoming: Direction, outgoing: Direction, item: Any, instead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if instead is None:
+        with pytest.raises(ProtocolError, match="no memory for a message of 300,"):
+            sent_without_memory(incoming, outgoing, item, monkeypatch)
+        return
+    assert sent_without_memory(incoming, outgoing, item, monkeypatch) == [instead, replace(item, frames=())]
+
+
+def test_a_client_that_has_no_memory_for_a_result_hears_so_when_it_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = sent_without_memory(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, LARGE_RESPONSE, monkeypatch)
+    assert [(each.object_id, each.found) for each in came] == [(LARGE_RESPONSE.object_id, 1)] * 2
+    lost = came[0].frames
+    assert (len(lost), size_of(lost)) == (0, 0)
+    for serializer in (DefaultSerializer(), JsonSerializer()):
+        value, error = read_value(serializer, lost)
+        assert value is None
+        assert isinstance(error, DeserializeObjectError)
+        assert str(unread_result(error, "f")) == (
+            "task f: its result cannot be read here: MemoryError: it has 300,144 bytes, and this process has no memory "
+            "for them"
+        )
+
+
+def sent_without_memory(
+    incoming: Direction, outgoing: Direction, item: Any, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """Return what becomes of an item and of a small one after it, at a peer that has memory for its header alone."""
     keep = Arrival._keep
 
     def keep_header(arrival: Arrival, frames: Sequence[Any]) -> None:
@@ -435,20 +463,13 @@ def test_a_value_for_which_there_is_no_memory_costs_its_task_and_not_the_session
     here.put(replace(item, frames=()))
     came: list[Any] = []
 
-    def deliver() -> None:
-        while messages := here.take():
-            for header, frames in messages:
-                for batch in there.receive(header, list(map(memoryview, frames))):
-                    came.extend(batch)
-            here.receive(*there.unnumbered([]))
-
-    if instead is None:
-        with pytest.raises(ProtocolError, match="no memory for a message of 300,"):
-            deliver()
-        return
-    deliver()
-    assert came == [instead, replace(item, frames=())]
+    while messages := here.take():
+        for header, frames in messages:
+            for batch in there.receive(header, list(map(memoryview, frames))):
+                came.extend(batch)
+        here.receive(*there.unnumbered([]))
     assert there.arriving_bytes == 0
+    return came
 
 
 def test_chunks_are_not_nested_and_not_said_out_of_the_count() -> None:

@@ -1,7 +1,8 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
 The parent writes the settings on standard input (a line with their length, then as many bytes) and leaves it open; this
-process reports one line on the descriptor given as the second argument: {"ready": ...} or {"error": "why"}.
+process reports one line on the descriptor given as the second argument: {"ready": ...} or {"error": "why"}. A third
+argument says that it is the heir of a scheduler that has died (`child_process.PRIVATE`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from scaler.cluster.child_process import PRIVATE
 from scaler.config import ConfigError
 from scaler.process.logs import set_up_logging
 from scaler.settings import ClusterConfig, SchedulerConfig, UiConfig
+from scaler.wire.private import remove_private_place
 
 LIFELINE = 0  # standard input
 
@@ -59,7 +62,11 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
     config = SchedulerConfig.from_json(_settings())
     set_up_logging(config.logging)
     process = SchedulerProcess(config)
-    return process.run(lambda address: report("ready", [address, process.monitor_address]), LIFELINE)
+    try:
+        return process.run(lambda address: report("ready", [address, process.monitor_address]), LIFELINE)
+    finally:
+        if PRIVATE in sys.argv[3:]:
+            remove_private_place(process.address)
 
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:

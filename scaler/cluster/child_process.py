@@ -26,6 +26,9 @@ START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 """How long a child may take to end before it is killed."""
 
+PRIVATE = "private"
+"""Tells a scheduler that is started again that its folder was made for the first one, and goes with it."""
+
 
 class StartError(RuntimeError):
     """A child process did not start; the message says why."""
@@ -51,6 +54,8 @@ class Running:
         self.is_ending = False
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
+        self.has_private_place = False
+        """whether it listens in a folder that is to go with the last process at that address"""
         self.is_over = threading.Event()
         """set by the keeper when there will be no further process"""
         self._owner_pid = os.getpid()
@@ -69,16 +74,16 @@ class Running:
     def restart(self, settings: str) -> None:
         """Put a new process in the place of one that has died; the caller has the lock."""
         self._hang_up()
-        self.process = self._start(os.open(os.devnull, os.O_WRONLY))
+        self.process = self._start(os.open(os.devnull, os.O_WRONLY), *[PRIVATE] * self.has_private_place)
         self.configure(settings)
         if self.is_ending:  # a garbage collection has collected its owner
             self.end()
 
-    def _start(self, report: int) -> subprocess.Popen[bytes]:
+    def _start(self, report: int, *words: str) -> subprocess.Popen[bytes]:
         try:
             # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
             process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
-                command("scaler.cluster.child", self.title, str(report)),
+                command("scaler.cluster.child", self.title, str(report), *words),
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 pass_fds=(report,),

@@ -81,6 +81,7 @@ class Scheduler(ChildProcess):
         self._address, self._monitor_address = self.wait_ready()
         schedulers.add(self._address)
         assert self._running is not None
+        self._running.has_private_place = self._config.address == ANYWHERE
         monitor_address = self._monitor_address or None
         config = dataclasses.replace(self._config, address=self._address, monitor_address=monitor_address)
         keep_scheduler(self._running, config)

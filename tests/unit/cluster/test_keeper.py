@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -92,6 +94,54 @@ def test_every_open_future_fails_when_the_agent_dies_again_and_again(
     finally:
         for each in (cluster, scheduler, cluster, scheduler):
             each.shutdown()
+
+
+def test_every_open_future_fails_when_the_scheduler_dies_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    gc.collect()  # what earlier tests have left
+    before = children()
+    with Client(n_workers=1) as client:
+        combo = client._finalizer.peek()[2][1]
+        scheduler, place = combo._scheduler, Path(combo.get_address().removeprefix("ipc://"))
+        futures = [client.submit(time.sleep, 1000), client.submit(pow, 2, 3)]
+        killed = None
+        for _ in range(RESTARTS + 1):
+            wait_until(lambda last=killed: scheduler.pid != last, "another scheduler is there")
+            killed = scheduler.pid
+            kill(killed)
+        for future in futures:
+            with pytest.raises(
+                WorkerDiedError, match=r"its scheduler has died 4 times in 60 s, the last time with sig"
+            ):
+                future.result(30)
+        with pytest.raises(DisconnectedError, match="local cluster"):
+            client.submit(pow, 2, 2)
+        scheduler.join(10)
+        assert (scheduler.pid, scheduler.exitcode) == (killed, -signal.SIGKILL)
+    assert "is lost: its scheduler has died" in caplog.text
+    assert children() == before
+    assert not place.parent.exists()
+
+
+PROGRAM = """
+import os, signal
+from scaler import Client
+
+client = Client(n_workers=1)
+scheduler = client._finalizer.peek()[2][1]._scheduler
+assert client.submit(pow, 2, 3).result(60) == 8
+os.kill(scheduler.pid, signal.SIGKILL)
+assert client.submit(pow, 2, 3).result(60) == 8
+print(scheduler.get_address(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_scheduler_that_was_started_again_leaves_no_folder_when_its_program_is_killed() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=120)
+    address = done.stdout.strip()
+    assert (done.returncode, address[:6]) == (-signal.SIGKILL, "ipc://"), done.stderr
+    wait_until(lambda: not Path(address.removeprefix("ipc://")).parent.exists(), "the folder is gone")
 
 
 def test_a_cluster_that_is_ended_is_not_started_again() -> None:

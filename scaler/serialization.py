@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 import cloudpickle
 
 from scaler import pickled_classes
+from scaler.culprits import culprit_in
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
 from scaler.shipped import install
@@ -138,15 +139,10 @@ result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames,
 
 
 def _described(obj: Any) -> str:
-    """Return an object that cannot be serialised, in words; of a function, also the global that is to blame."""
-    if type(obj) is not FunctionType:
-        return f"a value of type {type(obj).__name__}"
-    for name in obj.__code__.co_names:
-        try:
-            cloudpickle.dumps(obj.__globals__.get(name))
-        except Exception:  # noqa: BLE001 - as above
-            return f"the function {obj.__qualname__}, because of its global {name!r},"
-    return f"the function {obj.__qualname__}"
+    """Return an object that cannot be serialised, in words, with the part inside that is to blame."""
+    what = f"the function {obj.__qualname__}" if type(obj) is FunctionType else f"a value of type {type(obj).__name__}"
+    culprit = culprit_in(obj)
+    return f"{what}, because of its {culprit}," if culprit else what
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:

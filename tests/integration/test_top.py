@@ -90,6 +90,7 @@ def test_sizes_change_while_it_runs_and_a_paused_screen_stands_still(top: Termin
     top.wait_for("Too small: 39x9, needs 40x10")
     top.resize(80, 24)
     top.wait_for(TOTAL)
+    top.wait_for("[1 workers]")
     assert top.lines[0].startswith("scheduler       | task_manager")
     assert top.lines[23].startswith("[1 workers]")
     top.press(" ")

@@ -18,11 +18,38 @@ import pyte
 
 from tests.support.processes import PATIENCE_SECONDS, REPOSITORY, wait_until
 
+_UPDATE = 2026
+"""The private mode of a terminal that takes a frame as one: what changes while it is set is shown when it is reset."""
+_DOES_UPDATES, _YES = b"\x1b[?%d$p" % _UPDATE, f"\x1b[?{_UPDATE};2$y"
+_ALL = 2
+
 ENTER, ESCAPE, UP, DOWN, CTRL_C, CTRL_Z = "\r", "\x1b", "\x1b[A", "\x1b[B", "\x03", "\x1a"
+
+
+class _Screen(pyte.Screen):
+    """What a person sees, and whether it is whole."""
+
+    is_cut = False
+    """whether its size has changed since all of it was drawn"""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.is_cut and _UPDATE << 5 not in self.mode  # pyte keeps private modes shifted
+
+    def cut(self, width: int, height: int) -> None:
+        self.resize(height, width)
+        self.reset()
+        self.is_cut = True
+
+    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
+        super().erase_in_display(how, *args, **kwargs)
+        self.is_cut = self.is_cut and how != _ALL
 
 
 class Terminal:
     """Runs a command in a new terminal, of which it is the session's leader.
+
+    A program may write a frame as one update, and scaler_top does: what is looked at here are whole frames.
 
     Args:
         command: program and arguments.
@@ -31,11 +58,12 @@ class Terminal:
     """
 
     def __init__(self, *command: str, width: int = 80, height: int = 24, env: dict[str, str] | None = None) -> None:
-        self.screen = pyte.Screen(width, height)
+        self.screen = _Screen(width, height)
         self.screen.write_process_input = self.press  # answers to questions about the terminal
         self._stream = pyte.ByteStream(self.screen)
-        self._lock = threading.Lock()
+        self._fed = threading.Condition()
         self.written = b""
+        self._heard = 0
         self._master, self._slave = pty.openpty()
         self._set_size(width, height)
         self.settings_before = self.settings
@@ -60,9 +88,17 @@ class Terminal:
                 return
             if not data:
                 return
-            with self._lock:
+            with self._fed:
                 self.written += data
+                self._answer()
                 self._stream.feed(data)
+                self._fed.notify_all()
+
+    def _answer(self) -> None:
+        """Say that it does updates, where it was asked. Questions that pyte knows are answered after this one."""
+        while (place := self.written.find(_DOES_UPDATES, self._heard)) >= 0:
+            self._heard = place + len(_DOES_UPDATES)
+            self.press(_YES)
 
     def _set_size(self, width: int, height: int) -> None:
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
@@ -74,7 +110,9 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        with self._lock:
+        """Of a whole frame: the next one, while one is being written, or after another size."""
+        with self._fed:
+            assert self._fed.wait_for(lambda: self.screen.is_whole, PATIENCE_SECONDS), "no frame is whole"
             return [line.rstrip() for line in self.screen.display]
 
     @property
@@ -93,9 +131,8 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def resize(self, width: int, height: int) -> None:
-        with self._lock:
-            self.screen.resize(height, width)
-            self.screen.reset()
+        with self._fed:
+            self.screen.cut(width, height)
         self._set_size(width, height)
         self.process.send_signal(signal.SIGWINCH)
 

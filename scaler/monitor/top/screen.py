@@ -14,8 +14,11 @@ from scaler.monitor.top.grid import PLAIN, Grid
 _COLORS = frozenset({"red", "green", "yellow", "magenta"})
 _DUMB = frozenset({"", "dumb", "unknown"})
 """Blessed takes these for an xterm."""
-_SYNCHRONIZED_SECONDS = 0.15
-"""How long to wait for a terminal that does not say whether it can take a frame as one."""
+_SYNCHRONIZED_SECONDS = 1.0
+"""How long to wait for a terminal that does not say whether it can take a frame as one.
+
+It may be far away: those that cannot say so at once, as they are asked for the place of the cursor, too.
+"""
 
 
 def can_show(kind: str) -> bool:

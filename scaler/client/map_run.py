@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import islice, repeat
 from math import inf
 from typing import Any
 
@@ -33,6 +34,9 @@ WINDOW_TASKS = 16384
 
 WINDOW_BYTES = 256 * 1024 * 1024
 """The most memory that the arguments of its open tasks take, except for the last one."""
+
+BATCH_TASKS = 64
+"""The most tasks that go to the link's thread at a time."""
 
 LOOK_SECONDS = 0.02
 """While items are submitted, a map with a progress bar or a time-out looks so often at both."""
@@ -121,28 +125,45 @@ class MapRun:
 
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
         self._items = items
-        results, submit = self._results, self._link.submit
-        prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
-        make, terms = self._function.entry, self._terms
+        # The items of a list are there. Those of others come when they come, and none waits for the next one.
+        most = BATCH_TASKS if isinstance(items, (list, tuple)) else 1
+        rest = enumerate(items)
         room = WINDOW_TASKS
-        now = time.monotonic
-        for index, item in enumerate(items):
+        while batch := self._make_batch(rest, min(most, room)):
+            n_tasks = len(batch)
+            self._hand_over(batch)
+            self._results.extend(repeat(None, n_tasks))
+            self._submitted += n_tasks
+            room -= n_tasks
+            if self._is_urgent or (self._look_at < inf and time.monotonic() >= self._look_at):
+                self._collect()
+            if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
+                room = self._make_room()
+
+    def _make_batch(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> list[Entry]:
+        """Make the tasks of the next items ready, at most so many; none follows one whose arguments are not plain."""
+        batch: list[Entry] = []
+        prefix: Any = self._id_prefix  # of type Any, since calling `TaskId` for each item costs time
+        make, terms, add = self._function.entry, self._terms, batch.append
+        for index, item in islice(rest, most):
             if type(item) is not tuple:
                 check_item(index, item)
             try:
                 entry = make(prefix + index.to_bytes(8, "big"), self, item, NO_KEYWORDS, terms, 1)
             except (SerializeObjectError, TypeError) as error:
                 raise of_item(error, index) from error.__cause__
+            add(entry)
             if entry[3] is not NO_OBJECTS:
                 self._count_bytes(index, entry)
-            submit(entry)
-            results.append(None)
-            self._submitted = index + 1
-            room -= 1
-            if self._is_urgent or (self._look_at < inf and now() >= self._look_at):
-                self._collect()
-            if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
-                room = self._make_room()
+                break
+        return batch
+
+    def _hand_over(self, batch: list[Entry]) -> None:
+        last = batch.pop() if len(batch) == 1 or batch[-1][3] is not NO_OBJECTS else None
+        if batch:
+            self._link.submit_all(batch, self)
+        if last is not None:
+            self._link.submit(last)
 
     def _count_bytes(self, index: int, entry: Entry) -> None:
         """Count the memory that a task takes until it has ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
@@ -97,6 +97,20 @@ class OpenWork:
                 self._say_task(entry)
             else:
                 self.out.append(task)
+
+    def add_all(self, entries: Sequence[Entry]) -> None:
+        """Add tasks of one function, none of which has objects: many at a time are cheaper than one by one."""
+        tasks = [entry[0] for entry in entries]
+        sizes = {task.task_id: len(task.payload) for task in tasks}
+        if not self.window.enter_all(sizes):
+            for entry in entries:
+                self.add(entry)
+            return
+        self._tasks.update(zip(sizes, entries, strict=True))
+        function = entries[0][2]
+        if function.object_id not in self._functions:
+            self._add_function(function)
+        self.out.extend(tasks)
 
     def _say_task(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
@@ -242,11 +256,11 @@ class OpenWork:
     # What the scheduler answers
 
     def on_results(self, results: Sequence[TaskResult]) -> None:
-        pop = self._tasks.pop
-        self.window.end(results)
+        task_ids = [result.task_id for result in results]
+        self.window.end(task_ids)
         touched: Sink | None = None
-        for result in results:
-            call = pop(result.task_id, None) or self.graphs.pop(result.task_id)
+        for result, entry in zip(results, map(self._tasks.pop, task_ids, repeat(None)), strict=True):
+            call = entry or self.graphs.pop(result.task_id)
             if call is None:
                 self.large.on_late(result)
                 continue

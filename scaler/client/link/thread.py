@@ -16,10 +16,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
@@ -38,6 +38,8 @@ from scaler.peer.times import Patience
 from scaler.task_context import TaskContext
 from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.zeromq import open_transport
+
+T = TypeVar("T")
 
 Command: TypeAlias = Callable[[], None]
 
@@ -99,9 +101,22 @@ class LinkThread:
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
                 if self._is_idle():
-                    self._send_at_once(entry)
+                    self._send_at_once(self._work.add, entry)
                     return
         self._put(entry)
+
+    def submit_all(self, entries: Sequence[Entry], sink: Sink) -> None:
+        """Send tasks of one function, none of which has objects; all have this sink."""
+        self.check_open()
+        if self.is_nested:
+            for entry in entries:
+                task_context.current.submitted(entry[0].task_id, self.cancel)
+        if self._inbox.is_asleep and not self._turn.locked():
+            with self._turn:
+                if self._is_idle():
+                    self._send_at_once(self._work.add_all, entries)
+                    return
+        self._inbox.put(_Request(partial(self._work.add_all, entries), sink))
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""
@@ -119,13 +134,13 @@ class LinkThread:
         """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""
         return not self._inbox.is_asleep or self._work.is_waiting()
 
-    def _send_at_once(self, entry: Entry) -> None:
+    def _send_at_once(self, add: Callable[[T], None], what: T) -> None:
         """Do the thread's work here. This saves a thread switch, a twentieth of a lone round trip.
 
         After an interrupt it is unknown what was sent: then the connection is replaced and all open work is sent again.
         """
         try:
-            self._work.add(entry)
+            add(what)
             if self._conversation.send_at_once():
                 self._inbox.rouse()  # sending has read the socket's state, so its descriptor will not fire again
         except BaseException:  # raised again: an interrupt may come anywhere here
@@ -336,7 +351,7 @@ class _Request:
 
     __slots__ = ("command", "receiver")
 
-    def __init__(self, command: Command, receiver: Receiver | GraphEntry | Inquiry | _Reply) -> None:
+    def __init__(self, command: Command, receiver: Sink | GraphEntry | Inquiry | _Reply) -> None:
         self.command = command
         self.receiver = receiver
 

@@ -7,10 +7,10 @@ the scheduler's memory that is bounded; what is more stays here, in its order. M
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 
 from scaler.ids import TaskId
-from scaler.wire.messages.client import TaskResult
 
 logger = logging.getLogger("scaler.client")
 
@@ -54,16 +54,21 @@ class Window:
         self._said_bytes = said_bytes
         return True
 
-    def end(self, results: Iterable[TaskResult]) -> None:
-        """Remove the tasks that have ended with these results."""
-        pop, n_bytes = self._said.pop, 0
-        for result in results:
-            size = pop(result.task_id, None)
-            if size is not None:
-                n_bytes += size
-            elif self._waiting:
-                self._waiting.pop(result.task_id, None)
-        self._said_bytes -= n_bytes
+    def enter_all(self, sizes: Mapping[TaskId, int]) -> bool:
+        """Add tasks that may be said now, all of them. Return False if there is no room for all: then none is added."""
+        said, said_bytes = self._said, self._said_bytes + sum(sizes.values())
+        if self._waiting or said_bytes > self._bytes_most or len(said) + len(sizes) > self._tasks_most:
+            return False
+        said.update(sizes)
+        self._said_bytes = said_bytes
+        return True
+
+    def end(self, task_ids: Sequence[TaskId]) -> None:
+        """Remove the tasks with these ids, which have ended; there may be others among them."""
+        self._said_bytes -= sum(map(self._said.pop, task_ids, repeat(0)))
+        if self._waiting:
+            for task_id in task_ids:
+                self._waiting.pop(task_id, None)
 
     def leave(self, task_id: TaskId) -> bool:
         """Remove a task that has ended. Return whether it had been said."""

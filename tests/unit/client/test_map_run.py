@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from scaler.client import Client
+from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_TASKS
 from scaler.config import ConfigError
 from scaler.wire.messages.client import (
@@ -42,6 +43,24 @@ def test_the_results_of_a_map_are_wanted_together_and_those_of_others_alone(
     assert [task.together for task in scheduler.wait_for(Task, 4)[2:]] == [0, 0]
 
 
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_the_items_of_a_list_are_said_together_and_those_of_others_at_once(
+    client: Client, monkeypatch: pytest.MonkeyPatch, kind: Callable[[list[Any]], Any]
+) -> None:
+    together: list[int] = []
+    submit_all = LinkThread.submit_all
+
+    def counted(link: LinkThread, entries: Sequence[Any], sink: Any) -> None:
+        together.append(len(entries))
+        submit_all(link, entries, sink)
+
+    monkeypatch.setattr(LinkThread, "submit_all", counted)
+    large = b"1" * 100_000
+    items = [b"x"] * 70 + [large] + [b"y"] * 3 + [large]
+    assert client.map(bytes.upper, kind([(item,) for item in items])) == [item.upper() for item in items]
+    assert together == ([] if kind is iter else [64, 6, 3])
+
+
 def test_more_items_than_the_window_holds(client: Client) -> None:
     count = 2 * WINDOW_TASKS + 7
     assert client.map(abs, ((n,) for n in range(count))) == list(range(count))
@@ -57,7 +76,7 @@ def test_large_arguments_and_results(client: Client, scheduler: FakeScheduler) -
 def test_an_item_that_is_no_tuple_leaves_nothing_running(client: Client, scheduler: FakeScheduler, bad: Any) -> None:
     scheduler.answers_tasks = False
     with pytest.raises(TypeError, match="item 1"):
-        client.map(abs, [(1,), bad])
+        client.map(abs, iter([(1,), bad]))
     scheduler.wait_for(TaskCancel)
 
 

@@ -137,6 +137,18 @@ class TestAsking:
         assert said(work) == [first[2], brought(1), first[0], second[0]]
         assert work.is_waiting()
 
+    def test_tasks_of_one_function_are_added_together_as_far_as_there_is_room(self, work: OpenWork) -> None:
+        tasks = [entry(number) for number in range(1, 5)]
+        work.window.resize(3, 0)
+        work.add_all(tasks[:2])
+        assert said(work) == [function(), tasks[0][0], tasks[1][0]]
+        work.add_all(tasks[2:])
+        assert said(work) == [tasks[2][0]]
+        assert list(work.window) == [task_id(4)]
+        work.on_results([result(1), result(2)])
+        assert said(work) == [tasks[3][0]]
+        assert [task_id(number) for number in (1, 2, 3, 4) if work.is_open(task_id(number))] == [task_id(3), task_id(4)]
+
     def test_a_graph_is_said_with_all_that_it_needs_before_it(self, work: OpenWork) -> None:
         made = graph({102: Sink()}, [brought(1)])
         work.add_graph(made)

@@ -8,8 +8,6 @@ import pytest
 
 from scaler.client.link.window import Window
 from scaler.ids import TaskId
-from scaler.wire.messages.client import TaskResult
-from scaler.wire.messages.common import TaskStatus
 
 
 def task_id(number: int) -> TaskId:
@@ -63,11 +61,22 @@ def test_a_task_that_is_larger_than_the_window_goes_alone(window: Window) -> Non
 
 def test_tasks_end_with_their_results_whether_they_were_said_or_wait(window: Window) -> None:
     assert entered(window, 1, 2, 3, 4, 5, size=30) == [1, 2, 3]
-    window.end([TaskResult(task_id(number), TaskStatus.SUCCESS, b"", 0) for number in (1, 3, 4, 99)])
+    window.end([task_id(number) for number in (1, 3, 4, 99)])
     assert [each[0] for each in window] == [5]
     assert admitted(window) == [5]
     assert entered(window, 6, size=40) == [6]
     assert entered(window, 7, size=1) == []
+
+
+@pytest.mark.parametrize("sizes", [{2: 10, 3: 10, 4: 10}, {2: 10, 3: 81}])
+def test_tasks_enter_together_if_there_is_room_for_all(window: Window, sizes: dict[int, int]) -> None:
+    assert entered(window, 1) == [1]
+    assert not window.enter_all({task_id(number): size for number, size in sizes.items()})
+    assert window.enter_all({task_id(2): 10, task_id(3): 80})
+    assert entered(window, 4) == []
+    assert not window.enter_all({task_id(5): 0})
+    window.end([task_id(number) for number in (1, 2, 3)])
+    assert admitted(window) == [4]
 
 
 def test_what_waits_can_be_taken_out(window: Window) -> None:

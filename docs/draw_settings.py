@@ -39,7 +39,8 @@ address = "tcp://10.0.0.5:2345"
 ```
 
 A value that cannot work is refused at the start, by a `ConfigError` or a line of the command that says where it came
-from: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?`
+from: `[scheduler] of scaler.toml: unknown setting 'crash_limt'; did you mean 'crash_limit'?` A
+variable `SCALER_...` that no setting has is named in a warning, once in each program, and ignored.
 
 A variable counts for all processes that have a setting of that name; in the file each has its own table.
 `SchedulerClusterCombo` is a scheduler and a cluster, and each of them finds its own values. So does the cluster of a

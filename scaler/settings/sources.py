@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from scaler.config import ConfigError
 from scaler.settings import PROCESSES, Settings
+from scaler.settings.variables import warn_of_unknown_variables
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
@@ -42,6 +43,7 @@ def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
     Raises:
         ConfigError: if a value is bad, the file cannot be read, or it has an unknown setting.
     """
+    warn_of_unknown_variables()
     values: dict[str, Any] = {}
     where, table = _table(kind)
     for row in kind.rows():

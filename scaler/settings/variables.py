@@ -1,0 +1,56 @@
+"""Variables: warns of environment variables that look like settings of Scaler and are none.
+
+Asked by whoever reads settings. Must never: refuse one, since the same environment may serve a later version too.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Iterable
+
+from scaler.settings import PROCESSES
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "SCALER_"
+
+MARK_OF_PROCESSORS = "SCALER_PROCESSOR"
+"""In the environment of a task this is set, and the warning belongs where its cluster was started."""
+
+NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_SHARED_MEMORY")
+"""Other variables that this package knows."""
+
+_OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?")
+"""Kubernetes sets these in each pod for a service whose name begins with `scaler`."""
+
+
+@functools.cache
+def warn_of_unknown_variables() -> None:
+    """Log which variables of the environment are ignored, once in a process."""
+    ignored = [] if MARK_OF_PROCESSORS in os.environ else unknown(os.environ)
+    if ignored:
+        logger.warning(
+            "no setting has this environment variable, so it is ignored: %s", ", ".join(map(_with_similar, ignored))
+        )
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return those of the names that begin like settings of Scaler and are none."""
+    known = {*_known(), *NO_SETTINGS}
+    return [
+        name for name in names if name.startswith(PREFIX) and name not in known and not _OF_KUBERNETES.fullmatch(name)
+    ]
+
+
+def _known() -> set[str]:
+    return {row.variable for kind in PROCESSES for row in kind.rows()}
+
+
+def _with_similar(name: str) -> str:
+    import difflib  # noqa: PLC0415 - for a warning only
+
+    similar = difflib.get_close_matches(name, sorted(_known()), 1, cutoff=0.8)
+    return f"{name} (did you mean {similar[0]}?)" if similar else name

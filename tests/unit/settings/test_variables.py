@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from scaler.graph.order import BACK_END_VARIABLE
+from scaler.process.strays import MARK
+from scaler.settings import ClientConfig
+from scaler.settings.sources import said
+from scaler.settings.variables import NO_SETTINGS, unknown, warn_of_unknown_variables
+from scaler.shared_memory import SHARING_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [name for name in os.environ if name.startswith("SCALER_")]:
+        monkeypatch.delenv(name)
+    warn_of_unknown_variables.cache_clear()
+    yield
+    warn_of_unknown_variables.cache_clear()
+
+
+def test_an_unknown_variable_is_named_once_with_the_nearest_known_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SCALER_CRASH_LIMT", "3")
+    monkeypatch.setenv("SCALER_CRASH_LIMIT", "3")
+    monkeypatch.setenv("SCALER_COLOUR", "red")
+    for _ in range(3):
+        said(ClientConfig, ["timeout_seconds"])
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "no setting has this environment variable, so it is ignored: "
+        "SCALER_CRASH_LIMT (did you mean SCALER_CRASH_LIMIT?), SCALER_COLOUR"
+    )
+
+
+def test_in_a_task_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("SCALER_COLOUR", "red")
+    monkeypatch.setenv(MARK, "1234")
+    said(ClientConfig, ["timeout_seconds"])
+    assert caplog.records == []
+
+
+def test_other_variables_of_scaler_and_those_of_kubernetes_are_known() -> None:
+    assert set(NO_SETTINGS) == {MARK, BACK_END_VARIABLE, SHARING_VARIABLE}
+    of_kubernetes = ["SERVICE_HOST", "SERVICE_PORT_AGENTS", "PORT", "PORT_2345_TCP", "PORT_2345_TCP_ADDR"]
+    names = [f"SCALER_SCHEDULER_{name}" for name in of_kubernetes] + ["SCALER_PORT", *NO_SETTINGS, "PATH"]
+    assert unknown([*names, "SCALER_PORTS"]) == ["SCALER_PORTS"]

@@ -2,9 +2,13 @@
 
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python
     python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python --tasks 50000 --pairs 15
+    python tests/benchmarks/pairs.py OLD/bin/python NEW/bin/python --local
 
 For each pair, both versions start a scheduler, a cluster of two workers and a client of their own, at an address of
-TCP. Then each case is run in turn: old, new, new, old, and the same again. While one works, the other only waits.
+TCP; with `--local`, at the one that a local cluster chooses by itself. Then each case is run in turn: old, new, new,
+old, and the same again. While one works, the other only waits. The next pair begins with the other version: of two
+clusters of one version, one can be a tenth slower than the other as long as both stand, so many pairs are needed.
+
 Rates, nesting and graphs are the best of a version's four blocks; the round trip is the median of its 400. The ratio of
 a pair is new to old, turned so that more than 1 is better; that of the processor time compares what all processes of a
 version have used together. Shown are the medians of all pairs, and the intervals in which the medians of the ratios lie
@@ -31,7 +35,7 @@ import json, sys, time
 import psutil
 from scaler import Client, SchedulerClusterCombo
 
-address, n_tasks = sys.argv[1], int(sys.argv[2])
+address, n_tasks = sys.argv[1] or None, int(sys.argv[2])
 
 def noop(x): return x
 def inc(x): return x + 1
@@ -71,11 +75,11 @@ def seconds(function):
     return [time.perf_counter() - start]
 
 def used():
-    times = [each.cpu_times() for each in processes]
+    times = [each.cpu_times() for each in (this, *this.children(recursive=True))]
     return sum(each.user + each.system for each in times)
 
 combo = SchedulerClusterCombo(2, address, logging_level="ERROR")
-client = Client(address)
+client = Client(combo.get_address())
 client.map(noop, [(i,) for i in range(100)])
 total = sum(range(n_tasks))
 graph, root = tree(2500)
@@ -88,7 +92,6 @@ cases = {
     "graph_tree": lambda: seconds(lambda: check(client.get(graph, [root])[root], sum(range(2500)) + 2500)),
 }
 this = psutil.Process()
-processes = [this, *this.children(recursive=True)]
 print("ready", flush=True)
 for line in sys.stdin:
     before = used()
@@ -115,10 +118,10 @@ class Figures(NamedTuple):
 class Version:
     """A program that runs in one of the two environments, and does what it is told by a line."""
 
-    def __init__(self, python: str, tasks: int) -> None:
+    def __init__(self, python: str, tasks: int, address: str) -> None:
         self._python = python
         self._process = subprocess.Popen(
-            [python, "-I", "-c", PROGRAM, free_address(), str(tasks)],
+            [python, "-I", "-c", PROGRAM, address, str(tasks)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -146,8 +149,8 @@ class Version:
 
 
 @contextlib.contextmanager
-def standing(python: str, tasks: int) -> Iterator[Version]:
-    version = Version(python, tasks)
+def standing(python: str, tasks: int, is_local: bool) -> Iterator[Version]:
+    version = Version(python, tasks, "" if is_local else free_address())
     try:
         yield version
     finally:
@@ -184,11 +187,18 @@ def main() -> None:
     parser.add_argument("new", help="the interpreter of an environment with the new version")
     parser.add_argument("--tasks", type=int, default=50_000, help="tasks of the rates (default: 50000)")
     parser.add_argument("--pairs", type=int, default=15, help="how many pairs (default: 15)")
+    parser.add_argument("--local", action="store_true", help="the address that a local cluster chooses by itself")
     options = parser.parse_args()
     pairs: list[dict[str, tuple[Figures, Figures]]] = []
     for pair in range(options.pairs):
-        with standing(options.old, options.tasks) as old, standing(options.new, options.tasks) as new:
-            pairs.append({case: measured((old, new), case, bool(pair % 2)) for case in CASES})
+        swap = bool(pair % 2)
+        first, second = (options.new, options.old) if swap else (options.old, options.new)
+        with (
+            standing(first, options.tasks, options.local) as one,
+            standing(second, options.tasks, options.local) as other,
+        ):
+            both = (other, one) if swap else (one, other)
+            pairs.append({case: measured(both, case, swap) for case in CASES})
         print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr)
     print(
         "| case        |         old |         new | ratio | 95 % of the median | processor time | 95 % of the median |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -38,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all tests are collected: nearly all that is made before lives as long as the program
     config.addinivalue_line("markers", "alone: one of `more` that takes the whole machine, and runs beside no other")
     if not _is_one_of_several(config):
         config.pluginmanager.register(Leftovers())
@@ -61,6 +63,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
     if _is_one_of_several(config):
         Lengths(table_for(config.option.markexpr)).order(items)
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests and modules out of each collection of garbage from now on."""
+    gc.enable()
+    gc.freeze()
 
 
 def _is_one_of_several(config: pytest.Config) -> bool:

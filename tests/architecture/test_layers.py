@@ -67,6 +67,7 @@ def imported_names(source: str) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+@pytest.mark.processes
 def test_every_contract_holds() -> None:
     process = lint_imports(CHECKOUT)
     assert process.returncode == 0, process.stdout + process.stderr
@@ -79,6 +80,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.processes
 def test_contracts_notice_each_trespass(copy: Path) -> None:
     for number, (package, target) in enumerate(TRESPASSES):
         (copy / package.replace(".", "/") / f"trespass_{number}.py").write_text(f"import {target}\n")
@@ -88,6 +90,7 @@ def test_contracts_notice_each_trespass(copy: Path) -> None:
         assert f"{package}.trespass_{number} -> {target}" in process.stdout, "no contract forbids it"
 
 
+@pytest.mark.processes
 def test_contracts_allow_the_stated_exceptions(copy: Path) -> None:
     for file, visit in EXCEPTIONS:
         (copy / file).write_text(visit + "\n")

@@ -18,7 +18,7 @@ from scaler.actors.acceptor import Limits
 from scaler.actors.policy import FAIR, FIFO, LOOK_SECONDS, WORK_AHEAD_US, Rules
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunTask
-from tests.support.examples import examples
+from tests.support.examples import examples, few_of
 from tests.support.simulation import Outcome, SimulatedAgent, Simulation
 
 WORKERS = 8
@@ -68,14 +68,17 @@ def run(seconds: Sequence[float], rules: Rules) -> tuple[float, SimulatedAgent]:
 
 @pytest.mark.parametrize(
     ("seconds", "policy"),
-    [
-        (two_lengths(1), FAIR),
-        (two_lengths(2), FAIR),
-        (two_lengths(3), FIFO),
-        (pareto(1), FAIR),
-        (pareto(2), FAIR),
-        (pareto(3), FIFO),
-    ],
+    few_of(
+        [
+            (two_lengths(1), FAIR),
+            (pareto(1), FIFO),
+            (two_lengths(2), FAIR),
+            (two_lengths(3), FIFO),
+            (pareto(2), FAIR),
+            (pareto(3), FAIR),
+        ],
+        2,
+    ),
 )
 def test_a_heavy_tail_takes_little_longer_than_it_must(seconds: list[float], policy: str) -> None:
     makespan, _ = run(seconds, Rules(policy=policy))

@@ -81,6 +81,7 @@ def half_a_core() -> Iterator[Path]:
     parent.rmdir()
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(
     not (V1 / "cpu.cfs_quota_us").exists() or not os.access(V1, os.W_OK) or os.cpu_count() == 1,
     reason="needs control groups of version 1, the right to make one, and two cores",

@@ -79,6 +79,7 @@ def test_a_class_is_pickled_once_for_all_its_objects(n_pickles: list[type]) -> N
     assert n_pickles == [price]
 
 
+@pytest.mark.processes
 def test_a_class_that_is_changed_is_pickled_again(n_pickles: list[type]) -> None:
     price = price_class()
     first = pickled_classes.dumps(price(1.0))
@@ -88,6 +89,7 @@ def test_a_class_that_is_changed_is_pickled_again(n_pickles: list[type]) -> None
     assert read_elsewhere("getattr(value, 'rate', None)", first, second) == [None, 3]
 
 
+@pytest.mark.processes
 def test_so_is_one_whose_attribute_can_change_unseen() -> None:
     price = price_class()
     price.seen = []
@@ -96,6 +98,7 @@ def test_so_is_one_whose_attribute_can_change_unseen() -> None:
     assert read_elsewhere("value.seen", first, pickled_classes.dumps(price(1.0))) == [[], ["more"]]
 
 
+@pytest.mark.processes
 def test_so_is_one_whose_base_is_changed() -> None:
     price = price_class()
     future = type("Future", (price,), {})
@@ -112,6 +115,7 @@ def test_a_class_of_this_program_stays_as_it_is() -> None:
     assert price.value is value
 
 
+@pytest.mark.processes
 def test_a_worker_takes_a_change_of_a_class_whose_function_it_has_already() -> None:
     price = price_class()
     function = cloudpickle.dumps(price(1.0))
@@ -127,6 +131,7 @@ def test_classes_that_have_a_name_travel_by_it() -> None:
     assert pickle.loads(pickled_classes.dumps([type(None), type(...), dict])) == [type(None), type(...), dict]
 
 
+@pytest.mark.processes
 def test_classes_of_all_kinds_arrive_where_they_are_not_known() -> None:
     class Colour(enum.Enum):
         RED = 1

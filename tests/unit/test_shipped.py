@@ -47,6 +47,7 @@ def run(*packed: bytes, code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.processes
 def test_packages_and_files_are_imported_where_they_were_shipped_to(folder: Path) -> None:
     packed = Shipped([folder / "mine", str(folder / "alone.py")]).packed()
     code = """
@@ -62,6 +63,7 @@ def test_packages_and_files_are_imported_where_they_were_shipped_to(folder: Path
     assert run(packed, code=code).splitlines() == ["8 1 mine.parts True", "True"]
 
 
+@pytest.mark.processes
 def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
     ours = Shipped([folder / "mine", folder / "alone.py"])
     before = ours.packed()
@@ -88,6 +90,7 @@ def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
     assert run(before, after, code=code).splitlines() == ["True", "two times 8 True True", "No module named 'mine'"]
 
 
+@pytest.mark.processes
 def test_what_is_shipped_goes_before_what_is_installed(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "alone.py").write_text("VALUE = 'installed'")
@@ -103,6 +106,7 @@ def test_what_is_shipped_goes_before_what_is_installed(folder: Path) -> None:
     assert run(Shipped([folder / "alone.py"]).packed(), code=code).split() == ["installed", "1"]
 
 
+@pytest.mark.processes
 def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(folder))
     import mine.tool  # type: ignore[import-not-found]
@@ -118,6 +122,7 @@ def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, m
     assert run(packed, code="install(p0)\nimport mine.parts\nprint(mine.double(1))") == "2"
 
 
+@pytest.mark.processes
 def test_modules_are_added(folder: Path) -> None:
     ours = Shipped()
     assert ours.packed() == b""

@@ -36,6 +36,7 @@ def test_a_pipe_gets_one_plain_page(address: str, capsys: pytest.CaptureFixture[
     assert "q quit" not in page
 
 
+@pytest.mark.processes
 def test_a_reader_that_has_read_enough_is_no_error(address: str) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -72,6 +72,7 @@ for function in "price", "other":
 """
 
 
+@pytest.mark.processes
 def test_a_command_shows_its_lines_and_not_those_of_other_texts() -> None:
     done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=60, check=True)
     expected = ['  File "<string>", line 4, in price', "    return 1 / n", "Error", ""]

@@ -12,6 +12,7 @@ def forty(engine: str) -> int:
     return 40 if engine == "some://where" else 0
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("function", "engine", "capacity"),
     [("forty", "some://where", 40), ("forty", "some://where/else", 0), ("nothing", "some://where", None)],

@@ -26,6 +26,7 @@ def main():
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("is_session", [False, True])
 def test_a_part_gets_its_settings_and_our_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_session: bool
@@ -51,6 +52,7 @@ def test_a_part_gets_its_settings_and_our_modules(
     assert secret not in str(process.args)
 
 
+@pytest.mark.processes
 def test_flags_of_this_interpreter_are_those_of_the_new_one() -> None:
     program = "from scaler.process.interpreter import command; print(command('x'))"
     printed = subprocess.run([sys.executable, "-O", "-X", "dev", "-c", program], capture_output=True, check=True).stdout
@@ -58,6 +60,7 @@ def test_flags_of_this_interpreter_are_those_of_the_new_one() -> None:
     assert b"'-X', 'dev'" in printed
 
 
+@pytest.mark.processes
 def test_modules_of_the_working_directory_are_not_those_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('a module of the working directory was imported')")
     done = subprocess.run(

@@ -394,6 +394,7 @@ shell.run(Mock(**{"receive.return_value": False, "flush.return_value": False}))
 """
 
 
+@pytest.mark.processes
 def test_a_child_that_ends_while_the_loop_closes_is_no_complaint() -> None:
     done = run_script(SIGNAL_WHILE_IT_CLOSES)
     assert (done.returncode, done.stderr) == (0, "")

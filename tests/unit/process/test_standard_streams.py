@@ -14,6 +14,7 @@ from tests.support.processes import run_script, without_streams
 STREAMS = ("<&-", ">&-", "2>&-")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "closed", [each for count in (1, 2, 3) for each in itertools.combinations(STREAMS, count)], ids=" ".join
 )
@@ -40,6 +41,7 @@ pathlib.Path(sys.argv[1]).write_text(json.dumps([streams, [os.readlink(f"/proc/s
     assert links == ["/dev/null" if stream in closed else str(out) for stream in STREAMS]
 
 
+@pytest.mark.processes
 def test_package_opens_them_first() -> None:
     """What is imported with it opens folders, which would get the numbers of the closed streams."""
     program = "import os; [os.close(n) for n in range(3)]; import scaler; os._exit(len(set(map(os.readlink, P))))"

@@ -38,6 +38,7 @@ def test_after_so_many_tasks_a_process_is_used_up() -> None:
     assert [few.are_reached(ran) for ran in (0, 2, 3, 4)] == [False, False, True, True]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is whose")
 def test_memory_that_is_kept_counts_and_memory_that_was_freed_does_not() -> None:
     """In a process of its own: this one may give back what other tests have left, meanwhile."""

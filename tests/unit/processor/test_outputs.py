@@ -140,6 +140,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
     driver.close()
 
 
+@pytest.mark.processes
 def test_in_a_real_process_lines_come_before_the_result_and_a_quiet_task_has_none(driver: Driver) -> None:
     driver.call(speak, "you")
     assert [(line.number, line.stream, line.text) for line in driver.output] == [
@@ -155,6 +156,7 @@ def test_in_a_real_process_lines_come_before_the_result_and_a_quiet_task_has_non
     assert "hello you" in driver.log_text
 
 
+@pytest.mark.processes
 def test_what_a_forked_child_writes_is_in_the_log_only(driver: Driver) -> None:
     assert driver.call(fork).status == TaskStatus.SUCCESS
     assert [line.text for line in driver.output] == ["in the parent"]

@@ -305,6 +305,7 @@ print(message.to_bytes().hex())
 """
 
 
+@pytest.mark.processes
 def test_a_column_that_the_reader_does_not_know_is_ignored(tmp_path: Path) -> None:
     """Written with a schema in which a task has one column more; by another process, since names are global in one."""
     text = (schema_directory() / "client.capnp").read_text().replace('"common.capnp"', '"/common.capnp"')

@@ -75,6 +75,16 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
     top.check_left_as_before()
 
 
+def test_keys_that_are_typed_before_there_is_a_screen_or_a_row_are_not_lost(address: str) -> None:
+    with terminal(*TOP, address) as shown:
+        shown.press("4" + ENTER)  # the terminal still keeps lines
+        shown.wait_for("Waiting for the first news")
+        with publishing(address):
+            shown.wait_for('raise ValueError("bad strike")')
+            shown.press("q")
+            assert shown.end() == 0
+
+
 def unchanged(top: Terminal) -> list[str]:
     """Return what is shown if it stays so for half a second: news come ten times a second. Else nothing."""
     picture = top.lines

@@ -10,7 +10,9 @@ from scaler.monitor.top.details import DetailLine
 from scaler.monitor.top.view import CADENCES, HOSTS, VIEWS, WORKERS, Target, View
 
 _FILTER_MOST = 60
-_CLOSING = frozenset({"q", "Q", "?", "h", " ", "\x1b", "KEY_ESCAPE", "\r", "\n", "KEY_ENTER"})
+QUITTING = frozenset({"q", "Q"})
+_ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
+_CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
 """Keys that only close the page of help."""
 _KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event"), strict=True))
 
@@ -38,7 +40,7 @@ def press(view: View, key: str, shown: Shown) -> bool:
         view.is_help, view.line = False, 0
         if key in _CLOSING:
             return True
-    if key in ("q", "Q"):
+    if key in QUITTING:
         return False
     if key in _MOVES:
         _move(view, _MOVES[key], shown)
@@ -48,7 +50,7 @@ def press(view: View, key: str, shown: Shown) -> bool:
         _KEYS[key](view)
     elif key == "*":
         _next_marked(view, shown)
-    elif key in ("KEY_ENTER", "\r", "\n"):
+    elif key in _ENTER:
         _open(view, shown)
     return True
 
@@ -64,7 +66,7 @@ def _next_marked(view: View, shown: Shown) -> None:
 
 
 def _type(view: View, key: str) -> None:
-    if key in ("KEY_ENTER", "\r", "\n"):
+    if key in _ENTER:
         view.is_typing = False
     elif key in ("KEY_ESCAPE", "\x1b"):
         view.is_typing, view.filter = False, ""
@@ -164,6 +166,9 @@ _MOVES: dict[str, tuple[int, bool]] = {
     "KEY_END": (_END, False),
 }
 """By how much, and whether that is pages."""
+
+OF_ROWS = _ENTER | _MOVES.keys() | {"*"}
+"""Keys that say nothing without rows."""
 
 
 def _move(view: View, move: tuple[int, bool], shown: Shown) -> None:

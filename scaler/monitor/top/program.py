@@ -13,10 +13,10 @@ from scaler.monitor.model import Model
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.details import details_of, topic_of
 from scaler.monitor.top.frame import Moment, draw
-from scaler.monitor.top.keys import Shown, press
+from scaler.monitor.top.keys import OF_ROWS, QUITTING, Shown, press
 from scaler.monitor.top.screen import Screen
 from scaler.monitor.top.tables import STUCK, table_of
-from scaler.monitor.top.view import View
+from scaler.monitor.top.view import HOSTS, WORKERS, View
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events")
 FRAME_SECONDS = 0.25
@@ -85,6 +85,8 @@ class Program:
         self._drawn_at = float("-inf")
         self._has_news = True
         self._empty_reads = 0
+        self._early: list[str] = []
+        """Keys that were pressed before there were rows for them."""
         self._still: tuple[Model, float] | None = None
         """What is shown while the view is paused, and since when."""
 
@@ -104,6 +106,8 @@ class Program:
     def _show_until_a_signal(self) -> bool:
         """Return True where the program has to stop for a while, False where it has to end."""
         keyboard = self._screen.keyboard
+        if not self._read_keys():  # those that came before the terminal was taken
+            return False
         self._draw()
         while True:
             ready = self._subscriber.wait(self._pause_seconds(), self._signals.reader, keyboard)
@@ -137,6 +141,14 @@ class Program:
         for news in self._subscriber.receive():
             self._model.take(news, time.monotonic())
             self._has_news = True
+        if self._early and self._has_table():
+            keys, self._early = self._early, []
+            for key in keys:
+                self._press(key)
+
+    def _has_table(self) -> bool:
+        name = self._view.name
+        return (WORKERS if name == HOSTS else name) in self._model.heads
 
     def _read_keys(self) -> bool:
         terminal = self._screen.terminal
@@ -146,9 +158,19 @@ class Program:
             if not key:
                 return self._empty_reads < _EMPTY_READS_MOST
             self._empty_reads = 0
-            if not press(self._view, key.name or str(key), self._shown()):
+            if not self._press(key.name or str(key)):
                 return False
-            self._subscriber.want(self._topics())
+
+    def _press(self, key: str) -> bool:
+        """Do what a key says, or keep it until there are the rows that it is about. Return False to end."""
+        is_about_rows = key in OF_ROWS and not self._view.is_typing and not self._view.is_help
+        if key not in QUITTING and (self._early or (is_about_rows and not self._has_table())):
+            self._early.append(key)
+            return True
+        if not press(self._view, key, self._shown()):
+            return False
+        self._subscriber.want(self._topics())
+        return True
 
     def _topics(self) -> set[str]:
         return {*TOPICS, *filter(None, map(topic_of, self._view.details))}

@@ -163,6 +163,7 @@ def test_the_number_of_a_process_that_was_killed_is_given_to_others() -> None:
 
 CUT = Fault("black hole", "agent0", 1.5, until=4.0, cut_off_life="agent")
 RESET = Fault("reset", "scheduler", 1.8, until=1.8)
+LATE_RESET = Fault("reset", "scheduler", 3.8, until=3.8)
 SHORT = dataclasses.replace(CUT, until=2.2)
 
 
@@ -173,6 +174,8 @@ SHORT = dataclasses.replace(CUT, until=2.2)
         ([Fault("reset", "agent0", 1.2, until=1.2), CUT], True),  # it has no time to come back
         ([Fault("reset", "agent1", 1.8, until=1.8), CUT], False),
         ([RESET, SHORT], False),  # it comes back within two seconds
+        ([LATE_RESET, CUT], True),  # it hears of the reset when the kernel repeats what it has said
+        ([LATE_RESET, dataclasses.replace(CUT, kind="stopped")], False),
         ([RESET, SHORT, Fault("input dropped", "scheduler", 2.0, until=4.0, cut_off_life="other")], True),
         ([RESET, Fault("input dropped", "scheduler", 2.0, until=4.0, cut_off_life="other")], True),
         ([RESET, dataclasses.replace(CUT, cut_off_life="other")], False),

@@ -215,6 +215,14 @@ AT_ONCE_SECONDS = 1.0
 """A peer whose connection was reset may not be back yet when it is cut off so soon after that."""
 
 
+def _late_seconds(cut: Fault) -> float:
+    """Return how long after a cut a peer may be back. What it has said meanwhile, the kernel repeats after pauses that
+    double: so the next time may be as long after the cut as that has lasted, and only then it hears of a reset.
+    """
+    assert cut.until is not None
+    return AT_ONCE_SECONDS if cut.kind == "stopped" else max(AT_ONCE_SECONDS, cut.until - cut.at)
+
+
 def closed_while_cut_off(faults: Sequence[Fault]) -> list[Fault]:
     """Return what faults have done together: a connection was reset when its peer could not come back in time."""
     cuts = sorted((each for each in faults if each.cut_off_life), key=lambda cut: cut.at)
@@ -231,16 +239,16 @@ def closed_while_cut_off(faults: Sequence[Fault]) -> list[Fault]:
 
 def _closed_too_long(reset: Fault, victim: str, cuts: Sequence[Fault], **took: Any) -> list[Fault]:
     """Return the fault that a reset is for a peer that these faults, in order, keep away, if that is for too long."""
-    back, kinds = reset.at, []
+    back, late, kinds = reset.at, AT_ONCE_SECONDS, []
     for cut in cuts:
         assert cut.until is not None
-        if cut.at - AT_ONCE_SECONDS <= back <= cut.until:
-            back = cut.until
+        if cut.at - late <= back <= cut.until:
+            back, late = cut.until, _late_seconds(cut)
             kinds.append(cut.kind)
     most = next((seconds for kind, seconds in CLOSED_SECONDS.items() if victim.startswith(kind)), math.inf)
-    if back + AT_ONCE_SECONDS - reset.at < most or not kinds:
+    if back + late - reset.at < most or not kinds:
         return []
-    return [Fault(f"reset, and {kinds[0]}", victim, reset.at, until=back + AT_ONCE_SECONDS, **took)]
+    return [Fault(f"reset, and {kinds[0]}", victim, reset.at, until=back + late, **took)]
 
 
 MAKERS: dict[str, Maker] = {

@@ -80,6 +80,31 @@ def test_when_its_agent_is_lost_its_tasks_are_cancelled(
     assert other_agent.queued == []
 
 
+@pytest.mark.parametrize(("away_seconds", "times"), [(1.5, 1), (2.5, 2)])
+def test_unread_results_of_children_last_as_long_as_the_session_of_their_agent(
+    simulation: Simulation, away_seconds: float, times: int
+) -> None:
+    client, agent = simulation.client(), simulation.agent(1, execute=lambda _run: LONG)
+    client.submit(1)
+    simulation.run()
+    nested, elsewhere = simulation.nested_client(agent), simulation.agent(2, execute=lambda _run: Outcome(seconds=0.5))
+    (child,) = nested.submit(1)
+    simulation.run()
+    assert [run.task_id for run in elsewhere.started] == [child]
+    elsewhere.execute = lambda _run: LONG
+    nested.hangs = True
+    for peer in (nested, agent):
+        simulation.close_connection(peer.connection)
+    simulation.advance(away_seconds)
+    nested.hangs = False
+    agent.execute = elsewhere.execute = lambda _run: Outcome()
+    for peer in (agent, nested):
+        peer.connect()
+        simulation.advance(1.0)
+    assert nested.statuses() == [TaskStatus.SUCCESS]
+    assert [run.task_id for each in (agent, elsewhere) for run in each.started].count(child) == times
+
+
 def test_a_hello_that_is_slower_than_the_news_of_the_end_gets_no_session(
     simulation: Simulation, agent: SimulatedAgent
 ) -> None:

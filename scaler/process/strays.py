@@ -33,13 +33,12 @@ def adopt() -> None:
 
 def children_of(pid: int) -> list[int]:
     """Return the child processes of a process; none where the system does not say."""
+    children: list[int] = []
     with contextlib.suppress(OSError):
-        return [
-            int(child)
-            for thread in Path(f"/proc/{pid}/task").iterdir()
-            for child in (thread / "children").read_text().split()
-        ]
-    return []
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it ends just now
+                children += map(int, (thread / "children").read_text().split())
+    return children
 
 
 def end_strays(processors: Collection[int]) -> None:

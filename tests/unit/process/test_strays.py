@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -35,6 +36,24 @@ def test_those_of_another_processor_are_ended_and_no_others() -> None:
         for each in (others, here, unknown, waited_for):
             each.kill()
             each.wait()
+
+
+def test_threads_that_end_meanwhile_hide_no_children() -> None:
+    child, is_over = sleeper(), threading.Event()
+
+    def start_threads() -> None:
+        while not is_over.is_set():
+            threading.Thread(target=int).start()
+
+    busy = threading.Thread(target=start_threads)
+    busy.start()
+    try:
+        assert all(child.pid in strays.children_of(os.getpid()) for _ in range(500))
+    finally:
+        is_over.set()
+        busy.join()
+        child.kill()
+        child.wait()
 
 
 def test_what_nobody_waits_for_is_reaped() -> None:

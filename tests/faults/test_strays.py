@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -49,6 +50,16 @@ def fork_server_of(agent: int) -> psutil.Process:
     return next(each for each in psutil.Process(agent).children() if "fork_server" in " ".join(each.cmdline()))
 
 
+def zombies(agent: int) -> list[str]:
+    """Return the ended children of an agent that are not reaped."""
+    found = []
+    for child in psutil.Process(agent).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it is reaped just now
+            if child.status() == psutil.STATUS_ZOMBIE:
+                found.append(child.name())
+    return found
+
+
 def in_the_foreground() -> None:
     """Start it as a shell does for its user, also if the tests run in the background or under nohup."""
     for number in (signal.SIGHUP, signal.SIGQUIT):
@@ -75,14 +86,7 @@ def test_nothing_outlives_its_node(address: str, tmp_path: Path, what: str) -> N
             assert cluster.end() == 0
             assert "SIGHUP: the cluster ends" in cluster.output
         elif what == "fork server":
-            wait_until(
-                lambda: (
-                    not [
-                        each for each in psutil.Process(cluster.pid).children() if each.status() == psutil.STATUS_ZOMBIE
-                    ]
-                ),
-                "all are reaped",
-            )
+            wait_until(lambda: not zombies(cluster.pid), "all are reaped")
             assert cluster.process.poll() is None
 
 

@@ -37,9 +37,9 @@ def work_and_clean_up(folder: str) -> None:
 
 
 def resist(folder: str) -> None:
-    note(folder, "started")
     while True:
         with contextlib.suppress(BaseException):
+            note(folder, "started")  # only now: until here it can be interrupted
             time.sleep(60)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
-from tests.support.processes import command, descendants, scheduler, wait_until
+from tests.support.processes import alive, command, descendants, scheduler, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -68,18 +68,19 @@ def test_idle_processes_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_running_tasks_are_interrupted(tmp_path: Path) -> None:
+    others = set(descendants())  # of tests before this one
     with SchedulerClusterCombo(2, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
         client.submit(rest, str(tmp_path))
         client.submit(never_end, str(tmp_path))
         for _ in range(20):
             client.submit(Path.touch, tmp_path / "started")
         wait_until(lambda: {"began", "endless"} <= {path.name for path in tmp_path.iterdir()}, "both run")
-        processes = descendants()
+        processes = set(descendants()) - others
         combo.shutdown()
     names = {path.name for path in tmp_path.iterdir()}
     assert "finally" in names
     assert "started" not in names
-    assert set(processes) & set(descendants()) == set()
+    assert processes & set(descendants()) == set()
 
 
 def note_the_end(folder: str) -> None:
@@ -116,5 +117,5 @@ def test_end_after_the_agent_was_killed_is_at_once(tmp_path: Path) -> None:
         client.submit(end_late, str(tmp_path)).result(30)
         processes = descendants(cluster.pid)
         os.kill(cluster.pid, signal.SIGKILL)
-        wait_until(lambda: not set(processes) & set(descendants()), "all have ended")
+        wait_until(lambda: not [pid for pid in processes if alive(pid)], "all have ended")
         assert list(tmp_path.iterdir()) == []

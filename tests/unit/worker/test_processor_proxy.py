@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -116,9 +117,10 @@ def test_a_wrong_result_costs_its_processor_and_no_other_task(node: Node) -> Non
     assert b"was killed: it gave the result of another task" in node.results[0].payload
 
 
-def resist() -> None:
+def resist(resists: Path) -> None:
     while True:
         with contextlib.suppress(BaseException):
+            resists.touch()
             time.sleep(100)
 
 
@@ -136,14 +138,17 @@ def processor_seconds(pid: int) -> float:
     ids=["sleeps", "spins", "resists", "in C"],
 )
 def test_cancel_stops_a_running_task(
-    node: Node, task: Callable[[], None], survives: bool, monkeypatch: pytest.MonkeyPatch
+    node: Node, tmp_path: Path, task: Callable[..., None], survives: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if survives:  # however busy the machine is
         monkeypatch.setattr("scaler.worker.cancellation.GRACE_SECONDS", 60.0)
-    running, waiting = node.task(task), node.task(int)
+    resists = tmp_path / "resists"
+    running, waiting = node.task(partial(resist, resists) if task is resist else task), node.task(int)
     node.run(running, waiting)
     node.until_executing()
     processors = node.processes()
+    if task is resist:  # until it is there, it can be interrupted
+        node.until(resists.exists)
     if task is compute_in_c:  # until it is there, it can be interrupted
         before = processor_seconds(processors[0])
         node.until(lambda: processor_seconds(processors[0]) > before + 0.1)
@@ -155,11 +160,13 @@ def test_cancel_stops_a_running_task(
     assert survives or time.monotonic() - began >= GRACE_SECONDS
 
 
-def test_death_in_the_grace_is_a_cancel(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_death_in_the_grace_is_a_cancel(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.worker.cancellation.GRACE_SECONDS", 60.0)
-    running, waiting = node.task(resist), node.task(int)
+    resists = tmp_path / "resists"
+    running, waiting = node.task(partial(resist, resists)), node.task(int)
     node.run(running, waiting)
     processor = node.until_executing()
+    node.until(resists.exists)
     [pid] = node.processes()
     node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     cancellation = node.slot()._cancellation

@@ -15,11 +15,11 @@ from scaler.agent.ledger import Ledger
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
-WAIT_SECONDS = 0.025
+WAIT_SECONDS = 0.08
 """No result waits longer than this. The scheduler counts its task for so long as work of the worker."""
 LEFT_US = 25_000
 """While the rest of its queue is expected to take so long, a worker can wait for further tasks: half of what the
-scheduler sends ahead."""
+scheduler sends ahead when several clients wait."""
 LEFT_TASKS = 2
 """The rest is so many tasks at least: one that runs, and one in the processor that goes on when that has ended."""
 

@@ -35,7 +35,7 @@ SEND_AFTER_NS = 2_000_000
 """A result waits no longer than this for those of the next tasks, between tasks."""
 SEND_AT_ONCE_US = 6_000
 """The result of a task that took so long waits for none: the agent hands over the next task when it has it."""
-TOGETHER_NS = 15_000_000
+TOGETHER_NS = 30_000_000
 """A result that is only wanted with others leaves before a next task that would keep it here for longer than this."""
 LATE_SECONDS = 0.1
 """How often the flusher looks for such a result while a task takes longer than those before it. To look takes the

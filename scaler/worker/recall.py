@@ -30,7 +30,7 @@ STUCK_SECONDS = 0.01
 """When a processor with several tasks finishes none for this time, the others are taken back. But for a task that is
 expected to take longer than a few milliseconds (see `prefetch.py`), it is twice the time that it is expected to take.
 """
-TOGETHER_SECONDS = 0.02
+TOGETHER_SECONDS = 0.035
 """And so much longer where results wait for each other in the processor (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""

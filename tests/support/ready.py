@@ -16,6 +16,8 @@ class Work:
 
     function_id: ObjectId = SHORT
     priority: int = 0
+    options: bytes = b""
+    together: int = 0
 
 
 @dataclass
@@ -38,3 +40,7 @@ def task(
     name: Any, account: int = 0, priority: int = 0, again: bool = False, attempt: int = 1, function_id: ObjectId = SHORT
 ) -> Task:
     return Task(name, account, Work(function_id, priority), attempt, again)
+
+
+def of_map(name: Any, account: int = 0, function_id: ObjectId = SHORT, **others: Any) -> Task:
+    return Task(name, account, Work(function_id, together=1, **others))

@@ -26,7 +26,7 @@ from scaler.actors.events import EVERY_TASK
 from scaler.actors.graph import GraphActor
 from scaler.actors.kit import Actor, ActorRef, Dispatcher, VirtualClock
 from scaler.actors.monitor import Board
-from scaler.actors.policy import WORK_AHEAD_US
+from scaler.actors.policy import MAP_AHEAD_US, WORK_AHEAD_US
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, DELAYED, LEAVING, READY, RETURNING, RUNNING
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
@@ -499,7 +499,8 @@ class Simulation:
             runs = list(proxy._runs.values())
             if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])
-                assert ahead_us < WORK_AHEAD_US, f"{proxy.name} had {ahead_us} us of work and got one more task"
+                most_us = MAP_AHEAD_US if runs[-1].spec.together else WORK_AHEAD_US
+                assert ahead_us < most_us, f"{proxy.name} had {ahead_us} us of work and got one more task"
 
     def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:
         """What is free at each node is what its runs leave, and no task waits that fits somewhere."""
@@ -824,6 +825,7 @@ class SimulatedClient(SimulatedPeer):
         for_task: bytes = b"",
         priority: int = 0,
         account: int = 0,
+        together: int = 0,
     ) -> list[TaskId]:
         """Submit tasks in one batch.
 
@@ -832,6 +834,7 @@ class SimulatedClient(SimulatedPeer):
             for_task: content of one more object that each task brings along, if not empty.
             priority: as `Task` has it.
             account: on whose share they run, as a client inside a task says it.
+            together: 1: as a map does.
         """
         batch: list[Any] = []
         task_ids = []
@@ -844,7 +847,15 @@ class SimulatedClient(SimulatedPeer):
                 self._for_task[task_id] = [brought]
                 batch.append(brought)
             self.open[task_id] = Task(
-                task_id, self.function_id, payload, b"".join(object_ids), priority, self.name, self.options, account
+                task_id,
+                self.function_id,
+                payload,
+                b"".join(object_ids),
+                priority,
+                self.name,
+                self.options,
+                account,
+                together,
             )
             batch.append(self.open[task_id])
             task_ids.append(task_id)

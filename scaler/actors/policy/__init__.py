@@ -9,7 +9,7 @@ them
 from scaler.actors.policy.interface import Decisions, Policy, Ready, Spec
 from scaler.actors.policy.needs import Needs, Offer, needs_of
 from scaler.actors.policy.placement import Placement, make_policy
-from scaler.actors.policy.places import WORK_AHEAD_US
+from scaler.actors.policy.places import MAP_AHEAD_US, WORK_AHEAD_US
 from scaler.actors.policy.rounds import LOOK_SECONDS
 from scaler.actors.policy.rules import FAIR, FIFO, Rules
 
@@ -17,6 +17,7 @@ __all__ = [
     "FAIR",
     "FIFO",
     "LOOK_SECONDS",
+    "MAP_AHEAD_US",
     "WORK_AHEAD_US",
     "Decisions",
     "Needs",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from math import inf
 from operator import attrgetter
 from typing import Generic
@@ -82,6 +82,18 @@ class FairShare(Generic[T]):
                 self._drop(account)
             if ready is not None:
                 yield ready
+
+    def drain_map(self) -> Iterator[T]:
+        """The same with the first tasks of a map, while they are all of one function and have neither options nor a
+        priority, and while nothing waits that is of another account or has a priority; otherwise with none.
+        """
+        queues = list(islice(filter(None, self._ring.values()), 2))
+        return queues[0].drain_map() if len(queues) == 1 else iter(())
+
+    def has_beside(self, account: int) -> bool:
+        """Return whether a task waits that does not have to come behind the usual tasks of this account."""
+        others = (queue for other, queue in self._ring.items() if other != account)
+        return any(others) or self.greatest(account) > 0
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""

@@ -14,6 +14,7 @@ from math import inf
 from typing import Generic, TypeAlias
 
 from scaler.actors.policy.interface import T
+from scaler.ids import ObjectId
 from scaler.priority_rows import PriorityRows
 
 Row: TypeAlias = "OrderedDict[Hashable, T]"
@@ -81,6 +82,26 @@ class InOrder(Generic[T]):
         for row in self._rows() if len(self._levels) > 1 else (level.again, level.new):
             while row:
                 yield row.popitem(last=False)[1]
+
+    def drain_map(self) -> Iterator[T]:
+        """The same with the first tasks of a map, while they are all of one function and have neither options nor a
+        priority, and while nothing waits that has a priority; otherwise with none.
+        """
+        level = self._levels.first()
+        if len(self._levels) > 1:
+            return
+        function_id: ObjectId | None = None
+        for row in (level.again, level.new):
+            while row:
+                spec = next(iter(row.values())).spec
+                function_id = function_id or spec.function_id
+                if not spec.together or spec.options or spec.function_id != function_id:
+                    return
+                yield row.popitem(last=False)[1]
+
+    def has_beside(self, _account: int) -> bool:
+        """Return whether a task waits that does not have to come behind the usual ones."""
+        return self.greatest() > 0
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""

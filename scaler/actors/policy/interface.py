@@ -34,6 +34,14 @@ class Spec(Protocol):
     def priority(self) -> int:
         """The greater goes first: how deep it is nested, and the wish of its user."""
 
+    @property
+    def options(self) -> bytes:
+        """What its user wants of it; empty: nothing but the usual."""
+
+    @property
+    def together(self) -> int:
+        """1: its result is only wanted with those of others, as in a map."""
+
 
 class Ready(Protocol):
     """The part of a ready task that a policy reads."""
@@ -83,6 +91,14 @@ class Order(Protocol[T]):
 
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""
+
+    def drain_map(self) -> Iterator[T]:
+        """The same with the first tasks of a map, while they are all of one function and have neither options nor a
+        priority, and while nothing waits that is of another account or has a priority; otherwise with none.
+        """
+
+    def has_beside(self, account: int) -> bool:
+        """Return whether a task waits that does not have to come behind the usual tasks of this account."""
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""

@@ -20,7 +20,7 @@ from scaler.actors.policy.in_order import InOrder
 from scaler.actors.policy.interface import NO_OFFER, Decisions, Order, Policy, Room, T, W
 from scaler.actors.policy.interface import Backlog as WhatWaits
 from scaler.actors.policy.needs import Needs, Offer
-from scaler.actors.policy.places import WORK_AHEAD_US, Places
+from scaler.actors.policy.places import MAP_AHEAD_US, WORK_AHEAD_US, Places
 from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.rules import FAIR, FIFO, Rules
 from scaler.actors.policy.turns import Turns
@@ -30,6 +30,9 @@ from scaler.wire.priority import depth_of
 
 FUNCTIONS_REMEMBERED = 1024
 """How many functions have known durations; the latest ones."""
+
+FAR_TASK_US = 25_000
+"""The longest tasks of a map of which workers get more than of other tasks: longer ones are few messages anyway."""
 
 
 ORDERS: dict[str, Callable[[], Order[Any]]] = {FAIR: FairShare, FIFO: InOrder}
@@ -67,6 +70,12 @@ class Placement(Generic[W, T]):
         self._elsewhere: dict[W, Places[W]] = {}
         """these workers"""
         self._choosy: Choosy[W, T] = Choosy(self._places, self._for_calls, self._new_order)
+        self._far_account = 0
+        """whose tasks the workers have that are far ahead"""
+        self._near_until = -inf
+        """until then workers get no more than usual, since somebody else had to wait"""
+        self._called_back: set[W] = set()
+        """workers that give tasks back for that, and not because one of them takes long"""
 
     def ready(self, tasks: Iterable[T]) -> None:
         if self._backlog is not None:
@@ -111,6 +120,7 @@ class Placement(Generic[W, T]):
 
     def leave(self, worker: W) -> bool:
         self._elsewhere.pop(worker, self._places).leave(worker)
+        self._called_back.discard(worker)
         return self._choosy.leave(worker)
 
     def amounts_changed(self, worker: W, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
@@ -127,8 +137,11 @@ class Placement(Generic[W, T]):
         return bool(self._queue) or bool(self._choosy.waiting) or self._rounds.has_to_look(self._places)
 
     def recalled(self, worker: W, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        for function_id in function_ids:
-            self._durations.doubt(function_id)
+        if worker in self._called_back:
+            self._called_back.discard(worker)
+        else:
+            for function_id in function_ids:
+                self._durations.doubt(function_id)
         self._elsewhere.get(worker, self._places).give_back(worker, tasks, work_us)
         if self._choosy.kinds:
             self._choosy.freed(worker)
@@ -148,8 +161,12 @@ class Placement(Generic[W, T]):
         if self._choosy.waiting or self._unplaceable or self._elsewhere:
             return self._decide_with_kinds(now)
         assigned = self._assign({}) if self._places.with_room else {}
+        if self._places.has_map_room and self._queue and now >= self._near_until:
+            self._assign_far(assigned)
         refused = self._refuse(assigned) if self._backlog is not None else []
         recalled = self._rounds.look(self._places, now)
+        if self._places.far_ahead and self._queue:
+            self._call_back(recalled, now)
         return Decisions(assigned, refused, recalled, self._rounds.look_at)
 
     def _decide_with_kinds(self, now: float) -> Decisions[W, T]:
@@ -169,6 +186,8 @@ class Placement(Generic[W, T]):
                 self._backlog.remove(ready.task, ready.account)
             refused += self._refuse(assigned)
         recalled = {**self._rounds.look(places, now), **self._rounds_of_calls.look(self._for_calls, now)}
+        if places.far_ahead:
+            self._call_back(recalled, now)
         for rounds in (self._rounds, self._rounds_of_calls):
             look_at = min(look_at, inf if rounds.look_at is None else rounds.look_at)
         return Decisions(assigned, refused, recalled, None if look_at == inf else look_at, needs)
@@ -220,6 +239,30 @@ class Placement(Generic[W, T]):
             if not places.with_room:
                 break
         return assigned
+
+    def _assign_far(self, assigned: dict[W, list[tuple[T, int]]]) -> None:
+        """Assign tasks of a map to workers that have no room for others. So many wait on that workers which are done
+        sooner get as much meanwhile.
+        """
+        places, first = self._places, self._queue.first()
+        if first is None or (places.far_ahead and first.account != self._far_account):
+            return
+        expected_us = max(1, round(self._durations.expected_us(first.spec.function_id)))
+        spare = len(self._queue) - len(places) * MAP_AHEAD_US // expected_us
+        if spare <= 0 or expected_us > FAR_TASK_US or self._rules.round_seconds <= 0:
+            return
+        self._far_account = first.account
+        tasks = islice(self._queue.drain_map(), spare)
+        while places.has_map_room and (ready := next(tasks, None)) is not None:
+            assigned.setdefault(places.take_far(expected_us), []).append((ready, expected_us))
+
+    def _call_back(self, recalled: dict[W, int], now: float) -> None:
+        """If somebody else waits while workers have more than usual, recall that, unless more is recalled anyway."""
+        if self._choosy.waiting or self._queue.has_beside(self._far_account):
+            self._near_until = now + self._rules.round_seconds
+            called_back = self._places.too_far()
+            self._called_back.update(called_back.keys() - recalled.keys())
+            recalled.update({**called_back, **recalled})
 
     def _refuse(self, assigned: dict[W, list[tuple[T, int]]]) -> list[tuple[T, str]]:
         backlog = self._backlog

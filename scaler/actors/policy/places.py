@@ -37,6 +37,11 @@ def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     return [max(0, tasks - keep) for (tasks, _), keep in zip(loads, keeps, strict=True)]
 
 
+MAP_AHEAD_US = 150_000
+"""The same for tasks of a map while nobody else waits. Each message takes time of cores that tasks could use: so they
+are fewer."""
+
+
 class _Load:
     __slots__ = ("ended", "host", "is_held", "queue_size", "tasks", "work_us")
 
@@ -64,6 +69,10 @@ class Places(Generic[W]):
         self._levels: list[dict[W, _Load]] = [{}]
         self._lowest = 0
         """no level below has a worker"""
+        self._map_room: dict[W, _Load] = {}
+        """workers that have room for tasks of a map only"""
+        self.far_ahead: dict[W, None] = {}
+        """workers that got more than others may get, and have had no room since"""
         self.with_room = 0
         """how many workers have room: those in all levels"""
         self.tasks = 0
@@ -93,6 +102,7 @@ class Places(Generic[W]):
         if load is not None:
             self._count(load, -1)
             self._take_out(worker, load)
+            self.far_ahead.pop(worker, None)
             beside = self._hosts[load.host]
             del beside[worker]
             if not beside:
@@ -144,7 +154,37 @@ class Places(Generic[W]):
             levels[level][worker] = load
         else:
             self.with_room -= 1
+            if work_us < MAP_AHEAD_US and level < load.queue_size:
+                self._map_room[worker] = load
         return worker
+
+    def take_far(self, work_us: int) -> W:
+        """Add a task of a map to a worker that has no room for other tasks, and return that worker; one must have room
+        for it.
+        """
+        worker, load = self._map_room.popitem()
+        self.tasks += 1
+        load.tasks += 1
+        load.work_us += work_us
+        self.far_ahead[worker] = None
+        self._put(worker, load)
+        return worker
+
+    @property
+    def has_map_room(self) -> bool:
+        """Whether a worker has room for tasks of a map, and not for others."""
+        return bool(self._map_room)
+
+    def too_far(self) -> dict[W, int]:
+        """Return how many tasks to recall from which workers so that all others may have tasks there soon."""
+        recalled: dict[W, int] = {}
+        for worker in self.far_ahead:
+            load = self._workers[worker]
+            keep = max(1, (WORK_AHEAD_US - 1) * load.tasks // max(load.work_us, 1))
+            if load.tasks > keep:
+                recalled[worker] = load.tasks - keep
+        self.far_ahead.clear()
+        return recalled
 
     def take_near(self, near: W, work_us: int) -> W:
         """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
@@ -224,7 +264,11 @@ class Places(Generic[W]):
     def _put(self, worker: W, load: _Load) -> None:
         level = load.tasks
         if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size or load.is_held):
+            if load.work_us < MAP_AHEAD_US and level < load.queue_size and not load.is_held:
+                self._map_room[worker] = load
             return
+        if self.far_ahead:
+            self.far_ahead.pop(worker, None)
         while len(self._levels) <= level:
             self._levels.append({})
         self._levels[level][worker] = load
@@ -234,3 +278,5 @@ class Places(Generic[W]):
     def _take_out(self, worker: W, load: _Load) -> None:
         if load.tasks < len(self._levels) and self._levels[load.tasks].pop(worker, None) is not None:
             self.with_room -= 1
+        else:
+            self._map_room.pop(worker, None)

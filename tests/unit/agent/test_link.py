@@ -534,12 +534,12 @@ def test_they_wait_for_a_short_time(bench: Bench) -> None:
     bench.wait(WAIT_SECONDS / 2)
     bench.tell(finished(tasks[1]))
     assert bench.door.take() == []
-    bench.wait(WAIT_SECONDS / 2)
+    bench.wait(WAIT_SECONDS / 2 + 0.001)
     assert bench.door.take() == [finished(tasks[0])[0], finished(tasks[1])[0]]
     bench.tell(finished(tasks[2]))
     bench.wait(WAIT_SECONDS / 2)
     assert bench.door.take() == [], "a time of its own begins"
-    bench.wait(WAIT_SECONDS / 2)
+    bench.wait(WAIT_SECONDS / 2 + 0.001)
     assert bench.door.take() == [finished(tasks[2])[0]]
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from scaler.actors.policy import FAIR, FIFO, LOOK_SECONDS, WORK_AHEAD_US, Placement, Rules
 from scaler.actors.policy.interface import Decisions
+from scaler.actors.policy.needs import Needs
 from scaler.actors.policy.placement import ORDERS, make_policy
-from tests.support.ready import SHORT, Task, task
+from scaler.ids import ObjectId
+from tests.support.ready import SHORT, Task, of_map, task
 
 
 class Scene:
@@ -130,3 +132,122 @@ def test_a_refusal_says_how_many_wait_now_and_whether_the_task_had_been_let_in()
     ((refused, sentence),) = scene.decide(task("d", 1)).refused
     assert refused.task == "d"
     assert "it waited" not in sentence
+
+
+# Maps
+
+TENTH_US = WORK_AHEAD_US // 10
+MAPPED = ObjectId(b"m" * 16)
+
+
+def map_of(count: int, account: int = 0, function_id: ObjectId = MAPPED) -> list[Task]:
+    return [of_map(f"{account}-{number}", account, function_id) for number in range(count)]
+
+
+def map_scene(*workers: str, rules: Rules | None = None) -> Scene:
+    """A policy whose workers know a function that takes a tenth of what they get ahead."""
+    scene = Scene(rules)
+    for worker in workers:
+        scene.policy.join(worker, 1000, 0, 0, worker)
+    scene.policy.freed("nobody", 0, 0, {MAPPED: (TENTH_US, 1)})
+    return scene
+
+
+def counts(decisions: Decisions[str, Task]) -> dict[str, int]:
+    return {worker: len(tasks) for worker, tasks in decisions.assigned.items()}
+
+
+def test_of_a_long_map_workers_get_more_and_then_less_often() -> None:
+    scene = map_scene("one", "two")
+    assert counts(scene.decide(*map_of(1000))) == {"one": 30, "two": 30}
+    scene.policy.freed("one", 20, 20 * TENTH_US, {})
+    assert counts(scene.decide()) == {"one": 20}
+
+
+def test_the_rest_of_a_map_that_workers_could_need_to_end_at_the_same_time_stays_in_the_queue() -> None:
+    scene = map_scene("one", "two")
+    assert sum(counts(scene.decide(*map_of(90))).values()) == 30
+    assert scene.policy.statistics()["ready_tasks"] == 60
+    scene = map_scene("one", "two")
+    assert sum(counts(scene.decide(*map_of(75))).values()) == 20
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        [task(str(number), function_id=MAPPED) for number in range(1000)],
+        [of_map(str(number), function_id=MAPPED, options=b"retries") for number in range(1000)],
+        [of_map(str(number), function_id=MAPPED, priority=1) for number in range(1000)],
+        [*map_of(500), *map_of(500, account=1)],
+        map_of(1000, function_id=ObjectId(b"?" * 16)),
+    ],
+)
+def test_of_other_tasks_workers_get_no_more_than_the_work_ahead(waiting: list[Task]) -> None:
+    decisions = map_scene("one", "two").decide(*waiting)
+    for tasks in decisions.assigned.values():
+        assert sum(expected_us for _, expected_us in tasks) == WORK_AHEAD_US
+
+
+def test_without_balancing_workers_get_no_more_since_nothing_would_come_back() -> None:
+    assert counts(map_scene("one", rules=Rules(round_seconds=0)).decide(*map_of(1000))) == {"one": 10}
+
+
+def test_when_another_client_waits_workers_give_back_what_is_too_much() -> None:
+    scene = map_scene("one", "two")
+    scene.decide(*map_of(1000))
+    assert scene.decide(task("other", 1, function_id=MAPPED), now=0.5).recalled == {"one": 21, "two": 21}
+    assert scene.decide(now=0.5).recalled == {}
+    assert scene.policy.recalled("one", 21, 21 * TENTH_US, {MAPPED})
+    decisions = scene.decide(now=0.51)
+    assert [ready.task for ready, _ in decisions.assigned["one"]] in (["other"], ["0-60"])
+    assert scene.policy.recalled("two", 21, 21 * TENTH_US, {MAPPED})
+    decisions = scene.decide(now=0.51)
+    assert [expected_us for _, expected_us in decisions.assigned["two"]] == [TENTH_US], "it takes no longer for that"
+    assert scene.policy.statistics()["ready_tasks"] == 939
+
+
+def test_after_that_workers_get_no_more_for_a_while() -> None:
+    scene = map_scene("one")
+    scene.decide(*map_of(1000))
+    scene.decide(task("other", 1, function_id=MAPPED), now=0.5)
+    scene.policy.recalled("one", 21, 21 * TENTH_US, {MAPPED})
+    scene.policy.freed("one", 9, 9 * TENTH_US, {})
+    assert counts(scene.decide(now=1.4)) == {"one": 10}
+    assert counts(scene.decide(now=1.5)) == {"one": 20}
+
+
+@pytest.mark.parametrize("urgent", [task("urgent", priority=1), of_map("urgent", 1), of_map("urgent", priority=1)])
+def test_a_map_of_another_client_and_a_priority_call_tasks_back_too(urgent: Task) -> None:
+    scene = map_scene("one")
+    scene.decide(*map_of(130))
+    scene.decide()
+    assert scene.decide(urgent).recalled == {"one": 21}
+
+
+def test_tasks_that_ask_for_something_call_tasks_back_too() -> None:
+    scene = map_scene("one")
+    scene.decide(*map_of(1000))
+    scene.policy.ready_if([(task("choosy", function_id=MAPPED), Needs(amounts=()))])
+    assert scene.decide().recalled == {"one": 21}
+
+
+def test_a_client_has_its_next_tasks_behind_its_own_map() -> None:
+    scene = map_scene("one")
+    scene.decide(*map_of(1000))
+    assert scene.decide(task("next", function_id=MAPPED)) == Decisions(look_at=pytest.approx(1.0))
+
+
+def test_what_is_given_back_because_a_task_takes_long_is_of_an_unknown_function_still() -> None:
+    scene = map_scene("one")
+    scene.decide(*map_of(1000))
+    scene.policy.recalled("one", 29, 29 * TENTH_US, {MAPPED})
+    assert counts(scene.decide()) == {"one": 1}
+
+
+def test_what_is_recalled_at_the_same_moment_because_a_task_takes_long_makes_a_function_unknown() -> None:
+    scene = map_scene("one")
+    scene.decide(*map_of(1000))
+    assert scene.decide(task("other", 1, function_id=MAPPED), now=1.0).recalled == {"one": 29}
+    scene.policy.recalled("one", 29, 29 * TENTH_US, {MAPPED})
+    scene.policy.freed("one", 1, TENTH_US, {})
+    assert counts(scene.decide(now=1.0)) == {"one": 1}

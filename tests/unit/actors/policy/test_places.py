@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.policy.places import WORK_AHEAD_US, Places, tasks_to_recall
+from scaler.actors.policy.places import MAP_AHEAD_US, WORK_AHEAD_US, Places, tasks_to_recall
 
 
 def take(places: Places[str], work_us: int, near: str | None = None) -> str | None:
@@ -101,6 +101,92 @@ def test_free_places_are_counted_in_tasks() -> None:
     places.join("full", 3, tasks=4)
     places.join("idle", 5)
     assert places.free_places() == 14
+
+
+# Tasks of a map
+
+TENTH_US = WORK_AHEAD_US // 10
+
+
+def filled(queue_size: int = 1000, work_us: int = TENTH_US) -> Places[str]:
+    """Return places of one worker without room."""
+    places: Places[str] = Places()
+    places.join("worker", queue_size)
+    while places.with_room:
+        assert not places.has_map_room
+        places.take(work_us)
+    return places
+
+
+def take_far(places: Places[str], work_us: int = TENTH_US) -> int:
+    count = 0
+    while places.has_map_room:
+        assert places.take_far(work_us) == "worker"
+        count += 1
+    return count
+
+
+def test_of_a_map_a_worker_gets_more_than_of_other_tasks() -> None:
+    places = filled()
+    assert take_far(places) == (MAP_AHEAD_US - WORK_AHEAD_US) // TENTH_US
+    assert places.load("worker") == (MAP_AHEAD_US // TENTH_US, MAP_AHEAD_US)
+    assert list(places.far_ahead) == ["worker"]
+    places.free("worker", 2, 2 * TENTH_US)
+    assert take_far(places) == 2
+    assert places.tasks == MAP_AHEAD_US // TENTH_US
+    assert places.with_room == 0
+
+
+def test_a_worker_that_has_room_again_is_not_far_ahead_any_more() -> None:
+    places = filled()
+    places.take_far(TENTH_US)
+    places.free("worker", 1, TENTH_US)
+    assert list(places.far_ahead) == ["worker"]
+    places.free("worker", 1, TENTH_US)
+    assert not places.far_ahead
+    assert not places.has_map_room
+    assert places.with_room == 1
+
+
+def test_the_queue_limits_tasks_of_a_map_too() -> None:
+    assert take_far(filled(queue_size=10)) == 0
+    places = filled(queue_size=12)
+    assert take_far(places) == 2
+    places.free("worker", 1, TENTH_US)
+    assert take_far(places) == 1
+
+
+def test_what_a_worker_has_too_much_for_others_is_called_back_once() -> None:
+    places = filled()
+    take_far(places)
+    recalled = places.too_far()
+    assert recalled == {"worker": 21}
+    places.give_back("worker", 21, 21 * TENTH_US)
+    assert places.load("worker") == (9, 9 * TENTH_US)
+    assert places.with_room == 1
+    assert not places.has_map_room
+    assert places.too_far() == {}
+
+
+def test_a_worker_with_a_long_task_keeps_it_and_has_no_room_for_a_map() -> None:
+    places = filled(work_us=100 * WORK_AHEAD_US)
+    assert not places.has_map_room
+    places = filled()
+    places.take_far(100 * WORK_AHEAD_US)
+    assert places.too_far() == {"worker": 10}
+
+
+def test_a_worker_that_is_asked_for_tasks_or_has_left_gets_none_of_a_map() -> None:
+    places = filled()
+    places.join("idle", 1000)
+    places.take_far(TENTH_US)
+    assert places.level({})["worker"]
+    assert not places.has_map_room
+    places.free("worker", 1, TENTH_US)
+    assert places.has_map_room
+    places.leave("worker")
+    assert not places.has_map_room
+    assert not places.far_ahead
 
 
 # Balance

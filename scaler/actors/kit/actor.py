@@ -96,16 +96,16 @@ class ActorRef(pykka.ActorRef["Actor"]):
     `stop`, `proxy`); to block on an answer in the dispatcher's own thread is to wait for ever.
     """
 
-    __slots__ = ("_actor", "_actor_type", "_dispatcher", "_mailbox", "_parent")
-
-    supervised: ClassVar[bool] = False
-    """Whether a supervisor may put a new actor behind this address after a failure."""
+    __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "supervised")
 
     def __init__(self, actor_type: type[Actor], dispatcher: Dispatcher, parent: ActorRef | None) -> None:
         self._actor: Actor | None = None
         self._actor_type = actor_type
+        self._handlers = actor_type.handlers
         self._dispatcher = dispatcher
         self._parent = parent
+        self.supervised = False
+        """whether a supervisor may put a new actor behind this address after a failure"""
         self._mailbox: list[Any] | DeadLetters | None = None
 
     def send(self, message: Any) -> None:
@@ -158,7 +158,10 @@ class SupervisedRef(ActorRef):
     """The address of a child of a supervisor: its mail waits while there is no actor behind it."""
 
     __slots__ = ()
-    supervised = True
+
+    def __init__(self, actor_type: type[Actor], dispatcher: Dispatcher, parent: ActorRef | None) -> None:
+        super().__init__(actor_type, dispatcher, parent)
+        self.supervised = True
 
 
 class HandlerTable(dict[type, Callable[[Any, Any], Any]]):

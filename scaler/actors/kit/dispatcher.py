@@ -105,6 +105,7 @@ class Dispatcher:
         if ref._actor is not None or ref.is_stopped():
             raise ActorStoppedError(f"{ref} is not waiting for an actor")
         ref._actor = actor
+        ref._handlers = actor.handlers
         actor._actor_ref = ref
         actor._start_actor_loop()
         if ref._actor is not actor:
@@ -224,7 +225,7 @@ class Dispatcher:
             ref._mailbox = None
             message = mailbox[0]
             try:
-                actor.handlers[type(message)](actor, message)
+                ref._handlers[type(message)](actor, message)
             except BaseException as error:
                 self._fail(ref, actor, error)
         return most
@@ -243,7 +244,7 @@ class Dispatcher:
             self._ready.append(ref)
         else:
             ref._mailbox = None
-        handlers, mail = actor.handlers, iter(mailbox)
+        handlers, mail = ref._handlers, iter(mailbox)
         try:
             for message in mail:
                 handlers[type(message)](actor, message)

@@ -319,16 +319,19 @@ class ClientSession(ObjectOwner):
 
     # From its tasks
 
+    @handles(TaskResult)
+    def _done(self, result: TaskResult) -> None:
+        if self._tasks.pop(result.task_id, None) is not None:
+            if self._awaited:
+                self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
+            self._outbox.put(self._peer, result)
+
     @handles(TaskDone)
-    def _done(self, done: TaskDone) -> None:
-        result = done.result
-        if self._tasks.pop(result.task_id, None) is None:
-            return
-        if done.frames:
-            self._store_result(result, done.frames)
-        if self._awaited:
+    def _done_with_frames(self, done: TaskDone) -> None:
+        if done.result.task_id in self._tasks:
+            self._store_result(done.result, done.frames)
             self._awaited.tell(NO_GRAPH, done)
-        self._outbox.put(self._peer, result)
+            self._done(done.result)
 
     @handles(GraphNodeDone)
     def _node_done(self, done: GraphNodeDone) -> None:
@@ -357,10 +360,7 @@ class ClientSession(ObjectOwner):
         for task_id, task in self._tasks.items():
             if task is failed.child:
                 sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
-                result = TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
-                del self._tasks[task_id]
-                self._awaited.tell(NO_GRAPH, TaskDone(result, ()))
-                self._outbox.put(self._peer, result)
+                self._done(TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0))
                 return
 
     @handles(BalancerRestarted)

@@ -335,7 +335,11 @@ class TaskActor(AdoptableTask):
             home.object_store.send(ReleaseObjects(spec.object_ids))
         home.ended[status] += 1
         size = size_of(frames) if frames else 0
-        home.session.send(TaskDone(TaskResult(spec.task_id, status, payload, size, profile), frames, self._worker))
+        result = TaskResult(spec.task_id, status, payload, size, profile)
+        if frames or home.graph_id is not None:
+            home.session.send(TaskDone(result, frames, self._worker))
+        else:
+            home.session.send(result)
         self.stop_now()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:

@@ -21,7 +21,6 @@ from scaler.actors.messages.tasks import (
     RunLost,
     RunRecalled,
     TaskAssigned,
-    TaskDone,
     TaskNotWaiting,
     TaskRefused,
     TaskWithdrawn,
@@ -29,7 +28,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
 from scaler.ids import ClientId, ObjectId, TaskId
-from scaler.wire.messages.client import Task
+from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 from scaler.wire.structs import RunOptions, TaskFailure
@@ -130,6 +129,6 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
             assert ref.is_stopped() == (after in FINAL)
     finally:
         logging.disable(logging.NOTSET)
-    done = [mail for mail in session.messages if type(mail) is TaskDone]
+    done = [mail for mail in session.messages if type(mail) is TaskResult]
     assert len(done) == (1 if actor.state in FINAL else 0)
     assert actor.state in (*task_states.TRANSITIONS, *FINAL)

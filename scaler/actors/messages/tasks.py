@@ -122,7 +122,9 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: this is my end. `worker`: who has sent the result."""
+    """task -> client session or graph: this is my end. `worker`: who has sent the result. A client session gets the
+    `TaskResult` alone if there are no frames, as nearly always.
+    """
 
     result: TaskResult
     frames: Frames

@@ -91,8 +91,8 @@ class Scene:
     def end(self) -> TaskResult:
         (done,) = self.session.take()
         assert self.task.is_stopped()
-        assert type(done) is TaskDone
-        return done.result
+        assert type(done) is TaskResult
+        return done
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_task_that_finishes_tells_its_session_and_ends(scene: Scene) -> None:
 def test_a_large_result_is_announced_by_its_size(scene: Scene) -> None:
     scene.run_and(1, result(1, payload=b"", frames=[b"123", b"4567"]))
     (done,) = scene.session.take()
-    assert (done.result.size, done.frames) == (7, [b"123", b"4567"])
+    assert done == TaskDone(TaskResult(TASK_ID, TaskStatus.SUCCESS, b"", 7), [b"123", b"4567"], scene.worker_ref)
 
 
 def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> None:

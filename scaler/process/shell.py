@@ -29,7 +29,7 @@ TURNS_SECONDS = 0.02
 """And for how long: under load, one turn takes some ten milliseconds."""
 
 
-GARBAGE_THRESHOLDS = (50_000, 20, 50)
+GARBAGE_THRESHOLDS = (100_000, 20, 50)
 """Tasks are many and short-lived, and actors refer to their own address: with the default thresholds, much time goes
 into collections that find nothing."""
 

@@ -34,14 +34,14 @@ def starts(path: Path) -> list[float]:
     return [float(one) for one in path.read_text().split()] if path.exists() else []
 
 
-def test_time_outs_of_a_second_hold_though_heartbeats_are_rarer(tmp_path: Path) -> None:
+def test_short_time_outs_hold_though_heartbeats_are_rarer(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with (
-        scheduler(None, "-wt", "1", "-ct", "1") as (address, running),
-        command("cluster", address, "-n", "1", "-hi", "2"),
-        Client(address, heartbeat_interval_seconds=2) as client,
+        scheduler(None, "-wt", "2", "-ct", "2") as (address, running),
+        command("cluster", address, "-n", "1", "-hi", "4"),
+        Client(address, heartbeat_interval_seconds=4) as client,
     ):
-        assert client.submit(noted, str(mark), 1.7).result(30) == str(mark)
+        assert client.submit(noted, str(mark), 3.4).result(30) == str(mark)
         assert "is gone" not in running.output
     assert len(starts(mark)) == 1
 
@@ -62,7 +62,7 @@ def test_connections_that_are_cut_again_and_again_cost_nothing(tmp_path: Path) -
             proxy.reset()
         assert [future.result(30) for future in futures] == [str(mark) for mark in marks]
         assert "is gone" not in running.output
-        assert agent.output.count("down: the connection was cut") == 2
+        wait_until(lambda: agent.output.count("down: the connection was cut") == 2, "the agent has said so")
     assert [len(starts(mark)) for mark in marks] == [1] * len(marks)
 
 
@@ -118,7 +118,7 @@ def test_results_of_the_time_in_which_a_client_cannot_be_reached_are_not_made_ag
 def test_work_of_a_silent_cluster_moves_after_the_time_out_and_not_later(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with (
-        scheduler(None, "-wt", "1") as (address, running),
+        scheduler(None, "-wt", "2") as (address, running),
         Proxy(address) as proxy,
         Client(address) as client,
         command("cluster", proxy.address, "-n", "1"),
@@ -130,9 +130,9 @@ def test_work_of_a_silent_cluster_moves_after_the_time_out_and_not_later(tmp_pat
             proxy.swallow()
             silent_at = time.time()
             wait_until(lambda: len(starts(mark)) == 2, "it runs elsewhere")
-            assert 0.5 < starts(mark)[1] - silent_at < 15.0  # a busy machine is slow
+            assert 1.0 < starts(mark)[1] - silent_at < 30.0  # a busy machine is slow
             future.cancel()
-        assert "is gone" in running.output
+        running.wait_for("is gone")
         proxy.pass_on()
 
 

@@ -62,7 +62,7 @@ def test_a_busy_address_is_a_clear_error_and_leaves_nothing_behind() -> None:
         before = children()
         with pytest.raises(StartError, match="in use"):
             SchedulerClusterCombo(1, address=combo.get_address())
-        assert children() == before
+        assert children() <= before
 
 
 def test_bad_settings_are_refused_before_anything_starts() -> None:
@@ -70,15 +70,15 @@ def test_bad_settings_are_refused_before_anything_starts() -> None:
     for settings in ({"n_workers": 0}, {"n_workers": 1, "address": "x"}, {"n_workers": 1, "per_worker_queue_size": -1}):
         with pytest.raises(ConfigError):
             SchedulerClusterCombo(**settings)
-    assert set(descendants()) == before
+    assert set(descendants()) <= before
 
 
 def test_a_client_without_an_address_brings_its_own_cluster_and_takes_it_away() -> None:
     before = set(descendants())
     with Client() as client:
         assert client.submit(pow, 2, 3).result(30) == 8
-        assert set(descendants()) != before
-    wait_until(lambda: set(descendants()) == before, "nothing is left of the local cluster")
+        assert set(descendants()) - before
+    wait_until(lambda: set(descendants()) <= before, "nothing is left of the local cluster")
 
 
 def test_a_client_takes_its_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_a_client_takes_its_address_from_the_environment(monkeypatch: pytest.Mon
         before = children()
         with Client() as client:
             assert client.submit(pow, 2, 3).result(30) == 8
-            assert children() == before
+            assert children() <= before
 
 
 SCRIPT = """
@@ -205,9 +205,10 @@ def test_many_cycles_leave_no_process_port_descriptor_or_thread_behind(cycles: i
 
 
 def test_an_idle_scheduler_and_agent_use_no_processor_time() -> None:
+    others = set(descendants())  # of tests before this one
     with SchedulerClusterCombo(2, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
         assert client.map(pow, [(2, 2)] * 10) == [4] * 10
-        processes = [psutil.Process(pid) for pid in descendants()]
+        processes = [psutil.Process(pid) for pid in set(descendants()) - others]
 
         def used() -> float:
             return sum(sum(process.cpu_times()[:2]) for process in processes)
@@ -226,11 +227,12 @@ def test_importing_scaler_starts_nothing() -> None:
 
 
 def test_a_local_cluster_listens_where_only_its_user_can_enter_and_leaves_nothing_there() -> None:
+    others = set(descendants())  # of tests before this one
     with SchedulerClusterCombo(1, logging_level="ERROR") as combo:
         place = Path(combo.get_address().removeprefix("ipc://"))
         assert (place.is_socket(), stat.S_IMODE(place.parent.stat().st_mode)) == (True, 0o700)
         own = {connection.pid for connection in psutil.net_connections("tcp") if connection.status == "LISTEN"}
-        assert own.isdisjoint(descendants()), "no port is open"
+        assert own.isdisjoint(set(descendants()) - others), "no port is open"
     assert not place.parent.exists()
 
 

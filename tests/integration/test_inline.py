@@ -55,13 +55,13 @@ def end_code(code: int) -> int:
 
 
 def test_tasks_run_in_this_process(client: Client) -> None:
-    before = descendants()
+    before = set(descendants())
     assert set(client.map(os.getpid, [()] * 10)) == {os.getpid()}
     assert client.get({"a": 2, "b": (pow, "a", "a"), "c": (max, "a", "b")}, ["c"]) == {"c": 4}
     table = client.send_object(list(range(100_000)))
     assert client.submit(sum, table).result() == sum(range(100_000))
     assert client.submit(bytes, 1_000_000).result() == bytes(1_000_000)
-    assert descendants() == before
+    assert set(descendants()) <= before
 
 
 def test_a_task_runs_in_a_thread_of_its_own_and_arguments_are_copies(client: Client) -> None:

@@ -84,11 +84,11 @@ def test_worker_timeout_moves_the_tasks_of_an_agent_that_hangs(tmp_path: Path) -
 @pytest.mark.parametrize("interval", ["5", "0.2"])
 def test_heartbeats_are_sent_as_often_as_asked_for_or_as_the_scheduler_needs_them(interval: str) -> None:
     with (
-        scheduler(None, "-wt", "1") as (address, running),
+        scheduler(None, "-wt", "2") as (address, running),
         command("cluster", address, "-n", "1", "-hi", interval),
         Client(address) as client,
     ):
-        assert client.submit(time.sleep, 2.5).result(30) is None
+        assert client.submit(time.sleep, 4.5).result(30) is None
         assert "is gone" not in running.output
 
 

@@ -265,9 +265,9 @@ def test_a_waiting_parent_that_is_cancelled_ends_with_its_children_and_never_run
 
 def test_processes_that_are_not_needed_any_more_end(combo: SchedulerClusterCombo, client: Client) -> None:
     assert client.submit(depth, client, 10).result(SECONDS) == 10
-    few = 7  # scheduler, agent, fork server, and four processors
+    agent, few = combo._cluster.pid, 5  # fork server, and four processors
     # One in which a client is just at work when it should end stays until it was idle for two more checks of 5 s.
-    wait_until(lambda: len(descendants()) <= few, f"all but {few} processes have ended", SECONDS)
+    wait_until(lambda: len(descendants(agent)) <= few, f"all but {few} processes have ended", SECONDS)
     assert client.submit(depth, client, 3).result(SECONDS) == 3
 
 

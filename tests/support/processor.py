@@ -95,14 +95,23 @@ class Driver:
 
     def interrupt_until_over(self, number: int) -> None:
         """Ask again and again until the task is interrupted, as the agent does, and wait until it has ended."""
+        self.interrupt_until_taken(number)
+        wait_until(lambda: self.progress.executing != number, "the task has ended")
+
+    def interrupt_until_taken(self, number: int) -> None:
+        """Ask again and again until the task is interrupted, or has ended.
+
+        A single signal may find it where it cannot be interrupted, or just before it sleeps.
+        """
         self.progress.interrupt(number)
 
-        def is_over() -> bool:
+        def is_taken() -> bool:
             if self.progress.executing == number and self.progress.is_interrupt_due:
                 self.process.send_signal(INTERRUPT_SIGNAL)
-            return self.progress.executing != number
+                return False
+            return True
 
-        wait_until(is_over, "the task has ended")
+        wait_until(is_taken, "the task is interrupted")
 
     def send(self, *items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):

@@ -40,7 +40,7 @@ def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCapt
         assert cluster.pid != first
         assert cluster.is_alive()
     assert "died (signal SIGKILL): it is started again" in caplog.text
-    assert children() == before
+    assert children() <= before
     assert open_descriptors() <= descriptors
     assert not cluster.is_alive()
 
@@ -119,7 +119,7 @@ def test_every_open_future_fails_when_the_scheduler_dies_again_and_again(caplog:
         scheduler.join(10)
         assert (scheduler.pid, scheduler.exitcode) == (killed, -signal.SIGKILL)
     assert "is lost: its scheduler has died" in caplog.text
-    assert children() == before
+    assert children() <= before
     assert not place.parent.exists()
 
 

@@ -377,8 +377,7 @@ def end_in_good_order(folder: str) -> None:
 def test_interrupted_task_leaves_its_blocks(driver: Driver, tmp_path: Path) -> None:
     number = driver.start(end_in_good_order, str(tmp_path))
     wait_until((tmp_path / "started").exists, "it is inside")
-    driver.interrupt(number)
-    wait_until(lambda: not driver.progress.is_interrupt_due, "it is interrupted")
+    driver.interrupt_until_taken(number)
     for _ in range(10):
         driver.interrupt(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
@@ -409,7 +408,7 @@ def test_what_an_interrupted_task_returns_or_raises_is_dropped(
     inside = tmp_path / "inside"
     number = driver.start(function, inside)
     wait_until(inside.exists, "it is in its block")
-    driver.interrupt(number)
+    driver.interrupt_until_taken(number)
     result = driver.results(1)[0]
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
 
@@ -503,7 +502,7 @@ def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_pat
 
     number = driver.start(start_child)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), "it has a child")
-    driver.interrupt(number)
+    driver.interrupt_until_taken(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert driver.process.wait(20) == 0
     child = int((tmp_path / "pid").read_text())

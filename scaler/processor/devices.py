@@ -17,7 +17,7 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 Numbers = tuple[int, ...]
 
 
-def devices_of(task: RunTask) -> Numbers:
+def numbers_of(task: RunTask) -> Numbers:
     """Return the numbers of the GPUs of a task."""
     return RunOptions.decode(task.options).devices if task.options else ()
 

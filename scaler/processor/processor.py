@@ -39,7 +39,7 @@ from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor import signals
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.devices import VisibleDevices, devices_of
+from scaler.processor.devices import VisibleDevices, numbers_of
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
 from scaler.processor.leaving import LEAVE_SECONDS, leave
@@ -202,7 +202,7 @@ class Processor:
         """Run tasks that see their GPUs. One whose GPUs this process cannot open any more is for a fresh process, with
         those behind it. Not while clients in this process wait for tasks of theirs, which would end with it.
         """
-        for numbers, row in groupby(tasks, devices_of):
+        for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.may_be(numbers) or self.waiting.is_needed())
             if not self._is_over:
                 self._devices.show(numbers)

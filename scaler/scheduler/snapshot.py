@@ -54,7 +54,7 @@ def _tasks(report: Report) -> str:
 def _workers(report: Report) -> str:
     workers = report.of("worker")
     busy = sum(counts["tasks"] > 0 for _, counts in workers)
-    text = f"{len(workers):,} of {len(report.of(AGENT)):,} clusters, {busy:,} of them have tasks"
+    text = f"{len(workers):,} in {_count(len(report.of(AGENT)), 'cluster')}, {busy:,} of them have tasks"
     return text + with_most_tasks(workers)
 
 
@@ -71,6 +71,10 @@ def _objects(report: Report) -> str:
         return "the object store is being restarted"
     (_, counts) = report.of("object store")[0]
     return (
-        f"{counts['objects']:,} ({size(counts['object_bytes'])}) of {counts['object_owners']:,} clients; "
+        f"{counts['objects']:,} ({size(counts['object_bytes'])}) of {_count(counts['object_owners'], 'client')}; "
         f"{counts['retained_objects']:,} functions kept by clusters only"
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -163,7 +163,7 @@ def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on() -> None:
         running.signal(signal.SIGUSR1)
         running.wait_for("scheduler: what it does now")
         running.wait_for("undeliverable")
-        assert "workers   2 of 1 clusters" in running.output
+        assert "workers   2 in 1 cluster," in running.output
         assert "100 Task, " in running.output
         assert "100 RunTask" in running.output
         cluster.signal(signal.SIGUSR1)

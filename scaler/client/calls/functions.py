@@ -8,6 +8,7 @@ or a global that it reads may have changed. Must never call the function.
 from __future__ import annotations
 
 import inspect
+import reprlib
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.edits import Edits
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.inputs import Input, ResultArgument
+from scaler.client.calls.options import OPTIONS
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
@@ -195,7 +197,9 @@ class Function:
         try:
             signature.bind(*arguments, **keywords)
         except TypeError as error:
-            raise TypeError(f"{self.instruction.name}: {error}") from None
+            options = [name for name in keywords if name in OPTIONS and not self._may_take(name)]
+            hint = f"; as an option of the task: client.options({options[0]}=...).submit(...)" if options else ""
+            raise TypeError(f"{self.instruction.name}: {error}{hint}") from None
 
     def take_name(self, keywords: dict[str, Any]) -> str:
         """Remove the task's name from the keyword arguments, unless the function accepts `name`. Return the name; empty
@@ -358,7 +362,10 @@ class Functions:
         if remembered is not None and remembered.is_still(function):
             return remembered
         if not callable(function):
-            raise TypeError(f"the first argument must be callable, not {function!r}")
+            raise TypeError(
+                f"the first argument must be callable, not {reprlib.repr(function)}: a task gets its function and its "
+                "arguments apart, submit(fn, x) and not submit(fn(x))"
+            )
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
             made = Function(function, state, self._serializer, self._packer, self._shipped.packed())

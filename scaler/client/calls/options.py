@@ -120,6 +120,10 @@ class TaskOptions:
         return replace(others, **{name: value for name, value in said.items() if value is not None})
 
 
+OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
+"""The names of all options."""
+
+
 def checked(options: object) -> TaskOptions:
     """Return what a user has given as a set of options.
 

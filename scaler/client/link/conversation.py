@@ -95,7 +95,6 @@ class Conversation:
         """since when no scheduler has answered, if none answers"""
         self.ended_because = ""
         """the reason why there will be no further connection; empty while there may be one"""
-        self.bad_message_count = 0
         self._reply_heard = 0
         """what the scheduler had heard when it welcomed this client"""
         self._wait = 0
@@ -303,7 +302,6 @@ class Conversation:
                     self._handlers[type(batch)](batch)
                     self._is_rest_said = False
         except ProtocolError as error:
-            self.bad_message_count += 1
             self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
             self._work.on_unreadable(partial(self._unreadable, str(error)))  # it may have held any answer
             return True

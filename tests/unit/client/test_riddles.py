@@ -293,3 +293,15 @@ def test_errors_about_options_and_modules_say_what_to_write(client: Client, sche
     for modules in ("work.py", 3, scaler):
         with pytest.raises(scaler.ConfigError, match="modules must be a list of modules or their paths, not "):
             Client(scheduler.address, modules=modules)  # type: ignore[arg-type]
+
+
+def test_an_option_among_the_arguments_of_a_function_is_said_to_be_one(client: Client) -> None:
+    hint = (
+        r"^abs: got an unexpected keyword argument 'retries'; as an option of the task: client.options\(retries=...\)"
+    )
+    with pytest.raises(TypeError, match=hint):
+        client.submit(abs, -1, retries=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^abs: got an unexpected keyword argument 'key'$"):
+        client.submit(abs, -1, key=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^takes_rows: missing a required argument: 'rows'$"):
+        client.submit(takes_rows, number=1)  # type: ignore[call-arg]

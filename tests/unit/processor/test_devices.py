@@ -7,16 +7,16 @@ import os
 import pytest
 
 from scaler.ids import ObjectId, TaskId
-from scaler.processor.devices import VARIABLE, VisibleDevices, devices_of
+from scaler.processor.devices import VARIABLE, VisibleDevices, numbers_of
 from scaler.wire.messages.worker import RunTask
 from scaler.wire.structs import RunOptions
 
 
 def test_a_task_says_in_its_options_which_it_has() -> None:
     plain = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(bytes(16)), b"", b"")
-    assert devices_of(plain) == ()
+    assert numbers_of(plain) == ()
     plain.options = RunOptions(devices=(1, 3)).encode()  # type: ignore[misc]
-    assert devices_of(plain) == (1, 3)
+    assert numbers_of(plain) == (1, 3)
 
 
 @pytest.mark.parametrize(

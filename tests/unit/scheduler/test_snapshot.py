@@ -26,7 +26,7 @@ def slow(_run: RunTask) -> Outcome:
 def test_an_idle_scheduler() -> None:
     assert lines(Simulation()) == {
         "tasks": "0 wait for a worker, 0 are at workers",
-        "workers": "0 of 0 clusters, 0 of them have tasks",
+        "workers": "0 in 0 clusters, 0 of them have tasks",
         "clients": "0, 0 of them in tasks; 0 open tasks, 0 open graphs",
         "objects": "0 (0 B) of 0 clients; 0 functions kept by clusters only",
         "received": "nothing; 0 messages, 0 B",
@@ -52,7 +52,7 @@ def test_a_busy_scheduler() -> None:
         "4 wait for a worker, 4 are at workers, 1 of these wait for tasks of their own; "
         "2 calls of 1 graphs wait for others"
     )
-    assert told["workers"].startswith("3 of 1 clusters, 3 of them have tasks; most tasks: ")
+    assert told["workers"].startswith("3 in 1 cluster, 3 of them have tasks; most tasks: ")
     assert all(name in told["workers"] for name in names)
     assert told["clients"] == (
         "3, 1 of them in tasks; 7 open tasks, 1 open graphs; most tasks: "

@@ -381,9 +381,7 @@ class TestHeartbeats:
 
 class TestHostileInput:
     @pytest.mark.parametrize("header", [b"", b"garbage", b"\0" * 64, b"\xff" * 1000])
-    def test_garbage_is_counted_and_answered_with_a_new_connection(
-        self, new_client: Callable[..., Client], header: bytes
-    ) -> None:
+    def test_garbage_is_answered_with_a_new_connection(self, new_client: Callable[..., Client], header: bytes) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             assert client.submit(abs, -1).result(10) == 1
@@ -391,7 +389,6 @@ class TestHostileInput:
             scheduler.wait_for(ClientHello, 2)
             assert len(set(scheduler.connections)) == 2
             assert client.submit(abs, -2).result(10) == 2
-            assert client._core.link._conversation.bad_message_count == 1
 
     def test_a_task_whose_result_cannot_be_read_is_said_again(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:

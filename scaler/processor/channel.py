@@ -22,6 +22,7 @@ from typing import Any
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, nbytes
 
 _PREFIX = struct.Struct("<IIB")
+_PREFIX_BYTES = _PREFIX.size
 _FRAMES_MOST = 1 << 20
 _READ_BYTES = 64 * 1024
 _READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
@@ -46,8 +47,6 @@ class BlockLostError(ChannelClosedError):
 
 def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
     prefix = _PREFIX.pack(len(header), len(sizes), shared)
-    if not sizes:
-        return prefix + header
     return b"".join((prefix, struct.pack(f"<{len(sizes)}Q", *sizes), header, *inline))
 
 
@@ -98,9 +97,18 @@ class _Reader:
             self._rest += data
         return len(data)
 
-    def messages(self) -> Iterator[ChannelMessage]:
+    def messages(self) -> Sequence[ChannelMessage]:
         """Take out the complete messages."""
-        rest, offset = self._rest, 0
+        rest = self._rest
+        if type(rest) is bytes and len(rest) >= _PREFIX_BYTES:
+            header_bytes, n_frames, _ = _PREFIX.unpack_from(rest)
+            if not n_frames and len(rest) == _PREFIX_BYTES + header_bytes:  # a single one, as most often
+                self._rest = b""
+                return ((rest[_PREFIX_BYTES:], []),)
+        return list(self._several(rest))
+
+    def _several(self, rest: bytes | bytearray) -> Iterator[ChannelMessage]:
+        offset = 0
         view = memoryview(rest)
         try:
             while (message_end := self._end_of_message(view, offset)) is not None:
@@ -172,7 +180,7 @@ class Channel:
             ChannelClosedError: if the other end is gone.
         """
         if not frames:
-            return self._write(_pack(header, (), (), shared=False), None)
+            return self._write(_PREFIX.pack(len(header), 0, False) + header, None)
         sizes = [nbytes(frame) for frame in frames]
         if sum(sizes) > INLINE_FRAMES_BYTES:
             try:
@@ -188,8 +196,26 @@ class Channel:
         return self._write(_pack(header, block.sizes, (), shared=True), block)
 
     def _write(self, data: bytes, block: SharedBlock | None) -> bool:
-        self._pending.append((memoryview(data), block))
-        return len(self._pending) == 1 and self.flush()
+        pending = self._pending
+        if pending:
+            pending.append((memoryview(data), block))
+            return False
+        written = self._send(data, block)
+        if written == len(data):
+            return True
+        pending.append((memoryview(data)[written:], None if written else block))
+        return written > 0 and self.flush()
+
+    def _send(self, data: bytes | memoryview, block: SharedBlock | None) -> int:
+        """Return how many bytes the socket has taken."""
+        try:
+            if block is None:
+                return self._socket.send(data)
+            return socket.send_fds(self._socket, [data], [block.descriptor])
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise ChannelClosedError(str(error)) from error
 
     def flush(self) -> bool:
         """Write the waiting bytes. Return whether none are left.
@@ -200,18 +226,11 @@ class Channel:
         pending = self._pending
         while pending:
             data, block = pending.popleft()
-            try:
-                if block is None:
-                    written = self._socket.send(data)
-                else:
-                    written = socket.send_fds(self._socket, [data], [block.descriptor])
-            except BlockingIOError:
-                pending.appendleft((data, block))
-                return False
-            except OSError as error:
-                raise ChannelClosedError(str(error)) from error
+            written = self._send(data, block)
             if written < len(data):
-                pending.appendleft((data[written:], None))
+                pending.appendleft((data[written:], None if written else block))
+            if not written:
+                return False
         return True
 
     def receive(self) -> list[ChannelMessage]:

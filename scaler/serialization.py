@@ -123,10 +123,8 @@ def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = cl
             return [_serialized(serializer, obj)]
         if type(obj) is bytes and len(obj) > OUT_OF_BAND_BYTES:
             obj = _OutOfBandBytes(obj)
-        else:
-            data = _plain(obj)
-            if data is not None:
-                return [data]
+        elif type(obj) in _PLAIN_TYPES or _is_plain(obj, _PLAIN_DEPTH):
+            return [pickle.dumps(obj, 5)]
         frames: list[Buffer] = [b""]
         frames[0] = dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames

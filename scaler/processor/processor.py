@@ -79,8 +79,7 @@ class Processor:
 
     def __init__(self, channel: Channel, progress: Progress, birth: Birth, config: ClusterConfig) -> None:
         self._words = progress.words
-        self._uplink = Uplink(channel)
-        uplink = self._uplink
+        uplink = self._uplink = Uplink(channel)
         puts, per_second = (uplink.put_line, uplink.put_report), config.task_output_lines_per_second
         self.outputs = TaskOutputs(progress.words, *puts, per_second)
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
@@ -157,9 +156,7 @@ class Processor:
     # Tasks
 
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
-        words, after_task, waiting = self._words, self._after_task, self.waiting
-        uplink = self._uplink
-        put = uplink.put
+        words, after_task, waiting, uplink = self._words, self._after_task, self.waiting, self._uplink
         number = self._number
         last = number + len(tasks)
         for task in tasks:
@@ -180,7 +177,7 @@ class Processor:
             if task.together and not (task.options or task.priority or result.status):
                 uplink.put_with_others(result, task.function_id)
             else:
-                put(result, number == last)
+                uplink.put(result, number == last)
         words[0] = 0
         self._number = number
         uplink.send_hurried()
@@ -360,10 +357,11 @@ def _after_task(processor: Processor, streams: TaskStreams, logs_tasks: bool) ->
         for handler in logging.getLogger().handlers:
             handler.addFilter(outputs.leaves_to_log)
     logging.getLogger().addHandler(OutputHandler(outputs))
-    held = outputs.held
+    held, written = outputs.held, streams.written
 
     def after_task() -> None:
-        streams.after_task()
+        if written:
+            streams.after_task()
         if held:
             outputs.after_task()
         signals.stop_timer()

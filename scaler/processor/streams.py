@@ -20,6 +20,7 @@ import logging
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -74,7 +75,8 @@ class _Lines(io.BufferedIOBase):
 
     mode = "wb"
 
-    def __init__(self, descriptor: int, say: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, say: Callable[[str], None], written: deque[int]) -> None:
+        self.written = written
         self.name = "<stdout>" if descriptor == STANDARD_OUTPUT else "<stderr>"
         self.unfinished_bytes = 0
         self._descriptor = descriptor
@@ -112,6 +114,7 @@ class _Lines(io.BufferedIOBase):
         with self._lock:
             self._parts.append(text)
             self.unfinished_bytes += len(text)
+            self.written.append(self._descriptor)
             if b"\n" not in text and self.unfinished_bytes < LINE_BYTES:
                 return len(text)
             *lines, rest = b"".join(self._parts).split(b"\n")
@@ -153,9 +156,11 @@ class _Stream(io.TextIOWrapper):
     def __init__(self, lines: _Lines) -> None:
         super().__init__(lines, "utf-8", "backslashreplace", newline="\n", write_through=True)
         self.mode = "w"  # type: ignore[misc]
+        self._written = lines.written
 
     def detach(self) -> Any:
         self.is_detached = True
+        self._written.append(0)
         return super().detach()
 
     def reconfigure(self, **_options: Any) -> None:
@@ -171,7 +176,9 @@ class TaskStreams:
         """takes each line too, and returns whether it is of a task"""
         self.logs_tasks = True
         """whether lines of tasks are in the log"""
-        self._lines = [_Lines(descriptor, partial(self._say, descriptor)) for descriptor in LEVELS]
+        self.written: deque[int] = deque(maxlen=1)
+        """not empty: something was done with the streams since the last task"""
+        self._lines = [_Lines(descriptor, partial(self._say, descriptor), self.written) for descriptor in LEVELS]
         self._output_lines, self._error_lines = self._lines
         self._output, self._error = map(_Stream, self._lines)
 
@@ -186,6 +193,7 @@ class TaskStreams:
 
     def after_task(self) -> None:
         """Log the lines that a task has left unfinished, and repair a stream that it has taken apart."""
+        self.written.clear()
         if self._output_lines.unfinished_bytes or self._error_lines.unfinished_bytes:
             for lines in self._lines:
                 lines.end_line()

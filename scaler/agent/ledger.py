@@ -181,27 +181,30 @@ class Ledger:
 
     def finish(self, results: Sequence[RunResult]) -> None:
         """Some runs have ended, open ones or others; the results are kept."""
-        known, at_worker, tally = self._open, self._at_worker, self.tally
+        known, kept, at_worker, tally = self._open, self._kept, self._at_worker, self.tally
+        waiting, former = self._waiting, self._former
         for result in results:
-            if self._waiting:
+            task_id, attempt = result.task_id, result.attempt
+            kept[task_id, attempt] = result
+            if waiting:
                 self.unblock(result)
-            task = known.pop(result.task_id, None)
-            if tally is not None and task is not None:
-                tally.add(task, result)
-            if task is not None and task.attempt != result.attempt:
-                known[result.task_id] = task  # a newer attempt is still here
-            else:
-                if task is not None:
-                    at_worker[task.worker] -= 1
-                if self._former:
-                    self._former.discard(result.task_id)
-            self._kept[result.task_id, result.attempt] = result
+            task = known.pop(task_id, None)
+            if task is not None:
+                if tally is not None:
+                    tally.add(task, result)
+                if task.attempt != attempt:
+                    known[task_id] = task  # a newer attempt is still here
+                    continue
+                at_worker[task.worker] -= 1
+            if former:
+                former.discard(task_id)
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items: the scheduler has them."""
+        forget = self._kept.pop
         for item in items:
             if type(item) is RunResult:
-                self._kept.pop((item.task_id, item.attempt), None)
+                forget((item.task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
         """Return those of the cancels to which no kept result is the answer."""

@@ -42,8 +42,8 @@ class Prefetch:
         self._queue = queue
         self._supplies = supplies
         self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
-        self._ended: dict[ObjectId, list[float]] = {}
-        """the microseconds and the number of calls that are to be learned"""
+        self._took_us: dict[ObjectId, list[int]] = {}
+        """of the calls that have ended and are to be learned"""
 
     def take(self, processor: ProcessorRecord, together_us: float = TOGETHER_US) -> list[RunTask]:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
@@ -91,14 +91,11 @@ class Prefetch:
         processor.held_us = held_us
         return portion
 
-    def learn(self, function_id: ObjectId, duration_us: float) -> None:
-        """Learn the duration of a call. Those that ended before the next portion are learned together."""
-        totals = self._ended.get(function_id)
-        if totals is None:
-            self._ended[function_id] = [duration_us + OVERHEAD_US, 1]
-        else:
-            totals[0] += duration_us + OVERHEAD_US
-            totals[1] += 1
+    def took_us(self, function_id: ObjectId) -> list[int]:
+        """Return the list to which the microseconds of each call that has ended are added. They are learned together,
+        before the next portion.
+        """
+        return self._took_us.setdefault(function_id, [])
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
         """These are deleted; ids of other objects may be among them."""
@@ -106,9 +103,10 @@ class Prefetch:
         self._durations.forget(function_ids)
 
     def _count(self) -> None:
-        for function_id, (total_us, count) in self._ended.items():
-            self._durations.learn(function_id, total_us, int(count))
-        self._ended.clear()
+        for function_id, took_us in self._took_us.items():
+            count = len(took_us)
+            self._durations.learn(function_id, sum(took_us) + count * OVERHEAD_US, count)
+        self._took_us.clear()
 
 
 def _may_have_more(processor: ProcessorRecord, most_us: float) -> bool:

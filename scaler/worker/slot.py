@@ -225,8 +225,9 @@ class Slot(Actor):
         A result that is not that of the task at its place ends the processor: user code has written to the channel, or
         a process that a task forked has come back from it. Which of the further results are right cannot be known.
         """
-        held, learn, ends = processor.held, self._prefetch.learn, self._cancellation.ends(processor)
+        held, ends = processor.held, self._cancellation.ends(processor)
         held_before = len(held)
+        function_id, took_us = b"", []
         done_us = 0.0
         finished = _RESULTS()
         unstarted: list[RunTask] = []
@@ -244,7 +245,10 @@ class Slot(Actor):
             done_us += expected_us
             end = ends.pop(run_of(task), None) if ends else None
             if result.status != STOPPED:
-                learn(task.function_id, result.duration_us)
+                if task.function_id != function_id:
+                    function_id = task.function_id
+                    took_us = self._prefetch.took_us(function_id)
+                took_us.append(result.duration_us)
                 finished.append(result)
             elif end is not None:
                 self._answers.end([task], end, result.payload, result.profile)

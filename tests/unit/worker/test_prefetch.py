@@ -191,10 +191,10 @@ class Stock:
 def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> None:
     half = bytes(PORTION_BYTES // 2)
     stock = Stock()
-    stock.portions.learn(FUNCTION, 0)
+    stock.portions.took_us(FUNCTION).append(0)
     assert stock.take(half, half, b"1") == 2
     stock = Stock()
-    stock.portions.learn(FUNCTION, 0)
+    stock.portions.took_us(FUNCTION).append(0)
     assert stock.take(half + half + b"1", b"") == 1
 
 
@@ -202,16 +202,16 @@ def test_a_function_that_takes_longer_is_believed_sooner_than_one_that_takes_les
     stock = Stock()
     assert stock.expected_us() == UNKNOWN_US
     for took_us, expected_us in ((100, 100), (200, 150), (50, 140)):
-        stock.portions.learn(FUNCTION, took_us - OVERHEAD_US)
+        stock.portions.took_us(FUNCTION).append(took_us - OVERHEAD_US)
         assert stock.expected_us() == expected_us
 
 
 def test_nothing_is_known_of_a_deleted_function_and_of_too_many() -> None:
     stock = Stock()
-    stock.portions.learn(FUNCTION, 0)
+    stock.portions.took_us(FUNCTION).append(0)
     stock.portions.forget([OTHER, FUNCTION])
     assert stock.expected_us() == UNKNOWN_US
-    stock.portions.learn(FUNCTION, 0)
+    stock.portions.took_us(FUNCTION).append(0)
     for number in range(FUNCTIONS_REMEMBERED):
-        stock.portions.learn(ObjectId(number.to_bytes(16, "big")), 0)
+        stock.portions.took_us(ObjectId(number.to_bytes(16, "big"))).append(0)
     assert stock.expected_us() == UNKNOWN_US

@@ -101,8 +101,12 @@ class Adoption(Actor):
 
     @handles(RunsLost)
     def _runs_lost(self, lost: RunsLost) -> None:
+        held = self._table.held
         for task_id, task in lost.runs:
             self._know(task_id, task)
+            if task_id in held:  # its agent is back already
+                worker, attempt, _since = held.pop(task_id)
+                self._offer(task_id, task, worker, attempt)
         self._look_later()
 
     @handles(AskForRun)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
-from scaler.actors.hellos import listed, offer_of
+from scaler.actors.farewell import Farewell, orders_by_worker
+from scaler.actors.hellos import listed, offer_of, runs_by_worker
 from scaler.actors.kit import ActorRef, ChildFailed, Timer, handles
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
@@ -30,12 +31,12 @@ from scaler.actors.messages.peers import (
     Resumed,
     SayStatistics,
     StopAgent,
-    StopWorker,
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peer import Peer
 from scaler.actors.session import Services, Session
+from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import TaskId
 from scaler.message import message
@@ -121,6 +122,8 @@ class AgentSession(Session):
         self._workers: list[ActorRef] = []
         """those that have taken tasks, or have some; the others begin soon, or when they are opened"""
         self._opening: Timer | None = None
+        self._slices = Slices(self)
+        """what all workers are to hear; what comes later for one of them waits behind it"""
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
         self._watcher: ActorRef | None = None
@@ -213,7 +216,18 @@ class AgentSession(Session):
 
     def _tell(self, worker: int, batch: Batch[Any]) -> None:
         if worker < len(self._workers):
-            self._workers[worker].send(batch)
+            if self._slices:
+                self._tell_all([self._workers[worker]], lambda _number: batch)
+            else:
+                self._workers[worker].send(batch)
+
+    def _tell_all(self, workers: Sequence[ActorRef], message_to: Callable[[int], Any]) -> None:
+        """Tell workers something, in slices, behind what they are to hear already."""
+        self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
+
+    @handles(NextSlice)
+    def _next_slice(self, _next: NextSlice) -> None:
+        self._slices.go_on()
 
     @handles(Batch[ObjectRequest])
     def _requests(self, batch: Batch[ObjectRequest]) -> None:
@@ -242,8 +256,7 @@ class AgentSession(Session):
     def _drains(self, batch: Batch[DrainRequest]) -> None:
         logger.info("workers %s take no new tasks: %s", listed(self._identity.worker_names), batch[0].reason)
         self._is_draining = True
-        for worker in self._workers:
-            worker.send(DrainWorker())
+        self._tell_all(self._workers, lambda _number: DrainWorker())
 
     @handles(Batch[WorkersClosed])
     def _workers_closed(self, batch: Batch[WorkersClosed]) -> None:
@@ -252,10 +265,8 @@ class AgentSession(Session):
         was_open, self._n_open = self._n_open, n_open
         if self._is_draining or n_open == was_open:
             return
-        for worker in self._workers[n_open:was_open]:
-            worker.send(CloseWorker())
-        for worker in self._workers[was_open:n_open]:
-            worker.send(OpenWorker())
+        self._tell_all(self._workers[n_open:was_open], lambda _number: CloseWorker())
+        self._tell_all(self._workers[was_open:n_open], lambda _number: OpenWorker())
         self._identity = replace(self._identity, worker_names=self._names[:n_open])
         self._services.acceptor.send(WorkersChanged(self._peer, self._identity))
         self._tell_changed(len(self._workers))
@@ -317,8 +328,7 @@ class AgentSession(Session):
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
-        for worker in self._workers:
-            worker.send(restarted)
+        self._tell_all(self._workers, lambda _number: restarted)
 
     @handles(StopAgent)
     def _stop_agent(self, stop: StopAgent) -> None:
@@ -337,14 +347,18 @@ class AgentSession(Session):
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
         self._is_back = False  # who had another scheduler, too, has come by now
-        for worker in self._workers:
-            worker.send(resumed)
+        held = {} if resumed.goes_on else runs_by_worker(resumed.held)
+        others = Resumed(resumed.visit, b"", resumed.goes_on)
+        self._tell_all(
+            self._workers,
+            lambda number: Resumed(resumed.visit, held[number], False) if number in held else others,
+        )
         self._open_later()
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        for worker, unsent in zip(self._workers, self._by_worker(lost.unsent), strict=True):
-            worker.send(ConnectionLost(lost.visit, lost.reason, unsent))
+        unsent = orders_by_worker(lost.unsent)
+        self._tell_all(self._workers, lambda number: ConnectionLost(lost.visit, lost.reason, unsent.get(number, ())))
         super()._connection_lost(lost)
 
     def _say_lost(self) -> None:
@@ -365,16 +379,9 @@ class AgentSession(Session):
     def _stop_workers(self, was_lost: bool) -> None:
         if not self._workers:
             return
-        orders = self._by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)
-        for worker, unheard in zip(self._workers, orders, strict=True):
-            worker.send(StopWorker(was_lost, unheard))
+        unheard = orders_by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)
+        self.spawn(Farewell(self._slices, self._workers, was_lost, unheard))
         self._workers = []
-
-    def _by_worker(self, orders: Iterable[RunTask]) -> list[list[RunTask]]:
-        by_worker: list[list[RunTask]] = [[] for _ in self._workers]
-        for order in orders:
-            by_worker[order.worker].append(order)
-        return by_worker
 
     @handles(SayStatistics)
     def _say_statistics(self, say: SayStatistics) -> None:

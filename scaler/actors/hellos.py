@@ -5,6 +5,7 @@ Must never: keep state.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from scaler.actors.events import PeerIdentity
@@ -12,7 +13,7 @@ from scaler.actors.policy import Offer
 from scaler.amounts import AMOUNT_MOST
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.messages.worker import HELD_RUN, WorkerHello
 
 NAMES_LISTED = 8
 """So many names are in one line of the log."""
@@ -32,6 +33,14 @@ def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
     """Return the names of all workers of an agent, also of those that take no tasks now."""
     return tuple(hello.worker_names.split(","))
+
+
+def runs_by_worker(held: bytes) -> dict[int, bytes]:
+    """Return the runs that an agent has by the number of the worker, in the form in which its hello names them."""
+    by_worker: defaultdict[int, bytearray] = defaultdict(bytearray)
+    for run in HELD_RUN.iter_unpack(held):
+        by_worker[run[2]] += HELD_RUN.pack(*run)
+    return {worker: bytes(runs) for worker, runs in by_worker.items()}
 
 
 def listed(names: Sequence[str]) -> str:

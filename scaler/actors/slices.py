@@ -55,6 +55,12 @@ class Slices:
         if len(self._work) == 1:
             self.go_on()
 
+    def take_over(self, other: Slices, step: Callable[[_T], object], items: Iterable[_T]) -> None:
+        """Do what another actor has left, and then a step with each item; the first slice is done here."""
+        self._work += (*other._work, map(step, items))
+        other._work.clear()
+        self.go_on()
+
     def go_on(self) -> None:
         """Do the next slice."""
         work, left = self._work, SLICE_STEPS

@@ -138,6 +138,8 @@ class WorkerProxy(AskedWorker):
             run.expected_us += expected_us
         else:
             self._balancer.send(PlacesFreed(self.actor_ref, 1, expected_us, {}))
+        if not self._peer.connection:
+            self._leave_balancer()  # the news of that comes when other workers have had theirs
 
     @handles(CancelRun)
     def _cancel(self, cancel: CancelRun) -> None:
@@ -261,8 +263,8 @@ class WorkerProxy(AskedWorker):
     def _resumed(self, resumed: Resumed) -> None:
         """The agent is back on a new connection. If its session goes on, it gets what was said meanwhile.
 
-        Else send again what it never got, and stop what it should not have. `held` names the tasks of this worker that
-        the agent still has, or whose results it sends again. Which of them wait for others it says anew.
+        Else send again what it never got, and stop what it should not have. `held` names the tasks that this worker
+        still has, or whose results its agent sends again. Which of them wait for others it says anew.
         """
         if resumed.visit != self._peer.visit:
             return  # it is back on yet another one
@@ -273,7 +275,7 @@ class WorkerProxy(AskedWorker):
 
     def _compare(self, resumed: Resumed) -> None:
         runs = HELD_RUN.iter_unpack(resumed.held)
-        held = {task_id: attempt for task_id, attempt, worker in runs if worker == self._index}
+        held = {task_id: attempt for task_id, attempt, _worker in runs}
         for task_id, run in self._runs.items():
             self._take_back(run)
             if run.canceled:  # if it never got the order, it says so

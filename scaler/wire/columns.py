@@ -90,9 +90,14 @@ def _read_lines(reader: Any, count: int) -> Iterable[str]:
 
 
 def _read_names(reader: Any, count: int) -> Iterable[str]:
-    return [
-        ",".join(printable(name, TEXT_CHARACTERS) for name in text.split(",")) for text in _read_list(reader, count)
-    ]
+    return [_printable_names(text) for text in _read_list(reader, count)]
+
+
+def _printable_names(text: str) -> str:
+    names = text.split(",")
+    if text.isprintable() and max(map(len, names)) <= TEXT_CHARACTERS:
+        return text  # an agent may have 65,535 of them
+    return ",".join(printable(name, TEXT_CHARACTERS) for name in names)
 
 
 def _read_bytes(data: bytes, count: int) -> Iterable[int]:

@@ -98,6 +98,15 @@ def test_an_agent_that_comes_late_finds_the_task_that_has_lost_its_run(scene: Sc
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
 
 
+def test_an_agent_that_is_back_at_once_finds_the_task_that_loses_its_run_after_that(scene: Scene) -> None:
+    scene.wait(1000.0)
+    scene.tell(RunsHeld([(ONE, scene.worker_ref, 7)]))
+    scene.tell(RunsLost([(ONE, scene.task_ref)]))
+    assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
+    scene.wait(2 * KEEP_SECONDS)
+    assert scene.worker.take() == []
+
+
 def test_a_task_that_lost_its_run_is_forgotten_after_a_while(scene: Scene) -> None:
     scene.tell(RunsLost([(ONE, scene.task_ref)]))
     scene.wait(KEEP_SECONDS)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from scaler.actors import agent_session
+from scaler.actors import agent_session, slices
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
+from scaler.actors.messages.peers import Resumed
 from scaler.actors.worker_proxy import WorkerProxy
 from scaler.ids import AgentId, ObjectId
 from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
 from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, TaskStatus
 from scaler.wire.messages.worker import (
+    HELD_RUN,
     DisconnectResponse,
     RunResult,
     RunTask,
@@ -539,3 +544,107 @@ def test_workers_that_have_not_begun_when_they_are_closed_never_do(
     assert {run.worker for run in agent.started} == set(range(4))
     assert told(simulation, client) == (4, 4)
     simulation.advance(300.0)
+
+
+def most_in_a_turn(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, *handlers: str) -> Callable[[], int]:
+    """Return a function that says how many workers were told something in the longest turn since its last call."""
+    counts = [0]
+
+    def counting(handler: Callable[..., None]) -> Callable[..., None]:
+        def count(*arguments: Any) -> None:
+            counts[-1] += 1
+            handler(*arguments)
+
+        return count
+
+    for name in handlers:
+        monkeypatch.setattr(WorkerProxy, name, counting(getattr(WorkerProxy, name)))
+    receive = simulation.edge.receive
+
+    def turn() -> bool:
+        counts.append(0)
+        return receive()
+
+    monkeypatch.setattr(simulation.edge, "receive", turn)
+
+    def most() -> int:
+        most = max(counts)
+        counts[:] = [0]
+        return most
+
+    return most
+
+
+def test_the_cut_the_return_and_the_goodbye_of_very_many_workers_take_many_turns(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_STEPS", 3)
+    most = most_in_a_turn(simulation, monkeypatch, "_join", "_leave_balancer", "_compare", "_give_back")
+    client, agent = simulation.client(), simulation.agent(10, slow)
+    client.submit(10)
+    simulation.run()
+    assert most() == 10  # these begin in larger slices
+    agent.cut()
+    simulation.run()
+    assert most() == 3
+    agent.connect()
+    simulation.run()
+    assert 3 <= most() <= 6  # one joins and is compared
+    assert told(simulation, client) == (10, 10)
+    agent.leave()
+    simulation.run()
+    assert 3 <= most() <= 6  # one leaves and gives back
+    assert simulation.proxies() == []
+    assert len(client.statuses()) - client.statuses().count(None) == 0
+    simulation.agent(10)
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 10
+
+
+def test_each_worker_is_told_of_its_own_runs_only(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all of them, each return of an agent would cost its workers times its runs."""
+    heard: list[int] = []
+    compare = WorkerProxy._compare
+
+    def counting(proxy: WorkerProxy, resumed: Resumed) -> None:
+        heard.append(len(resumed.held))
+        compare(proxy, resumed)
+
+    monkeypatch.setattr(WorkerProxy, "_compare", counting)
+    client, agent = simulation.client(), simulation.agent(10, slow)
+    client.submit(10)
+    simulation.run()
+    agent.cut()
+    simulation.sessions(AgentSession)[0]._peer.spoil()
+    agent.connect()
+    simulation.run()
+    assert heard == [HELD_RUN.size] * 10
+    simulation.advance(100.0)
+    assert len(agent.started) == 10
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_an_agent_says_after_its_return_is_behind_the_news_of_it(
+    simulation: Simulation, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_STEPS", 1)
+    client, agent = simulation.client(), simulation.agent(6, lambda _run: Outcome(seconds=1.0))
+    tasks = client.submit(6)
+    simulation.run()
+    agent.suspend(tasks[0])
+    simulation.run()
+    agent.cut()
+    simulation.advance(1.5)
+    simulation.sessions(AgentSession)[0]._peer.spoil()
+    if leaves:
+        monkeypatch.setattr(agent, "after_hello", lambda: (SimulatedAgent.after_hello(agent), agent.leave()))
+    agent.connect()
+    simulation.run()
+    assert client.statuses() == [None] + [TaskStatus.SUCCESS] * 5
+    if not leaves:
+        assert [proxy.statistics()["blocked_tasks"] for proxy in simulation.proxies()].count(1) == 1
+        agent.resume(tasks[0])
+    simulation.agent(1)
+    simulation.advance(5.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 6
+    assert len(agent.started) == 6

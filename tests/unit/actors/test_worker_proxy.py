@@ -292,7 +292,6 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
     held = (
         HELD_RUN.pack(task_id(0), 2, INDEX)  # still there
         + HELD_RUN.pack(task_id(1), 1, INDEX)  # an old attempt of it
-        + HELD_RUN.pack(task_id(2), 2, INDEX + 1)  # another worker's
         + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
     )
     scene.come_back(held)
@@ -372,7 +371,7 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
         TaskAssigned(scene.proxy, 1),
         never_left(1),
     ]
-    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {})]
+    assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), WorkerLeft(scene.proxy)]
 
 
 # Balance

@@ -1,4 +1,7 @@
-"""Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost."""
+"""Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost.
+
+The modules behind the names are imported with the first use of one of them: a scheduler and a worker need none of them.
+"""
 
 from scaler.process.standard_streams import open_standard_streams as _open_standard_streams
 
@@ -6,49 +9,43 @@ _open_standard_streams()  # before the imports below open files
 
 # isort: split
 
-from scaler.client import dashboard as _dashboard
-from scaler.client import lifetime as _lifetime
-from scaler.client import tracing as _tracing
-from scaler.client.aio.client import AsyncClient
-from scaler.client.aio.future import AsyncFuture
-from scaler.client.calls.options import TaskOptions
-from scaler.client.client import Client
-from scaler.client.future import ScalerFuture
-from scaler.client.object_reference import ObjectReference
-from scaler.client.presence import SchedulerInfo, WorkerInfo
-from scaler.client.progress.futures import progress
-from scaler.cluster.child_process import StartError
-from scaler.cluster.cluster import Cluster
-from scaler.cluster.combo import SchedulerClusterCombo
-from scaler.cluster.combo import start_local_cluster as _start_local_cluster
-from scaler.cluster.combo import start_thread_cluster as _start_thread_cluster
-from scaler.cluster.dashboard import Dashboard as _Dashboard
-from scaler.cluster.recorder import Recorder as _Recorder
-from scaler.cluster.scheduler import Scheduler
-from scaler.config import ConfigError
-from scaler.errors import (
-    ClientCancelledException,
-    ClientQuitException,
-    ClientShutdownException,
-    DeserializeObjectError,
-    DisconnectedError,
-    MissingObjects,
-    NoWorkerError,
-    ProcessorDiedError,
-    ScalerError,
-    SerializeObjectError,
-    TaskFailedError,
-    TaskNotFoundError,
-    WorkerDiedError,
-)
-from scaler.serialization import DefaultSerializer, Serializer
-from scaler.task_context import CurrentTask, current_task
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
+from scaler import starters as _starters
 from scaler.version import __version__
 
-_lifetime.start_local_cluster = _start_local_cluster
-_lifetime.start_thread_cluster = _start_thread_cluster
-_dashboard.start_page = _Dashboard
-_tracing.start_recorder = _Recorder
+if TYPE_CHECKING:
+    from scaler.client.aio.client import AsyncClient
+    from scaler.client.aio.future import AsyncFuture
+    from scaler.client.calls.options import TaskOptions
+    from scaler.client.client import Client
+    from scaler.client.future import ScalerFuture
+    from scaler.client.object_reference import ObjectReference
+    from scaler.client.presence import SchedulerInfo, WorkerInfo
+    from scaler.client.progress.futures import progress
+    from scaler.cluster.child_process import StartError
+    from scaler.cluster.cluster import Cluster
+    from scaler.cluster.combo import SchedulerClusterCombo
+    from scaler.cluster.scheduler import Scheduler
+    from scaler.config import ConfigError
+    from scaler.errors import (
+        ClientCancelledException,
+        ClientQuitException,
+        ClientShutdownException,
+        DeserializeObjectError,
+        DisconnectedError,
+        MissingObjects,
+        NoWorkerError,
+        ProcessorDiedError,
+        ScalerError,
+        SerializeObjectError,
+        TaskFailedError,
+        TaskNotFoundError,
+        WorkerDiedError,
+    )
+    from scaler.serialization import DefaultSerializer, Serializer
+    from scaler.task_context import CurrentTask, current_task
 
 __all__ = [
     "AsyncClient",
@@ -84,6 +81,92 @@ __all__ = [
     "current_task",
     "progress",
 ]
+
+_PLACES = {
+    "AsyncClient": "scaler.client.aio.client",
+    "AsyncFuture": "scaler.client.aio.future",
+    "Client": "scaler.client.client",
+    "ClientCancelledException": "scaler.errors",
+    "ClientQuitException": "scaler.errors",
+    "ClientShutdownException": "scaler.errors",
+    "Cluster": "scaler.cluster.cluster",
+    "ConfigError": "scaler.config",
+    "CurrentTask": "scaler.task_context",
+    "DefaultSerializer": "scaler.serialization",
+    "DeserializeObjectError": "scaler.errors",
+    "DisconnectedError": "scaler.errors",
+    "MissingObjects": "scaler.errors",
+    "NoWorkerError": "scaler.errors",
+    "ObjectReference": "scaler.client.object_reference",
+    "ProcessorDiedError": "scaler.errors",
+    "ScalerError": "scaler.errors",
+    "ScalerFuture": "scaler.client.future",
+    "Scheduler": "scaler.cluster.scheduler",
+    "SchedulerClusterCombo": "scaler.cluster.combo",
+    "SchedulerInfo": "scaler.client.presence",
+    "SerializeObjectError": "scaler.errors",
+    "Serializer": "scaler.serialization",
+    "StartError": "scaler.cluster.child_process",
+    "TaskFailedError": "scaler.errors",
+    "TaskNotFoundError": "scaler.errors",
+    "TaskOptions": "scaler.client.calls.options",
+    "WorkerDiedError": "scaler.errors",
+    "WorkerInfo": "scaler.client.presence",
+    "current_task": "scaler.task_context",
+    "progress": "scaler.client.progress.futures",
+}
+"""the module of each name"""
+
+
+def _import_client() -> None:
+    _import_module("scaler.client.client")
+
+
+def _start_local_cluster(n_workers: int | None, logs_output: bool) -> _starters.LocalCluster:
+    from scaler.cluster.combo import start_local_cluster  # noqa: PLC0415
+
+    return start_local_cluster(n_workers, logs_output)
+
+
+def _start_thread_cluster(n_workers: int | None) -> _starters.LocalCluster:
+    from scaler.cluster.combo import start_thread_cluster  # noqa: PLC0415
+
+    return start_thread_cluster(n_workers)
+
+
+def _start_page(address: str) -> _starters.LocalPage:
+    from scaler.cluster.dashboard import Dashboard  # noqa: PLC0415
+
+    return Dashboard(address)
+
+
+def _start_recorder(address: str, path: str) -> _starters.Recording:
+    from scaler.cluster.recorder import Recorder  # noqa: PLC0415
+
+    return Recorder(address, path)
+
+
+_starters.import_client = _import_client
+_starters.local_cluster = _start_local_cluster
+_starters.thread_cluster = _start_thread_cluster
+_starters.page = _start_page
+_starters.recorder = _start_recorder
+
+
+if not TYPE_CHECKING:  # a type checker would take it that there is every name
+
+    def __getattr__(name: str) -> Any:
+        """Import what is behind a public name, or a module of the package."""
+        try:
+            module = _import_module(_PLACES.get(name, f"scaler.{name}"))
+        except ModuleNotFoundError as error:
+            if error.name != f"scaler.{name}":
+                raise
+            raise AttributeError(f"module 'scaler' has no attribute {name!r}", name=name) from None
+        if name not in _PLACES:
+            return module
+        value = globals()[name] = getattr(module, name)
+        return value
 
 
 def __dir__() -> list[str]:

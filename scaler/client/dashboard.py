@@ -9,9 +9,9 @@ import html
 import os
 import sys
 import weakref
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
+from scaler import starters
 from scaler.client import presence
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError
@@ -20,18 +20,6 @@ from scaler.errors import DisconnectedError
 
 SUMMARY_SECONDS = 1.0
 """How long a notebook waits for what is in the summary."""
-
-
-class LocalPage(Protocol):
-    """A page that runs on this machine."""
-
-    url: str
-
-    def shutdown(self) -> None: ...
-
-
-start_page: Callable[[str], LocalPage] | None = None
-"""Starts the page of a scheduler. Set by the package, because a client imports no server."""
 
 
 class Dashboard:
@@ -46,9 +34,9 @@ class Dashboard:
     """
 
     def __init__(self, owner: object, address: str) -> None:
-        if start_page is None or Endpoint.parse(address).is_in_process:
+        if starters.page is None or Endpoint.parse(address).is_in_process:
             raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
-        page = start_page(address)
+        page = starters.page(address)
         self.url = page.url
         self.close = weakref.finalize(owner, _end, page, os.getpid())
         """Ends the page; any number of times."""
@@ -56,7 +44,7 @@ class Dashboard:
         sys.stderr.flush()
 
 
-def _end(page: LocalPage, owner_pid: int) -> None:
+def _end(page: starters.LocalPage, owner_pid: int) -> None:
     if os.getpid() == owner_pid:  # not in a fork
         page.shutdown()
 

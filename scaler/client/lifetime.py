@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from scaler import task_context
+from scaler import starters, task_context
 from scaler.client.link.thread import LinkThread
 from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_number
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
+from scaler.starters import LocalCluster
 from scaler.wire.schemas import check_working_directory
 
 Seconds: TypeAlias = tuple[float, float]
@@ -24,22 +24,6 @@ Seconds: TypeAlias = tuple[float, float]
 
 EXIT_SECONDS = 2.0
 """How long the end of the program waits for a client that was not disconnected."""
-
-
-class LocalCluster(Protocol):
-    """A scheduler with workers on this machine."""
-
-    def get_address(self) -> str: ...
-
-    def shutdown(self) -> None: ...
-
-
-start_local_cluster: Callable[[int | None, bool], LocalCluster] | None = None
-"""Starts the cluster of a client without an address, with so many workers, which log what tasks write or do not. Set by
-the package, because a client imports neither scheduler nor worker."""
-
-start_thread_cluster: Callable[[int | None], LocalCluster] | None = None
-"""Starts the cluster of a client with `processes=False`."""
 
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
@@ -77,10 +61,10 @@ def start_cluster(has_processes: bool, n_workers: int | None, logs_output: bool 
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
-    if has_processes and start_local_cluster is not None:
-        return start_local_cluster(n_workers, logs_output)
-    if not has_processes and start_thread_cluster is not None:
-        return start_thread_cluster(n_workers)
+    if has_processes and starters.local_cluster is not None:
+        return starters.local_cluster(n_workers, logs_output)
+    if not has_processes and starters.thread_cluster is not None:
+        return starters.thread_cluster(n_workers)
     raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from scaler.cluster.child_process import PRIVATE
 from scaler.config import ConfigError
+from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
 from scaler.settings import ClusterConfig, SchedulerConfig, UiConfig
 from scaler.wire.private import remove_private_place
@@ -57,7 +58,8 @@ def _settings() -> str:
 
 
 def _run_scheduler(report: Callable[[str, Any], None]) -> int:
-    from scaler.scheduler.scheduler import SchedulerProcess  # noqa: PLC0415 - a child loads only what it is
+    with no_collections():
+        from scaler.scheduler.scheduler import SchedulerProcess  # noqa: PLC0415 - a child loads only what it is
 
     config = SchedulerConfig.from_json(_settings())
     set_up_logging(config.logging)
@@ -70,7 +72,8 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
 
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:
-    from scaler.agent.agent import run_agent  # noqa: PLC0415 - a child loads only what it is
+    with no_collections():
+        from scaler.agent.agent import run_agent  # noqa: PLC0415 - a child loads only what it is
 
     config = ClusterConfig.from_json(_settings())
     set_up_logging(config.logging)

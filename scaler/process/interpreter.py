@@ -9,6 +9,7 @@ Must never: block on what it has started.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import subprocess
@@ -24,7 +25,10 @@ sys.path[:] = [folder for folder in sys.path if folder]  # a json.py of the work
 import json
 sys.path[:] = json.loads(sys.stdin.buffer.raw.readline())
 getattr(sys.modules.get("linecache"), "cache", set()).clear()  # Python 3.13 would show this text as that of a task
+import gc
+gc.disable()  # as in `no_collections`
 from {module} import main
+gc.enable()
 main()
 """
 
@@ -38,6 +42,16 @@ def command(module: str, *arguments: str) -> list[str]:
 def modules_line() -> bytes:
     """Return where the new interpreter finds its modules."""
     return f"{json.dumps(sys.path)}\n".encode()
+
+
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    """Collect no garbage while modules are imported: nearly all that is made lives as long as the process."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def start_part(

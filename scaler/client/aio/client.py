@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from scaler import task_context
+from scaler import starters, task_context
 from scaler.client import dashboard as page
 from scaler.client import kept, lifetime
 from scaler.client.aio import asking
@@ -116,7 +116,7 @@ class AsyncClient(AsyncCaller):
         self._identity = ClientId(random_id())
         self._link: AsyncLink | None = None
         self._maker: CallMaker | None = None
-        self._cluster: lifetime.LocalCluster | None = None
+        self._cluster: starters.LocalCluster | None = None
         self._starting = asyncio.Lock()
         self._finalizer: weakref.finalize[..., AsyncClient] | None = None
 
@@ -381,7 +381,7 @@ def _release(stored_ids: set[ObjectId], link: AsyncLink, object_id: ObjectId) ->
     link.release(object_id)
 
 
-def _end(link: AsyncLink, cluster: lifetime.LocalCluster | None, owner_pid: int) -> None:
+def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int) -> None:
     """End a client that was not disconnected."""
     if os.getpid() == owner_pid:  # else: a fork
         link.abandon()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 
+from scaler import starters
 from scaler.client import lifetime
 
 
-async def started_cluster(n_workers: int | None, logs_output: bool) -> lifetime.LocalCluster:
+async def started_cluster(n_workers: int | None, logs_output: bool) -> starters.LocalCluster:
     """Return a local cluster. If this is cancelled, the cluster is ended first: its start cannot be stopped."""
     loop = asyncio.get_running_loop()
     starting = loop.run_in_executor(None, lifetime.start_cluster, True, n_workers, logs_output)

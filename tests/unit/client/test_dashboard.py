@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, Client, ConfigError
+from scaler import AsyncClient, Client, ConfigError, starters
 from scaler.client import dashboard
 from scaler.client.dashboard import Dashboard, check, summary
 from scaler.errors import DisconnectedError
@@ -40,7 +40,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[Page]:
         started.append(Page(address))
         return started[-1]
 
-    monkeypatch.setattr(dashboard, "start_page", start)
+    monkeypatch.setattr(starters, "page", start)
     return started
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from scaler.client import Client, lifetime
+from scaler import starters
+from scaler.client import Client
 from scaler.client.aio.client import AsyncClient
 from scaler.config import ConfigError
 from scaler.wire.messages.client import ClientDisconnect
@@ -43,7 +44,7 @@ def cluster(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> Cluste
     """The cluster of clients without an address."""
     cluster = Cluster(scheduler)
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
-    monkeypatch.setattr(lifetime, "start_local_cluster", cluster.of)
+    monkeypatch.setattr(starters, "local_cluster", cluster.of)
     return cluster
 
 
@@ -96,7 +97,7 @@ def test_an_address_needs_no_local_cluster(cluster: Cluster, scheduler: FakeSche
 
 def test_where_nobody_can_start_a_cluster_a_client_needs_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
-    monkeypatch.setattr(lifetime, "start_local_cluster", None)
+    monkeypatch.setattr(starters, "local_cluster", None)
     with pytest.raises(ConfigError, match="needs an address: give it one, or set SCALER_ADDRESS"):
         Client()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import subprocess
@@ -11,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from scaler.process import strays
-from scaler.process.interpreter import command, modules_line, start_part
+from scaler.process.interpreter import command, modules_line, no_collections, start_part
 
 PART = """\
-import json, os, socket, sys
+import gc, json, os, socket, sys
 from scaler.process.interpreter import part_of_node
 
 def main():
     descriptor, settings = part_of_node()
     found = {"settings": settings, "path": sys.path, "variables": dict(os.environ)}
-    found["session"] = os.getsid(0) == os.getpid()
+    found["session"], found["collects_garbage"] = os.getsid(0) == os.getpid(), gc.isenabled()
     with socket.socket(fileno=descriptor) as connection:
         connection.sendall(json.dumps(found).encode())
 """
@@ -45,6 +46,7 @@ def test_a_part_gets_its_settings_and_our_modules(
     strays.own.discard(process.pid)
     assert process.wait(10) == 0
     assert found["settings"] == secret
+    assert found["collects_garbage"]
     assert found["path"] == sys.path
     assert found["session"] is is_session
     assert found["variables"]["SOME_VARIABLE"] == "1"
@@ -67,3 +69,12 @@ def test_modules_of_the_working_directory_are_not_those_of_the_program(tmp_path:
         [*command("scaler.version"), "x"], input=modules_line(), cwd=tmp_path, capture_output=True, check=False
     )
     assert b"cannot import name 'main'" in done.stderr
+
+
+def test_garbage_is_collected_again_after_imports_and_also_if_one_fails() -> None:
+    with no_collections():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ImportError), no_collections():
+        raise ImportError
+    assert gc.isenabled()

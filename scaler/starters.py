@@ -1,0 +1,47 @@
+"""Starters: what the package starts for a client, which imports neither scheduler nor worker nor viewer itself.
+
+Set by the package before anything else is imported. Must never: import what is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class LocalCluster(Protocol):
+    """A scheduler with workers on this machine."""
+
+    def get_address(self) -> str: ...
+
+    def shutdown(self) -> None: ...
+
+
+class LocalPage(Protocol):
+    """A page that runs on this machine."""
+
+    url: str
+
+    def shutdown(self) -> None: ...
+
+
+class Recording(Protocol):
+    """A recording that has begun."""
+
+    def stop(self) -> str: ...
+
+
+import_client: Callable[[], object] | None = None
+"""Imports the client, for the tasks that have one: neither does a worker import that itself."""
+
+local_cluster: Callable[[int | None, bool], LocalCluster] | None = None
+"""Starts the cluster of a client without an address, with so many workers, which log what tasks write or do not."""
+
+thread_cluster: Callable[[int | None], LocalCluster] | None = None
+"""Starts the cluster of a client with `processes=False`."""
+
+page: Callable[[str], LocalPage] | None = None
+"""Starts the page of a scheduler."""
+
+recorder: Callable[[str, str], Recording] | None = None
+"""Begins a recording, given the address of a scheduler and the path of a file."""

@@ -1,0 +1,72 @@
+"""The package itself: its names are there, and what is behind them is imported with their first use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import scaler
+
+
+@pytest.mark.parametrize("name", scaler.__all__)
+def test_each_name_is_there_and_so_is_its_module(name: str) -> None:
+    value = getattr(scaler, name)
+    assert not isinstance(value, ModuleType)
+    assert vars(scaler)[name] is value  # it is looked for once
+    if name != "__version__":
+        assert value.__name__ == name
+        assert value.__module__ == scaler._PLACES[name]
+
+
+def test_no_name_is_in_one_table_only() -> None:
+    assert {*scaler._PLACES, "__version__"} == {*scaler.__all__} == {*dir(scaler)}
+
+
+def test_modules_of_the_package_are_there_and_other_names_are_not() -> None:
+    assert scaler.errors is sys.modules["scaler.errors"]
+    with pytest.raises(AttributeError, match="module 'scaler' has no attribute 'Clientt'"):
+        _ = scaler.Clientt  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="cannot import name 'Clientt'"):
+        from scaler import Clientt  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_what_is_missing_in_a_module_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> ModuleType:
+        raise ModuleNotFoundError("No module named 'capnp'", name="capnp")
+
+    monkeypatch.setattr(scaler, "_import_module", broken)
+    monkeypatch.delitem(vars(scaler), "Client", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="capnp"):
+        _ = scaler.Client
+
+
+def loaded_by(code: str) -> set[str]:
+    program = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    return {name for name in done.stdout.split() if name.startswith("scaler.")}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("part", ["scaler.scheduler.scheduler", "scaler.agent.agent", "scaler.processor.fork_server"])
+def test_no_part_of_a_node_and_no_scheduler_imports_the_client(part: str) -> None:
+    loaded = loaded_by(f"import {part}")
+    assert part in loaded
+    assert not [name for name in loaded if name.startswith(("scaler.client", "scaler.cluster"))]
+
+
+@pytest.mark.processes
+def test_a_client_starts_a_cluster_wherever_it_was_imported_from() -> None:
+    code = """
+from scaler.client.client import Client
+with Client(processes=False, n_workers=1) as client:
+    assert client.submit(pow, 2, 3).result() == 8
+"""
+    assert {"scaler.cluster.combo", "scaler.cluster.threads"} <= loaded_by(code)
+
+
+@pytest.mark.processes
+def test_workers_can_import_it_for_tasks_that_have_one() -> None:
+    assert "scaler.client.client" in loaded_by("from scaler import starters; starters.import_client()")

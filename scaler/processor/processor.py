@@ -175,7 +175,7 @@ class Processor:
                 after_task()
             # At once: what may have no other attempt, as options may say, and what another task waits for.
             if task.together and not (task.options or task.priority or result.status):
-                uplink.put_with_others(result, task.function_id)
+                uplink.put_with_others(result, task.function_id, last - number)
             else:
                 uplink.put(result, number == last)
         words[0] = 0

@@ -37,6 +37,8 @@ SEND_AT_ONCE_US = 6_000
 """The result of a task that took so long waits for none: the agent hands over the next task when it has it."""
 TOGETHER_NS = 30_000_000
 """A result that is only wanted with others leaves before a next task that would keep it here for longer than this."""
+LEFT_US = 8_000
+"""And when the handed tasks are expected to take only so long, and one of them more: so the next ones come in time."""
 LATE_SECONDS = 0.1
 """How often the flusher looks for such a result while a task takes longer than those before it. To look takes the
 interpreter from the task and gives it back, which is some switches of threads."""
@@ -94,8 +96,12 @@ class Uplink:
         elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
             self.send_results()
 
-    def put_with_others(self, result: RunResult, function_id: ObjectId) -> None:
-        """Send a result of this function, which is only wanted with others, when several are there or `hear` waits."""
+    def put_with_others(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
+        """Send a result of this function, which is only wanted with others, when several are there or `hear` waits.
+
+        Args:
+            left: how many of the tasks that were handed with it have not begun.
+        """
         unsent = self._unsent
         if result.frames or (unsent and not self.is_patient):
             self.put(result, is_last=False)
@@ -104,7 +110,9 @@ class Uplink:
         if not unsent:
             self._first_unsent_ns = now_ns
         unsent.append(result)
-        if now_ns - self._first_unsent_ns + 1000 * result.duration_us > TOGETHER_NS:  # the next one takes as long
+        duration_us = result.duration_us  # the next one takes as long
+        is_last_chance = left and (left - 1) * duration_us < LEFT_US <= left * duration_us
+        if is_last_chance or now_ns - self._first_unsent_ns + 1000 * duration_us > TOGETHER_NS:
             self.send_results()
             return
         self._function_id = function_id

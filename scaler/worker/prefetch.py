@@ -21,8 +21,8 @@ from scaler.worker.task_queue import TaskQueue
 
 HELD_US = 6_000.0
 """The most work that a processor holds in more than two tasks; refilled when half of it is done."""
-TOGETHER_US = 45_000.0
-"""The same where results are only wanted together: nearly all that the scheduler sends ahead."""
+TOGETHER_US = 50_000.0
+"""The same where results are only wanted together: all that the scheduler sends ahead when several clients wait."""
 NEXT_US = 25_000.0
 """The longest task that a processor holds with another one, be it the first or the next."""
 UNKNOWN_US = 50_000.0

@@ -36,8 +36,10 @@ from scaler.serialization import (
     to_frames,
 )
 from scaler.settings import ClusterConfig
+from scaler.wire.codec import decode
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
+from scaler.wire.messages.directions import PROCESSOR_TO_AGENT
 from scaler.wire.messages.processor import CollectGarbage
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.priority import of_child
@@ -666,6 +668,26 @@ def test_only_a_result_that_is_wanted_with_others_and_may_come_twice_waits(
     assert agent.has_come() is not waits
     processor._uplink.send_results()
     assert agent.has_come()
+    agent.close()
+    processor._uplink.leave()
+    progress.close()
+    os.close(page)
+
+
+def test_a_result_leaves_before_the_last_task_of_those_that_were_handed_begins() -> None:
+    ours, theirs = socket.socketpair()
+    agent, page = Channel(ours), new_progress_page()
+    progress = Progress(page)
+    birth = Birth(7, bytes(16), worker="w")
+    processor = Processor(Channel(theirs), progress, birth, ClusterConfig("tcp://127.0.0.1:1", 1))
+    frames = function_to_frames(DEFAULT, partial(time.sleep, 0.009))
+    function_id = content_id(frames)
+    processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
+    tasks = [RunTask(TaskId(bytes([number]) * 16), 0, 1, function_id, b"", b"", together=1) for number in range(2)]
+    processor._run_tasks(Batch[RunTask](tasks))
+    assert agent.has_come()
+    (header, content), *_ = agent.receive()
+    assert [item.task_id for batch in decode(PROCESSOR_TO_AGENT, header, content) for item in batch] == [bytes(16)]
     agent.close()
     processor._uplink.leave()
     progress.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scaler.ids import ObjectId, TaskId
+from scaler.processor import uplink
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.uplink import REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, TOGETHER_NS, Uplink
 from scaler.wire.codec import decode, encode
@@ -94,6 +95,22 @@ def test_results_that_are_wanted_together_leave_before_a_next_one_would_make_the
     assert len(agent.hear()) == 2
     agent.uplink.put_with_others(patient(3, TOGETHER_NS // 1000 + 1), FUNCTION)
     assert len(agent.hear()) == 1, "one of so long a task waits for none"
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "expected"),
+    [(10_000, [0, 0, 3, 0]), (5_000, [0, 2, 0, 0]), (1_000, [0, 0, 0, 0])],
+    ids=["before the last one", "earlier if they are shorter", "not when all are soon done"],
+)
+def test_they_leave_while_there_is_enough_to_do_until_the_next_ones_come(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, microseconds: int, expected: list[int]
+) -> None:
+    monkeypatch.setattr(uplink, "perf_counter_ns", lambda: 0)
+    said = []
+    for left in (3, 2, 1, 0):
+        agent.uplink.put_with_others(patient(left, microseconds), FUNCTION, left)
+        said.append(len(agent.hear()) if agent.channel.has_come() else 0)
+    assert said == expected
 
 
 def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_for_what_is_not(agent: Agent) -> None:

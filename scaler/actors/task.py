@@ -123,8 +123,9 @@ class TaskActor(AdoptableTask):
 
     @handles(TaskAssigned)
     def _assigned(self, assigned: TaskAssigned) -> None:
-        if assigned.attempt != self._attempt:
-            assigned.worker.send(CancelRun(self._spec.task_id, assigned.attempt))
+        attempt = assigned.attempts[self._actor_ref]
+        if attempt != self._attempt:
+            assigned.worker.send(CancelRun(self._spec.task_id, attempt))
             return
         self._worker = assigned.worker
         if self._offer is not None:  # it may have started there

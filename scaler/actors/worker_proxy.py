@@ -113,9 +113,9 @@ class WorkerProxy(AskedWorker):
 
     @handles(AssignTasks)
     def _assign(self, assign: AssignTasks) -> None:
-        peer, runs, index, worker = self._peer, self._runs, self._index, self._actor_ref
+        peer, runs, index = self._peer, self._runs, self._index
         takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
-        visit, orders = peer.visit, []
+        visit, orders, attempts = peer.visit, [], {}
         for ready, expected_us in assign.tasks:
             task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
             task_id = spec.task_id
@@ -124,13 +124,16 @@ class WorkerProxy(AskedWorker):
                 continue
             runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, visit)
             orders.append(order_of(spec, index, attempt, account))
-            task.send(TaskAssigned(worker, attempt))
+            attempts[task] = attempt
         self._outbox.put_all(peer, orders)
+        assigned = TaskAssigned(self.actor_ref, attempts)
+        for task in attempts:
+            task.send(assigned)
         if assign.needs:
             self._add_takings(assign.tasks, assign.needs)
 
     def _refuse(self, ready: TaskReady, expected_us: int) -> None:
-        ready.task.send(TaskAssigned(self.actor_ref, ready.attempt))
+        ready.task.send(TaskAssigned(self.actor_ref, {ready.task: ready.attempt}))
         ready.task.send(RunLost(ready.attempt, self.name, was_running=False, was_ordered=False))
         run = self._runs.get(ready.spec.task_id)
         if run is not None:

@@ -103,7 +103,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
                 break
             attempt, before = max(0, actor._attempt + shift), actor.state
             messages = {
-                "assigned": TaskAssigned(worker, attempt),
+                "assigned": TaskAssigned(worker, {ref: attempt}),
                 "finished": RunResult(task_id, 0, attempt, status, b"", 0, ()),
                 "raised": RunResult(task_id, 0, attempt, TaskStatus.FAILED, RAISED, 0, ()),
                 "found": RunFound(worker, attempt),

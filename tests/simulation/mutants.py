@@ -150,7 +150,7 @@ def _cut_off_workers_get_tasks() -> AbstractContextManager[Any]:
                 ready.task, spec, attempt, expected_us, ready.account, self._peer.visit
             )
             self._outbox.put(self._peer, order_of(spec, self._index, attempt, ready.account))
-            ready.task.send(TaskAssigned(self.actor_ref, attempt))
+            ready.task.send(TaskAssigned(self.actor_ref, {ready.task: attempt}))
 
     ignored = {AssignTasks: assign, ConnectionLost: lambda _self, _lost: None}
     return patch.dict(WorkerProxy.handlers, ignored)

@@ -79,10 +79,11 @@ class AssignTasks:
 
 @message
 class TaskAssigned:
-    """worker proxy -> task: your attempt is on its way to my worker."""
+    """worker proxy -> task: your attempt is on its way to my worker. One message for all tasks of an `AssignTasks`."""
 
     worker: ActorRef
-    attempt: int
+    attempts: Mapping[ActorRef, int]
+    """by task"""
 
 
 @message

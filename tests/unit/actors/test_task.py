@@ -82,7 +82,7 @@ class Scene:
         self.bench.tell(self.task, *messages)
 
     def assign(self, attempt: int) -> None:
-        self.tell(TaskAssigned(self.worker_ref, attempt))
+        self.tell(TaskAssigned(self.worker_ref, {self.task: attempt}))
 
     def run_and(self, attempt: int, *news: Any) -> None:
         self.assign(attempt)
@@ -239,7 +239,7 @@ def test_a_waiting_task_is_cancelled_when_the_balancer_has_withdrawn_it(scene: S
 
 
 def test_a_task_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene: Scene) -> None:
-    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, 1))
+    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, {scene.task: 1}))
     assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
     assert scene.actor.state is CANCELING
     scene.tell(result(1, TaskStatus.CANCELED))
@@ -259,7 +259,7 @@ def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdra
 
 
 def test_a_task_that_hears_of_its_assignment_first_is_cancelled_at_the_worker(scene: Scene) -> None:
-    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, 1), TaskNotWaiting())
+    scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, {scene.task: 1}), TaskNotWaiting())
     assert scene.actor.state is CANCELING
 
 

@@ -146,7 +146,7 @@ def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
     scene.assign(0)
     assert scene.outbox.said_to(scene.peer) == [order(0)]
-    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 1)]
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
     assert scene.actor.statistics()["tasks"] == 1
 
 
@@ -179,7 +179,7 @@ def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -
     scene.assign(0, attempt=4)
     scene.finish(0, attempt=3)
     assert scene.balancer.take() == []
-    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, 4)]
+    assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 4})]
 
 
 def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: Scene) -> None:
@@ -217,7 +217,7 @@ def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_pl
     scene.assign(0, attempt=2, expected_us=20)
     assert scene.outbox.said_to(scene.peer) == []
     assert scene.tasks[0].take() == [
-        TaskAssigned(scene.proxy, 2),
+        TaskAssigned(scene.proxy, {scene.refs[0]: 2}),
         never_left(2),
     ]
     assert scene.balancer.take() == []
@@ -267,7 +267,7 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
     scene.forget()
     scene.assign(0)
     assert scene.tasks[0].take() == [
-        TaskAssigned(scene.proxy, 1),
+        TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
         never_left(1),
     ]
     assert scene.outbox.said_to(scene.peer) == []
@@ -368,7 +368,7 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
     scene.assign(0)
     assert scene.outbox.said_to(scene.peer) == []
     assert scene.tasks[0].take() == [
-        TaskAssigned(scene.proxy, 1),
+        TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
         never_left(1),
     ]
     assert scene.balancer.take() == [PlacesFreed(scene.proxy, 1, 7, {}), WorkerLeft(scene.proxy)]

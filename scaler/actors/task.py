@@ -115,7 +115,7 @@ class TaskActor(AdoptableTask):
         if home.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
         if home.adoption is None and not (spec.options and self._may_have_been_started()):
-            self._say_ready(self._goes_first, is_new=True)
+            self._say_ready(self._goes_first, True)
         else:
             self._move(ASKED)
 
@@ -297,7 +297,7 @@ class TaskActor(AdoptableTask):
     def _say_ready_again(self, again: bool) -> None:
         # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
         self._attempt = self._home.next_attempt()
-        self._say_ready(again, is_new=False)
+        self._say_ready(again, False)
 
     def _say_ready(self, again: bool, is_new: bool) -> None:
         home, spec = self._home, self._spec

@@ -115,7 +115,8 @@ class WorkerProxy(AskedWorker):
     def _assign(self, assign: AssignTasks) -> None:
         peer, runs, index = self._peer, self._runs, self._index
         takes_tasks = self._membership is Membership.IN and peer.connection  # else it was lost just now
-        visit, orders, attempts = peer.visit, [], {}
+        visit, orders = peer.visit, []
+        attempts: dict[ActorRef, int] = {}
         for ready, expected_us in assign.tasks:
             task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
             task_id = spec.task_id

@@ -206,7 +206,6 @@ class Actor(pykka.Actor):
     handlers: ClassVar[HandlerTable] = HandlerTable()
     """Message type -> handler; collected once per class."""
 
-    has_on_start: ClassVar[bool] = False
     has_on_stop: ClassVar[bool] = False
     """whether the class has such a method of its own: to call an empty one costs time in each task"""
 
@@ -218,7 +217,6 @@ class Actor(pykka.Actor):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.handlers = _collect_handlers(cls)
-        cls.has_on_start = cls.on_start is not pykka.Actor.on_start
         cls.has_on_stop = cls.on_stop is not pykka.Actor.on_stop
 
     def __str__(self) -> str:
@@ -245,13 +243,12 @@ class Actor(pykka.Actor):
         return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
-        """Have `on_start` run before any mail; costs nothing where there is none."""
-        if self.has_on_start:
-            try:
-                self.on_start()
-            except BaseException as error:
-                ref = self._actor_ref
-                ref._dispatcher._fail(ref, self, error)
+        """Have `on_start` run before any mail."""
+        try:
+            self.on_start()
+        except BaseException as error:
+            ref = self._actor_ref
+            ref._dispatcher._fail(ref, self, error)
 
     # What actors use.
 

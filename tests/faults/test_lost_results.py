@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from scaler import Client
+from scaler.errors import MissingObjects, TaskNotFoundError
 from tests.support.processes import Command, command, free_address, scheduler, wait_until
+from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.faults
 
@@ -47,10 +50,10 @@ def slow_block(folder: str, number: int, size: int) -> bytes:
     return block(number, size)
 
 
-def noted_block(folder: str, number: int) -> bytes:
+def noted_block(folder: str, number: int, size: int = 100_000) -> bytes:
     with Path(folder, str(number)).open("a") as file:
         file.write("x")
-    return block(number, 100_000)
+    return block(number, size)
 
 
 def test_results_that_are_done_come_from_the_next_scheduler_whoever_waits_for_them(cluster: Cluster) -> None:
@@ -103,3 +106,45 @@ def test_only_what_was_lost_and_can_still_be_asked_for_runs_again(cluster: Clust
             assert futures[1].result(60) == block(1, 100_000)
         runs = [Path(tmp_path, str(number)).read_text() for number in range(3)]
         assert runs in (["x", "xx", "x"], ["x", "x", "x"])  # its agent may still have had it
+
+
+@pytest.mark.parametrize(
+    "is_killed",
+    [pytest.param(True, id="scheduler killed"), pytest.param(False, marks=pytest.mark.more, id="connection cut")],
+)
+def test_a_result_of_which_the_news_was_lost_comes_and_is_made_again_only_if_it_must(
+    is_killed: bool, cluster: Cluster, tmp_path: Path
+) -> None:
+    sizes = [10, 100_000]
+    with (
+        Proxy(cluster.address) as to_client,
+        Client(to_client.address) as client,
+        Client(cluster.address) as other,
+        contextlib.ExitStack() as later,
+    ):
+        assert client.submit(abs, -1).result(30) == 1
+        once = client.options(at_most_once=True)
+        to_client.swallow(up=False)
+        futures = [client.submit(noted_block, str(tmp_path), number, size) for number, size in enumerate(sizes)]
+        single = [once.submit(noted_block, str(tmp_path), 2 + number, size) for number, size in enumerate(sizes)]
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 4, "they run")
+        wait_until(lambda: not any(worker.tasks for worker in other.workers()), "the scheduler has all results")
+        assert not any(future.done() for future in [*futures, *single])
+        if is_killed:
+            cluster.kill()
+        to_client.reset()
+        to_client.pass_on()
+        if is_killed:
+            later.enter_context(scheduler(cluster.address))
+        assert [future.result(60) for future in futures] == [block(number, size) for number, size in enumerate(sizes)]
+        errors = [future.exception(60) for future in single]
+        assert is_killed or errors == [None, None]
+        for number, (future, error) in enumerate(zip(single, errors, strict=True)):
+            if error is None:
+                assert future.result() == block(2 + number, sizes[number])
+            else:
+                assert isinstance(error, (TaskNotFoundError, MissingObjects))
+                assert "at_most_once" in str(error)
+    runs = [Path(tmp_path, str(number)).read_text() for number in range(4)]
+    assert runs[2:] == ["x", "x"]
+    assert set(runs) <= ({"x", "xx"} if is_killed else {"x"})

@@ -325,7 +325,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         """Return value and exception, unpickled by the first thread that asks."""
         outcome = self._outcome
         if outcome is None:
-            frames = self._fetch(deadline) if self._is_stored() else None
+            raw = self._raw
+            frames = self._fetch(deadline) if raw is not None and raw.size and not raw.status else None
             with self._condition:
                 outcome = self._outcome
                 if outcome is None:

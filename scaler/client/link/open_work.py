@@ -99,7 +99,7 @@ class OpenWork:
                 self.out.append(task)
 
     def add_all(self, entries: Sequence[Entry]) -> None:
-        """Add tasks of one function, none of which has objects: many at a time are cheaper than one by one."""
+        """Add tasks none of which has objects: many at a time are cheaper than one by one."""
         tasks = [entry[0] for entry in entries]
         sizes = {task.task_id: len(task.payload) for task in tasks}
         if not self.window.enter_all(sizes):
@@ -107,9 +107,9 @@ class OpenWork:
                 self.add(entry)
             return
         self._tasks.update(zip(sizes, entries, strict=True))
-        function = entries[0][2]
-        if function.object_id not in self._functions:
-            self._add_function(function)
+        for function in {id(entry[2]): entry[2] for entry in entries}.values():
+            if function.object_id not in self._functions:
+                self._add_function(function)
         self.out.extend(tasks)
 
     def _say_task(self, entry: Entry) -> None:

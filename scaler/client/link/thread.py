@@ -106,7 +106,7 @@ class LinkThread:
         self._put(entry)
 
     def submit_all(self, entries: Sequence[Entry], sink: Sink) -> None:
-        """Send tasks of one function, none of which has objects; all have this sink."""
+        """Send tasks none of which has objects; all have this sink."""
         self.check_open()
         if self.is_nested:
             for entry in entries:
@@ -337,13 +337,22 @@ class LinkThread:
         conversation.say_rest()
 
     def _obey(self) -> None:
-        """Run the commands that other threads have queued."""
-        take, add = self._inbox.take, self._work.add
+        """Run the commands that other threads have queued; tasks without objects in a row are added together."""
+        take, work = self._inbox.take, self._work
+        row: list[Entry] = []
         while (item := take()) is not None:
+            if isinstance(item, tuple) and not item[3]:
+                row.append(item)
+                continue
+            if row:
+                work.add_all(row)
+                row = []
             if isinstance(item, tuple):
-                add(item)
+                work.add(item)
             else:
                 item()
+        if row:
+            work.add_all(row)
 
 
 class _Request:

@@ -202,9 +202,12 @@ class Edge:
         connection = self._open
         if connection is None:
             return False
-        messages, self._ready = self._ready, []
-        pipe = self.session.pipe
-        if connection.is_up and pipe.is_ready and (not self._may_wait or messages or pipe.is_acknowledgement_due):
+        messages, pipe = self._ready, self.session.pipe
+        may_take = connection.is_up and pipe.is_ready
+        if not (may_take or messages):
+            return False
+        self._ready = []
+        if may_take and (not self._may_wait or messages or pipe.is_acknowledgement_due):
             self._may_wait = False
             try:
                 messages += pipe.take()

@@ -66,7 +66,7 @@ def test_processors_start_though_the_folder_of_their_logs_is_gone(tmp_path: Path
         shutil.rmtree(logs)
         os.kill(first, signal.SIGKILL)
         assert client.submit(os.getpid).result(60) != first
-        assert agent.output.count("ended") == 1, agent.output
+        wait_until(lambda: agent.output.count("ended") == 1, "the end of the first one is told")
 
 
 @MORE

@@ -181,22 +181,22 @@ def test_a_storm_of_cancels_leaves_nothing_behind(client: Client) -> None:
 def test_a_task_that_runs_for_too_long_ends_with_a_timeout_error(tmp_path: Path) -> None:
     with (
         scheduler() as (address, _),
-        command("cluster", address, "-wn", "left", "-tts", "0.5") as cluster,
+        command("cluster", address, "-wn", "left", "-tts", "2") as cluster,
         Client(address) as client,
     ):
         began = time.monotonic()
         future = client.submit(work_and_clean_up, str(tmp_path))
         error = future.exception(30)
-        assert 0.5 <= time.monotonic() - began < 30
+        assert 2 <= time.monotonic() - began < 30
         assert type(error) is TimeoutError
         assert str(error).startswith("task work_and_clean_up: it ran for ")
         assert "worker left" in str(error)
-        assert "0.5 s (task_timeout_seconds)" in str(error)
+        assert "2 s (task_timeout_seconds)" in str(error)
         assert isinstance(error.__cause__, RemoteTraceback)
         assert "in work_and_clean_up" in error.__cause__.text
         assert client.submit(os.getpid).result(30) == int((tmp_path / "cleaned").read_text())
         # Of many short ones nobody is hit, however long they take together.
-        assert client.map(time.sleep, [(0.05,)] * 15) == [None] * 15
+        assert client.map(time.sleep, [(0.05,)] * 45) == [None] * 45
         assert "died" not in cluster.output
 
 

@@ -57,7 +57,7 @@ def test_as_many_run_at_once_as_there_is_for_them(client: Client) -> None:
 @pytest.mark.parametrize("end", ["success", "failure", "cancel", "time limit", "crash"])
 def test_what_a_task_took_is_there_for_the_next_one_however_it_ended(client: Client, tmp_path: Path, end: str) -> None:
     mark, gate = tmp_path / "mark", tmp_path / "gate"
-    asking = client.options(capabilities={"gpu": 2}, timeout=1.0 if end == "time limit" else None)
+    asking = client.options(capabilities={"gpu": 2}, timeout=3.0 if end == "time limit" else None)
     task = {"failure": fail, "crash": crash}.get(end, hold)
     first = asking.submit(task, mark, gate)
     wait_until(mark.exists, "it runs")

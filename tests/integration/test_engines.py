@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -28,11 +29,11 @@ def client(pool: SchedulerClusterCombo) -> Iterator[Client]:
 
 
 def newest_host() -> psutil.Process:
-    found = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "from scaler.engines.host import main" in " ".join(process.cmdline())
-    ]
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
+            if "from scaler.engines.host import main" in " ".join(process.cmdline()):
+                found.append(process)
     return max(found, key=psutil.Process.create_time)
 
 

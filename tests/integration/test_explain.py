@@ -36,7 +36,7 @@ def test_a_task_is_explained_and_warned_about_until_a_worker_comes(
     try:
         with Client(address, heartbeat_interval_seconds=0.5) as client:
             future = client.submit(hold, str(tmp_path / "end"))
-            assert future.story().waits_for == NO_WORKER
+            wait_until(lambda: future.story().waits_for == NO_WORKER, "it is told that there is no worker")
             warning = "1 task waits: no worker is connected"
             wait_until(lambda: any(warning in text for text in caplog.messages), "a warning")
             with pytest.raises(TimeoutError, match="no worker is connected"):

@@ -38,7 +38,7 @@ def test_a_client_waits_for_workers_and_sees_them_come() -> None:
         future = client.submit(ask_inside)
         wait_until(lambda: client.info().waiting_tasks == 1, "the task waits at the scheduler")
         with pytest.raises(TimeoutError, match=f"0 of 1 workers .* scaler_cluster {scheduler.get_address()} -n 1"):
-            client.wait_for_workers(1, timeout=0.1)
+            client.wait_for_workers(1, timeout=1)
         seen: list[int] = []
         waiting = threading.Thread(target=lambda: seen.append(client.wait_for_workers(2, SECONDS).workers))
         waiting.start()

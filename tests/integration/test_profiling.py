@@ -15,7 +15,7 @@ MB = 1_000_000
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with SchedulerClusterCombo(n_workers=1, logging_level="WARNING", task_timeout_seconds=2) as combo:
+    with SchedulerClusterCombo(n_workers=1, logging_level="WARNING", task_timeout_seconds=5) as combo:
         yield combo.get_address()
 
 
@@ -54,7 +54,7 @@ def test_a_failed_a_large_and_a_timed_out_one_are_measured_too(address: str) -> 
         assert large.profiling_info().duration_s < 1  # not fetched for that
         timed_out = client.submit(time.sleep, 60, profiling=True)
         assert isinstance(timed_out.exception(30), TimeoutError)
-        assert 2 <= timed_out.profiling_info().duration_s < 30
+        assert 5 <= timed_out.profiling_info().duration_s < 30
 
 
 def test_a_graph_is_measured_and_a_map_works_as_ever(address: str) -> None:

@@ -308,7 +308,7 @@ def test_a_callback_is_called_with_the_future(client: Client) -> None:
 
 
 def test_result_with_a_timeout_gives_up_in_time_and_can_be_asked_again(client: Client) -> None:
-    future = client.submit(time.sleep, 0.5)
+    future = client.submit(time.sleep, 1.5)
     with pytest.raises(concurrent.futures.TimeoutError):  # the builtin one since Python 3.11
         future.result(timeout=0.05)
     assert future.running()

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession, CookieJar
 
 from scaler import Client
-from tests.support.processes import Command, command, wait_until
+from tests.support.processes import Command, command, free_address, wait_until
 
 SOMEWHERE = "tcp://127.0.0.1:1"
 """No scheduler is there."""
@@ -22,8 +22,7 @@ SOMEWHERE = "tcp://127.0.0.1:1"
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    return int(free_address().rpartition(":")[2])
 
 
 @pytest.fixture

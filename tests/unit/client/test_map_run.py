@@ -107,9 +107,10 @@ def test_the_first_failure_is_raised_and_the_rest_cancelled(client: Client, sche
 
 
 def test_a_timeout_cancels(client: Client, scheduler: FakeScheduler) -> None:
+    assert client.submit(abs, -1).result(10) == 1  # it is connected
     scheduler.answers_tasks = False
     with pytest.raises(TimeoutError, match="0 of 2"):
-        client.map(abs, [(1,), (2,)], timeout=0.05)
+        client.map(abs, [(1,), (2,)], timeout=0.3)
     scheduler.wait_for(TaskCancel, 2)
 
 

@@ -41,7 +41,7 @@ def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCapt
         assert cluster.is_alive()
     assert "died (signal SIGKILL): it is started again" in caplog.text
     assert children() <= before
-    assert open_descriptors() <= descriptors
+    wait_until(lambda: open_descriptors() <= descriptors, "no descriptor is left")
     assert not cluster.is_alive()
 
 

@@ -120,4 +120,4 @@ def test_the_second_way_is_taken_where_the_first_is_not_allowed(monkeypatch: pyt
     threads = threading.active_count()
     monkeypatch.setattr(module, "KernelWatch", Forbidden)
     assert abs(measure(allocate, 50 * MB)[2] - 50 * MB) < 4 * MB
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from scaler.processor.progress_page import Progress, new_progress_page
-from tests.support.processes import open_descriptors
+from tests.support.processes import held
+
+PAGES = "descriptor of /memfd:scaler"
 
 
 def test_both_ends_see_the_same_words() -> None:
@@ -51,10 +53,10 @@ def test_a_closed_page_holds_no_descriptor_and_says_what_it_said_last() -> None:
     agent, processor = Progress(page), Progress(page)
     os.close(page)
     processor.words[0] = 7
-    before = open_descriptors()
+    before = held()[PAGES]
     agent.close()
     agent.close()
-    assert open_descriptors() == before - 1
+    assert held()[PAGES] == before - 1
     assert agent.executing == 7
     agent.interrupt(7)
     assert agent.is_interrupt_due

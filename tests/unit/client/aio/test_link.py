@@ -14,7 +14,7 @@ from scaler import AsyncClient, DisconnectedError
 from scaler.client.aio.link import AsyncLink
 from scaler.wire.messages.client import ClientHello, Task
 from tests.support.fake_scheduler import FakeScheduler
-from tests.support.processes import open_descriptors
+from tests.support.processes import open_descriptors, wait_until
 from tests.unit.client.aio.conftest import Use
 
 TURN_SECONDS = 0.005
@@ -24,7 +24,7 @@ def test_it_starts_no_thread(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         before = threading.active_count()
         assert await client.submit(abs, -1) == 1
-        assert threading.active_count() == before
+        assert threading.active_count() <= before
 
     use(test)
 
@@ -115,7 +115,7 @@ def test_the_end_leaves_no_descriptor_and_no_reader(scheduler: FakeScheduler) ->
     before = open_descriptors()
     for _ in range(3):
         asyncio.run(test())
-    assert open_descriptors() <= before
+    wait_until(lambda: open_descriptors() <= before, "ZeroMQ has closed its own, too")
 
 
 def test_a_failure_of_the_link_ends_its_futures(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:

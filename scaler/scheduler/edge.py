@@ -65,6 +65,8 @@ class SchedulerEdge:
         self._broken: dict[Connection, tuple[Peer, float]] = {}
         """connections that were found broken, their peers, and since when, in that order"""
         self._clock = tree.clock
+        self._is_calm = False
+        """messages come one by one: to ask whether there is another one costs as much as to read it"""
         self._look_at = 0.0
         """when to look for peers that send too much"""
         self._kept_bytes = tree.limits.kept_bytes
@@ -79,9 +81,13 @@ class SchedulerEdge:
         receive, connected = self._listener.receive, self._directory.connected
         items_left = ITEMS_PER_RECEIVE
         now = self._clock()
-        for _ in range(MESSAGES_PER_RECEIVE):
+        is_calm, self._is_calm = self._is_calm, False
+        for number in range(MESSAGES_PER_RECEIVE):
+            if number and is_calm:
+                return True  # it is asked when this one has been answered
             message = receive()
             if message is None:
+                self._is_calm = number < 2
                 if self._broken:
                     self._tell_broken(now)
                 return self._outbox.has_work  # an acknowledgement, of which no actor knows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.agent_session import AgentSession
 from scaler.actors.client_session import ClientSession
-from scaler.ids import ObjectId
+from scaler.ids import Connection, ObjectId
 from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
@@ -141,6 +142,7 @@ def test_two_hellos_in_one_turn_are_one_peer(simulation: Simulation) -> None:
     client.cut()
     simulation.run()
     connection = simulation.open_connection(client)
+    simulation.router.deliver(Connection(b"stranger"), b"garbage", [])  # while all is calm, it is taken alone
     for identity in (b"1" * 16, b"2" * 16):
         own = (client.protocol_version, "9.9.9", client.python_version, "3.1.1", identity)
         ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHello(*own)])
@@ -226,7 +228,25 @@ def test_a_turn_is_bounded_in_items(simulation: Simulation, monkeypatch: pytest.
     for _ in range(5):
         simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)] * 4)[0])
     assert simulation.edge.receive()
-    assert len(simulation.router._incoming) == 2
+    assert len(simulation.router._incoming) == 4  # until now, all came one by one
+    assert simulation.edge.receive()
+    assert len(simulation.router._incoming) == 1
+
+
+def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for(simulation: Simulation) -> None:
+    client, asked = simulation.client(), []
+    receive = simulation.router.receive
+
+    def counted() -> Any:
+        message = receive()
+        asked.append(message is not None)
+        return message
+
+    simulation.router.receive = counted  # type: ignore[method-assign]
+    for _ in range(2):
+        simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)])[0])
+        simulation.run()
+    assert asked == [True, False] * 2
 
 
 def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_lively_it_seems(

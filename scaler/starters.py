@@ -32,7 +32,7 @@ class Recording(Protocol):
 
 
 import_client: Callable[[], object] | None = None
-"""Imports the client, for the tasks that have one: neither does a worker import that itself."""
+"""Imports the client, which a worker does not import itself, for the tasks that have one."""
 
 local_cluster: Callable[[int | None, bool], LocalCluster] | None = None
 """Starts the cluster of a client without an address, with so many workers, which log what tasks write or do not."""

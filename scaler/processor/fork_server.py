@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 
 from scaler import starters
 from scaler.process import strays
-from scaler.process.interpreter import part_of_node
+from scaler.process.interpreter import no_collections, part_of_node
 from scaler.process.logs import set_up_logging
 from scaler.processor import processor
 from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
@@ -63,10 +63,6 @@ FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 OUT_OF_MEMORY_SCORE = 500
 """When memory is short, the kernel takes a processor, or what its tasks have started, and not the agent, which would
 take all of its workers with it.
-"""
-CLIENT_AFTER_SECONDS = 1.0
-"""After so long without a request, the client is imported for the tasks that have one: processors that are forked later
-share it. At the start of a node others need the cores.
 """
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
@@ -126,11 +122,6 @@ class ForkServer:
             if came := selector.select(0):
                 return came
             prepare(*self._unprepared.pop())
-            gc.freeze()
-        if starters.import_client is not None and "scaler.client" not in sys.modules:
-            if came := selector.select(CLIENT_AFTER_SECONDS):
-                return came
-            starters.import_client()
             gc.freeze()
         return selector.select()
 
@@ -269,6 +260,9 @@ def main() -> None:
         os.close(null)
     _find_modules_here()
     config = ClusterConfig.from_json(settings)
+    if starters.import_client is not None:  # modules with functions of users often import it: once is enough
+        with no_collections():
+            starters.import_client()
     if config.preload:
         set_up_logging(config.logging, is_strict=False)
         try:

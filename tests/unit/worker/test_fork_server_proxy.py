@@ -178,7 +178,7 @@ class LimitedNode:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         if os.getuid() == 0:
-            change_user = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY})\nmain()"
+            change_user = f"import os; from scaler import Client; os.setgid({NOBODY}); os.setuid({NOBODY})\nmain()"
             monkeypatch.setattr(interpreter, "BOOT", interpreter.BOOT.replace("main()", change_user))
         self.node = Node(2)
         self.node.run(self.node.task(int), self.node.task(int, worker=1))

@@ -50,9 +50,13 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
         return address
     port = _port(endpoint)
     if not port:
-        raise ConfigError(
-            f"{address!r} is not an address; a good one looks like tcp://127.0.0.1:2345 or ipc:///tmp/scaler"
+        meant = Endpoint.parse(f"tcp://{address}")
+        good = (
+            f"did you mean {meant.address}?"
+            if _port(meant)
+            else "a good one looks like tcp://127.0.0.1:2345 or ipc:///tmp/scaler"
         )
+        raise ConfigError(f"{address!r} is not an address; {good}")
     if port == "*":
         if may_be_any_port:
             return address

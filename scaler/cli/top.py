@@ -41,7 +41,13 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("address", metavar="MONITOR_ADDRESS", help="of the monitor stream, or of its scheduler")
+    parser.add_argument(
+        "address",
+        metavar="MONITOR_ADDRESS",
+        nargs="?",
+        default=os.environ.get("SCALER_ADDRESS"),
+        help="of the monitor stream, or of its scheduler; otherwise SCALER_ADDRESS of the environment",
+    )
     parser.add_argument(
         "-t",
         "--timeout",
@@ -64,6 +70,8 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    if not arguments.address:
+        parser.error("the address of the scheduler must be given, as an argument or as SCALER_ADDRESS")
     if arguments.json and not arguments.once:
         parser.error("--json is for one page: add --once")
     if arguments.seconds is not None and not arguments.trace:

@@ -23,6 +23,7 @@ from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.fork_server import CONTINUE, END, ENDED, INTERRUPT, KILL, REPORT, REQUEST, START, STARTED, STOP
+from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 from scaler.worker.deaths import OutOfMemoryKills, how_it_ended
 from scaler.worker.math_threads import thread_limits
@@ -38,6 +39,7 @@ from scaler.worker.messages import (
 
 PROGRAM = "scaler.processor.fork_server"
 GOODBYE_SECONDS = 5.0
+_HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"
 """How long the fork server may take to kill all processors."""
 
 
@@ -169,7 +171,8 @@ class ForkServerProxy(Actor):
         for pid in self._pids.values():  # the kernel ends the processors, and not what they have started
             strays.kill_group(pid)
         try:
-            how = how_it_ended(self._process.wait(GOODBYE_SECONDS))
+            exit_code = self._process.wait(GOODBYE_SECONDS)
+            how = _HAS_NOT_PRELOADED if exit_code == FAILED_EXIT_CODE else how_it_ended(exit_code)
         except subprocess.TimeoutExpired:
             how = "it hung up"
         raise ForkServerDiedError(

@@ -93,4 +93,6 @@ def test_commands_take_them_by_name(folder: Path) -> None:
 def test_failure_is_a_failure_of_the_start_with_its_reason(folder: Path, options: tuple[str, str], reason: str) -> None:
     with command("cluster", free_address(), "-n", "1", *options) as cluster:
         cluster.wait_for(reason)
+        if options[0] == "--preload":
+            cluster.wait_for("it cannot preload a module; the line before this one in the log says which")
         assert cluster.end() == 70

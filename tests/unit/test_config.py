@@ -60,6 +60,20 @@ def test_port_out_of_range_is_refused(address: str) -> None:
         check_address(address)
 
 
+@pytest.mark.parametrize(
+    ("address", "hint"),
+    [
+        ("localhost:8786", r"did you mean tcp://localhost:8786\?"),
+        ("10.0.0.1:2345", r"did you mean tcp://10\.0\.0\.1:2345\?"),
+        ("http://localhost:8786", "a good one looks like"),
+        ("8786", "a good one looks like"),
+    ],
+)
+def test_an_address_without_its_scheme_is_refused_with_the_one_that_was_meant(address: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=f"is not an address; {hint}"):
+        check_address(address)
+
+
 @pytest.mark.parametrize("address", [None, b"tcp://127.0.0.1:2345", 2345])
 def test_address_that_is_no_str_is_refused(address: Any) -> None:
     with pytest.raises(ConfigError, match="must be a str such as"):

@@ -47,6 +47,17 @@ def test_a_reader_that_has_read_enough_is_no_error(address: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+def test_the_address_may_come_from_the_environment(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SCALER_ADDRESS", raising=False)
+    assert run("--once") == 2
+    assert "must be given, as an argument or as SCALER_ADDRESS" in capsys.readouterr().err
+    monkeypatch.setenv("SCALER_ADDRESS", address)
+    with publishing(address):
+        assert run("--once") == 0
+
+
 def test_programs_get_json(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with publishing(address):
         assert run(address, "--once", "--json") == 0

@@ -194,7 +194,10 @@ def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cu
             f"it has begun at worker {name} and waits for tasks that it has submitted itself; ask about those",
         )
     if tasks <= 1:
-        return WORKER, f"worker {name} has it and nothing else: it runs there, or its arguments are on their way there"
+        return WORKER, (
+            f"worker {name} has it and nothing else: it runs there, or its arguments are on their way there, or its "
+            "worker process is starting"
+        )
     return WORKER, (
         f"worker {name} has it and {tasks - 1:,} other task{'s' * (tasks != 2)}, and runs one at a time; what has not "
         "begun there moves when another worker is idle"

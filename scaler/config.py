@@ -50,7 +50,7 @@ def check_address(address: str, may_be_any_port: bool = False) -> str:
         return address
     port = _port(endpoint)
     if not port:
-        meant = Endpoint.parse(f"tcp://{address}")
+        meant = Endpoint.of_host_and_port(address)
         good = (
             f"did you mean {meant.address}?"
             if _port(meant)

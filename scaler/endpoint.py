@@ -63,6 +63,11 @@ class Endpoint:
             return cls(address, scheme, place=rest)
         return cls(address)
 
+    @classmethod
+    def of_host_and_port(cls, text: str) -> Endpoint:
+        """Take apart what is an address of tcp but for its scheme."""
+        return cls.parse(f"{TCP}://{text}")
+
     @property
     def file(self) -> Path | None:
         """The socket file, if it is one."""

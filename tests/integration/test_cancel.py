@@ -220,7 +220,7 @@ def wait_for_child(client: Client, path: str) -> None:
 
 def test_a_task_that_waits_for_others_for_too_long_ends_and_they_do_too(tmp_path: Path) -> None:
     with (
-        SchedulerClusterCombo(1, task_timeout_seconds=3, logging_level="ERROR") as combo,
+        SchedulerClusterCombo(1, task_timeout_seconds=6, logging_level="ERROR") as combo,
         Client(combo.get_address()) as client,
     ):
         began = time.monotonic()

@@ -46,9 +46,11 @@ def test_a_scheduler_raises_its_limit_of_open_files() -> None:
         assert psutil.Process(running.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
-def test_a_scheduler_says_when_nearly_all_files_are_open() -> None:
+def test_a_scheduler_says_when_nearly_all_files_are_open(tmp_path: Path) -> None:
+    """Its monitor is where no viewer looks: ZeroMQ ends a process that cannot take a connection over IPC."""
+    monitor = f"ipc://{tmp_path}/monitor"
     with (
-        command("scheduler", free_address(), preexec_fn=few_files_for_ever) as running,
+        command("scheduler", free_address(), "-ma", monitor, preexec_fn=few_files_for_ever) as running,
         contextlib.ExitStack() as stack,
     ):
         port = int(running.wait_for("address tcp").rpartition("address tcp://127.0.0.1:")[2].partition(",")[0])

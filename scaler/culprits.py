@@ -25,8 +25,8 @@ SEARCH_SECONDS = 0.25
 DEPTH_MOST = 16
 """It goes no deeper: nobody reads a longer path."""
 
-_STEADY = (int, float, complex, str, bytes, bool, type(None))
-"""These can always be serialised."""
+_STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
+"""Values of these types can always be serialised; those of classes derived from them may hold anything."""
 
 PARTS_MOST = 100_000
 """Of one part it looks at so many."""
@@ -105,7 +105,7 @@ class _Search:
 
     def _fails(self, part: object) -> bool:
         self.write(b"")
-        if isinstance(part, _STEADY):
+        if type(part) in _STEADY:
             return False
         try:
             cloudpickle.Pickler(self, protocol=5, buffer_callback=_leave_out).dump(part)

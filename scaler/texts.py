@@ -1,4 +1,4 @@
-"""Texts of other processes: made harmless for logs, terminals and error messages."""
+"""Texts for logs, terminals and error messages: those of other processes made harmless, and numbers of things."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def escaped(text: str, but: str = "") -> str:
         else character.encode("unicode_escape", "backslashreplace").decode()
         for character in text
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return so many of something: `1 task`, `2,000 tasks`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

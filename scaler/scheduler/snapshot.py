@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scaler.actors.events import AGENT, CLIENT, NESTED_CLIENT
 from scaler.process.report import Report, in_words, page, size, traffic, with_most_tasks
+from scaler.texts import counted
 from scaler.wire.traffic import Traffic
 
 _LEFT = ("sessions", "objects", "object_bytes", "object_owners", "retained_objects", "actors_with_mail")
@@ -54,7 +55,7 @@ def _tasks(report: Report) -> str:
 def _workers(report: Report) -> str:
     workers = report.of("worker")
     busy = sum(counts["tasks"] > 0 for _, counts in workers)
-    text = f"{len(workers):,} in {_count(len(report.of(AGENT)), 'cluster')}, {busy:,} of them have tasks"
+    text = f"{len(workers):,} in {counted(len(report.of(AGENT)), 'cluster')}, {busy:,} of them have tasks"
     return text + with_most_tasks(workers)
 
 
@@ -71,10 +72,6 @@ def _objects(report: Report) -> str:
         return "the object store is being restarted"
     (_, counts) = report.of("object store")[0]
     return (
-        f"{counts['objects']:,} ({size(counts['object_bytes'])}) of {_count(counts['object_owners'], 'client')}; "
+        f"{counts['objects']:,} ({size(counts['object_bytes'])}) of {counted(counts['object_owners'], 'client')}; "
         f"{counts['retained_objects']:,} functions kept by clusters only"
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -32,6 +32,16 @@ class Slots:
     b: object
 
 
+class Number(int):
+    """A number that holds something."""
+
+
+def number_with_lock() -> Number:
+    number = Number(3)
+    number.lock = LOCK  # type: ignore[attr-defined]
+    return number
+
+
 class Refuses:
     def __reduce__(self) -> Any:
         raise ValueError("not this one")
@@ -87,6 +97,7 @@ def nested(depth: int) -> object:
         (collections.defaultdict(list, k=[LOCK]), "['k'][0]"),
         (ValueError("x", LOCK), "argument 2"),
         (partial(print, 1, LOCK), "argument 2"),
+        ([1, number_with_lock()], "[1].lock"),
         (partial(print, file=[LOCK]), "argument 'file'[0]"),
         (partial(closure(LOCK)), "its function, variable 'held'"),
         ([closure({"k": LOCK})], "[0], variable 'held'['k']"),

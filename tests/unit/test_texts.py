@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.texts import escaped, printable
+from scaler.texts import counted, escaped, printable
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,8 @@ def test_a_shown_text_is_one_short_line_and_stays_as_it_is(text: str, most: int)
 
 def test_some_characters_may_stay() -> None:
     assert escaped("a\n\tb", "\n") == "a\n\\tb"
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 tasks"), (1, "1 task"), (2000, "2,000 tasks")])
+def test_a_number_of_things_has_the_right_noun(number: int, text: str) -> None:
+    assert counted(number, "task") == text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaler.texts import counted
+
 FAIR, FIFO = "fair", "fifo"
 
 
@@ -30,14 +32,10 @@ class Rules:
             found = "no worker is connected"
         else:
             found = "none of them has" if workers > 1 else "it does not have"
-            found = f"{_count(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
+            found = f"{counted(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
         why = "it waited, and makes room for a client that has fewer, since " if was_let_in else ""
         return (
-            f"the task was refused: {why}{_count(waiting, 'task')} wait{'s' * (waiting == 1)}, "
+            f"the task was refused: {why}{counted(waiting, 'task')} wait{'s' * (waiting == 1)}, "
             f"max_number_of_tasks_waiting is {self.waiting_most}, and {found}; "
             "submit it again later, add workers, or raise that setting"
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

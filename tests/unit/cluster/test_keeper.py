@@ -26,6 +26,16 @@ def kill(pid: int | None) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+def kill_until_it_is_given_up(child: Scheduler | Cluster) -> int | None:
+    """Return the id of its last process."""
+    killed = None
+    for _ in range(RESTARTS + 1):
+        wait_until(lambda last=killed: child.pid != last, "another process is there")
+        killed = child.pid
+        kill(killed)
+    return killed
+
+
 def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
     gc.collect()  # what earlier tests have left
     SCHEMAS["client"]  # its files stay open once a client has used them
@@ -77,11 +87,7 @@ def test_every_open_future_fails_when_the_agent_dies_again_and_again(
     try:
         with Client(scheduler.get_address()) as client:
             futures = [client.submit(time.sleep, 1000) for _ in range(3)]
-            killed = None
-            for _ in range(RESTARTS + 1):
-                wait_until(lambda last=killed: cluster.pid != last, "another agent is there")
-                killed = cluster.pid
-                kill(killed)
+            killed = kill_until_it_is_given_up(cluster)
             for future in futures:
                 with pytest.raises(WorkerDiedError, match=r"died 4 times in 60 s, the last time with signal SIGKILL"):
                     future.result(10)
@@ -104,11 +110,7 @@ def test_every_open_future_fails_when_the_scheduler_dies_again_and_again(caplog:
         combo = client._finalizer.peek()[2][1]
         scheduler, place = combo._scheduler, Path(combo.get_address().removeprefix("ipc://"))
         futures = [client.submit(time.sleep, 1000), client.submit(pow, 2, 3)]
-        killed = None
-        for _ in range(RESTARTS + 1):
-            wait_until(lambda last=killed: scheduler.pid != last, "another scheduler is there")
-            killed = scheduler.pid
-            kill(killed)
+        killed = kill_until_it_is_given_up(scheduler)
         for future in futures:
             with pytest.raises(
                 WorkerDiedError, match=r"its scheduler has died 4 times in 60 s, the last time with sig"

@@ -13,6 +13,7 @@ client is on its way.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from scaler.actors.client_session import ClientSession
@@ -26,6 +27,8 @@ from scaler.actors.task import TaskActor
 from scaler.wire.messages.client import ClientResting, OutputRequest, Task
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
+
+logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
 """Homes are cheap to make again, and a process that lives for weeks may run tasks of many clients."""
@@ -76,6 +79,9 @@ class NestedSession(ClientSession):
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         """Do nothing: its agent watches it."""
+
+    def _say_cut(self, reason: str, _seconds: float) -> None:
+        logger.log(self._level(), "%s: %s; it may come back as long as its process lives", self._title, reason)
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:

@@ -161,7 +161,7 @@ class Session(Actor):
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
         else:
             seconds, departure = self._come_back_seconds, CUT
-        logger.log(self._level(), "%s: %s; it has %.3g s to come back", self._title, lost.reason, seconds)
+        self._say_cut(lost.reason, seconds)
         self._last_heard = self.now() - self._timeout_seconds + seconds
         self._check_silence_in(seconds, departure)
         if self._services.events.listener is not None:
@@ -202,6 +202,10 @@ class Session(Actor):
         """
         has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
         return logging.WARNING if has_spoken else logging.DEBUG
+
+    def _say_cut(self, reason: str, seconds: float) -> None:
+        """Log that its connection is lost, and how long it has to come back."""
+        logger.log(self._level(), "%s: %s; it has %.3g s to come back", self._title, reason, seconds)
 
     def _say_lost(self) -> None:
         """Tell a peer, which may live after all, that its session has ended."""

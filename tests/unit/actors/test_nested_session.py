@@ -38,13 +38,15 @@ def test_a_silent_client_in_a_task_keeps_its_tasks(
 
 
 def test_a_client_in_a_task_whose_connection_was_cut_has_all_the_time_to_come_back(
-    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
+    simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = nested.submit(2)
     simulation.run()
     nested.hangs = True
     simulation.close_connection(nested.connection)
     simulation.advance(600.0)
+    assert "it may come back as long as its process lives" in caplog.text
+    assert " s to come back" not in caplog.text
     assert set(agent.queued) == set(tasks)
     nested.hangs = False
     nested.connect()

@@ -2,8 +2,9 @@
 open futures.
 
 Its thread only waits for the end of the process. A cluster that ends in good order (exit code 0: it was told to, or its
-scheduler disconnected it) is not restarted. When it gives up on a scheduler of this program, or on the last cluster of
-one, it fails the clients of this program that are connected to that scheduler, because no other part would.
+scheduler disconnected it) is not restarted, nor is one whose settings keep it from starting (78). When it gives up on a
+scheduler of this program, or on the last cluster of one, it fails the clients of this program that are connected to
+that scheduler, because no other part would.
 
 Must never: hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
 """
@@ -19,6 +20,7 @@ from functools import partial
 from scaler.client.link.thread import fail_links
 from scaler.cluster.child_process import Running
 from scaler.errors import WorkerDiedError
+from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.worker.deaths import how_it_ended
 
@@ -58,6 +60,9 @@ def _watch(running: Running, config: ClusterConfig | SchedulerConfig, part: str)
         while code := running.process.wait():
             with running.lock:
                 if running.is_ending:
+                    return
+                if code == FAILED_EXIT_CODE:
+                    _give_up(config.address, part, f"its {part} cannot start with its settings", code)
                     return
                 deaths.append(time.monotonic())
                 if len(deaths) > RESTARTS and deaths[-1] - deaths[0] < WITHIN_SECONDS:

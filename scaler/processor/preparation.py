@@ -13,6 +13,7 @@ import importlib
 import logging
 import pickle
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def preload(modules: Iterable[str]) -> None:
         try:
             importlib.import_module(name)
         except BaseException as error:  # a module of the user may raise anything, SystemExit too
-            raise PreloadError(f"cannot preload module {name!r}: {type(error).__name__}: {error}") from error
+            raise PreloadError(_why(name, error)) from error
         threads = [thread.name for thread in threading.enumerate() if thread not in before]
         if threads:
             raise PreloadError(
@@ -58,6 +59,17 @@ def preload(modules: Iterable[str]) -> None:
                 f"cannot preload module {name!r}: its import opens a GPU ({', '.join(opened)}), and forked processes "
                 "cannot use that; take it out of `preload`, tasks import it themselves"
             )
+
+
+def _why(name: str, error: BaseException) -> str:
+    """Return which module raised what, where, and what to do."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    what = f"cannot preload module {name!r}: {type(error).__name__}: {error}{where}; "
+    if isinstance(error, ModuleNotFoundError):
+        return what + "install it, or name its folder in PYTHONPATH; or take it out of `preload`"
+    return what + "mend its import, or take it out of `preload`: an initializer can do what fails there"
 
 
 def _open_devices() -> set[str]:

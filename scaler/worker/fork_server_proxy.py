@@ -3,7 +3,7 @@
 Processor proxies write to it (`StartProcess`, `KillProcess`, `InterruptProcess`, `SuspendProcess`); it sends to each
 what became of its process. What is asked and reported is defined in `processor/fork_server.py`. When the fork server is
 lost, so are all processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of
-them again.
+them again. If a node's first fork server cannot preload a module, no other one will: the agent ends at once.
 
 Must never: fork, or block on a processor or on a fork server that is stopped.
 """
@@ -11,6 +11,7 @@ Must never: fork, or block on a processor or on a fork server that is stopped.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -37,10 +38,12 @@ from scaler.worker.messages import (
     SuspendProcess,
 )
 
+logger = logging.getLogger(__name__)
+
 PROGRAM = "scaler.processor.fork_server"
 GOODBYE_SECONDS = 5.0
-_HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"
 """How long the fork server may take to kill all processors."""
+_HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"
 
 
 class ForkServerDiedError(RuntimeError):
@@ -102,10 +105,12 @@ class ForkServerProxy(Actor):
     Args:
         config: of the node, with the names of its workers.
         agent_token: what the clients inside the processors show the scheduler.
+        has_worked: whether this node had a working processor.
     """
 
-    def __init__(self, shell: Shell, config: ClusterConfig, agent_token: bytes) -> None:
+    def __init__(self, shell: Shell, config: ClusterConfig, agent_token: bytes, has_worked: bool) -> None:
         self._shell = shell
+        self._has_worked = has_worked
         self._agent_token = agent_token
         self._processors: dict[int, ActorRef] = {}
         self._pids: dict[int, int] = {}
@@ -172,6 +177,10 @@ class ForkServerProxy(Actor):
             strays.kill_group(pid)
         try:
             exit_code = self._process.wait(GOODBYE_SECONDS)
+            if exit_code == FAILED_EXIT_CODE and not self._has_worked:
+                logger.critical("the cluster ends: %s", _HAS_NOT_PRELOADED)
+                self._shell.stop(FAILED_EXIT_CODE)
+                return
             how = _HAS_NOT_PRELOADED if exit_code == FAILED_EXIT_CODE else how_it_ended(exit_code)
         except subprocess.TimeoutExpired:
             how = "it hung up"

@@ -8,8 +8,8 @@
 
 A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge.
 One that never gets ready is a failure, and so is the loss of the fork server: back-off. Before the first processor of a
-node is ready, too many failures end the agent, since they will be those of its installation. Afterwards none does: it
-tries again for as long as it lives.
+node is ready, too many failures end the agent, since they will be those of its installation; one is enough if a module
+cannot be preloaded. Afterwards none does: it tries again for as long as it lives.
 
 Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`).
 """
@@ -65,9 +65,12 @@ class Pool(Supervisor):
             budget = ENDLESS if self._is_known_to_work else at_first
             return _Processors(partial(new_processor, peers["fork server"], next_number()), names, budget)
 
+        def fork_server(_peers: Peers) -> ForkServerProxy:
+            return ForkServerProxy(shell, named, agent_token, self._is_known_to_work)
+
         super().__init__(
             (
-                ChildSpec("fork server", ForkServerProxy, lambda _peers: ForkServerProxy(shell, named, agent_token)),
+                ChildSpec("fork server", ForkServerProxy, fork_server),
                 ChildSpec("processors", _Processors, processors),
             ),
             Strategy.REST_FOR_ONE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, SchedulerClusterCombo, WorkerDiedError
 from tests.support.processes import command, free_address
 
 pytestmark = pytest.mark.processes
@@ -95,4 +95,15 @@ def test_failure_is_a_failure_of_the_start_with_its_reason(folder: Path, options
         cluster.wait_for(reason)
         if options[0] == "--preload":
             cluster.wait_for("it cannot preload a module; the line before this one in the log says which")
-        assert cluster.end() == 70
+            assert cluster.end() == 78
+        else:
+            assert cluster.end() == 70
+
+
+def test_who_waits_for_a_local_cluster_that_cannot_preload_hears_so(folder: Path) -> None:
+    with (
+        SchedulerClusterCombo(1, preload=["broken"], logging_level="CRITICAL") as combo,
+        Client(combo.get_address()) as client,
+        pytest.raises(WorkerDiedError, match=r"its agent cannot start with its settings, .* exit code 78"),
+    ):
+        client.submit(pow, 2, 3).result(60)

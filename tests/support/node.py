@@ -30,7 +30,7 @@ AGENT_TOKEN = b"n" * 16
 class Node:
     """Slots and their processors in this process's own shell, between recorders; it is its own `Edge`."""
 
-    def __init__(self, n_workers: int = 1) -> None:
+    def __init__(self, n_workers: int = 1, **settings: Any) -> None:
         self._strangers = {each.pid for each in psutil.Process().children(recursive=True)}
         self.shell = Shell("builtin")
         self.link, self.objects = Recorder(), Recorder()
@@ -42,7 +42,7 @@ class Node:
         self.slots: tuple[ActorRef, ...] = tuple(
             dispatcher.spawn(Slot(name, index, link, objects, asked)) for index, name in enumerate(names)
         )
-        config = ClusterConfig("tcp://127.0.0.1:1", n_workers)
+        config = ClusterConfig("tcp://127.0.0.1:1", n_workers, **settings)
         self.pool = dispatcher.spawn(Pool(self.shell, config, names, self.slots, AGENT_TOKEN))
         self.stored: dict[ObjectId, StoredObject] = {}
         self.results: list[RunResult] = []

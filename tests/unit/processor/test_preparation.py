@@ -49,6 +49,18 @@ def test_module_that_cannot_be_preloaded_is_refused_by_name(folder: Path, source
         preload([name])
 
 
+def test_module_that_raises_is_refused_with_the_place_and_a_cure(folder: Path) -> None:
+    (folder / "raises_below.py").write_text("def load():\n    raise OSError('no table')\nload()\n")
+    with pytest.raises(
+        PreloadError, match=r"OSError: no table \(.*raises_below.py, line 2\); mend its import, or take"
+    ):
+        preload(["raises_below"])
+    with pytest.raises(
+        PreloadError, match=r"No module named 'not_there_at_all'; install it, or name its folder in PYT"
+    ):
+        preload(["not_there_at_all"])
+
+
 def test_module_that_opens_a_gpu_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = folder / "gpu0"
     device.touch()

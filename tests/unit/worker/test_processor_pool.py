@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
+from pathlib import Path
 
+import psutil
 import pytest
 
+from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.wire.messages.common import TaskStatus
 from scaler.worker import fork_server_proxy
 from scaler.worker.messages import AddProcessor, ProcessorUp
@@ -68,5 +72,39 @@ def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.Monke
         node.until(lambda: node.shell.exit_code)
         assert node.shell.exit_code == 70
         assert not any(isinstance(message, ProcessorUp) for message in node.link.messages)
+    finally:
+        node.close()
+
+
+def test_a_module_that_cannot_be_preloaded_ends_the_agent_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(preload=("no_such_module",))
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.exit_code == FAILED_EXIT_CODE
+        assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [
+            "the cluster ends: it cannot preload a module; the line before this one in the log says which, and why"
+        ]
+    finally:
+        node.close()
+
+
+def test_a_node_that_has_worked_tries_again_when_a_module_cannot_be_preloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "preloaded_sometimes.py"
+    module.touch()
+    node = Node(preload=(module.stem,))
+    try:
+        node.run(node.task(int))
+        node.until(lambda: node.results)
+        module.unlink()
+        [fork_server] = psutil.Process().children()
+        fork_server.kill()
+        node.until(lambda: "it cannot preload a module" in caplog.text)
+        module.touch()
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 2)
+        assert node.shell.exit_code == 0
     finally:
         node.close()

@@ -34,13 +34,6 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         self.size = size
         self._stored = stored
 
-    def check_stored(self) -> None:
-        """Raise `MissingObjects` if its client has forgotten the object."""
-        if self._stored is not None and self.object_id not in self._stored:
-            raise MissingObjects(
-                f"the object {self.name!r} is not stored any more: its client has called clear() or disconnect()"
-            )
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectReference) and self.object_id == other.object_id
 
@@ -54,4 +47,13 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         raise TypeError(
             f"the reference {self.name!r} is nested in another value, where it cannot be replaced by its object; "
             "pass it as an argument of its own"
+        )
+
+
+def check_stored(reference: ObjectReference) -> None:
+    """Raise `MissingObjects` if the client of a reference has forgotten its object."""
+    stored = reference._stored  # noqa: SLF001 - a method would be a name on the user's `dir()`
+    if stored is not None and reference.object_id not in stored:
+        raise MissingObjects(
+            f"the object {reference.name!r} is not stored any more: its client has called clear() or disconnect()"
         )

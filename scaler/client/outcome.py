@@ -16,6 +16,7 @@ from scaler.errors import (
     ProcessorDiedError,
     ProtocolError,
     RemoteTraceback,
+    SerializeObjectError,
     TaskFailedError,
     TaskNotFoundError,
     WorkerDiedError,
@@ -123,8 +124,8 @@ def _read_failure(payload: bytes, name: str) -> BaseException:
         else:
             if isinstance(exception, (SystemExit, KeyboardInterrupt)):
                 return _would_end_the_program(exception, name, failure.traceback)
-            if type(exception) is DeserializeObjectError:
-                exception = DeserializeObjectError(f"task {name}: {exception}")
+            if type(exception) in (DeserializeObjectError, SerializeObjectError):
+                exception = type(exception)(f"task {name}: {exception}")
             if isinstance(exception, BaseException):
                 # Not by assignment, which an exception may refuse, as frozen data classes do.
                 text = f"task {name}:\n{failure.traceback}"

@@ -159,6 +159,10 @@ class ChildProcess:
         self._running: Running | None = None
         self._report: int | None = None
 
+    def __repr__(self) -> str:
+        state = "not started" if self.pid is None else f"process {self.pid}{'' if self.is_alive() else ', ended'}"
+        return f"<{type(self).__name__}: {state}>"
+
     def launch(self) -> None:
         """Start the interpreter; it imports what it needs and waits for its settings."""
         if self._running is not None:

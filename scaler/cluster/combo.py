@@ -148,6 +148,10 @@ class SchedulerClusterCombo:
         self._cluster = Cluster(**_chosen(Cluster, given | {"address": "tcp://127.0.0.1:1", "worker_names": ()}))
         self._start()
 
+    def __repr__(self) -> str:
+        ended = "" if self._scheduler.is_alive() else ", ended"
+        return f"<{type(self).__name__} at {self._scheduler.get_address()}{ended}>"
+
     def _start(self) -> None:
         """Start both at once: the agent imports what it needs while the scheduler finds its port."""
         self._scheduler.launch()

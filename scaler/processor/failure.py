@@ -58,7 +58,8 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
         name,
         _clean(_try(str, error, "<its text cannot be shown>")),
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n")
-        + _try(_hint, error, ""),
+        + _try(_hint, error, "")
+        + (f"(on worker {worker})\n" if worker else ""),
         _try(_pickled, error, b""),
         _try(_bases, error, ()),
     )
@@ -71,7 +72,7 @@ def _is_of_result(error: SerializeObjectError) -> bool:
 
 
 def _about_result(error: SerializeObjectError) -> SerializeObjectError:
-    better = SerializeObjectError(f"what the task returned: {error}; return plain values, or what it can be made from")
+    better = SerializeObjectError(f"what it returned: {error}; return plain values, or what it can be made from")
     better.__cause__ = error.__cause__
     return better
 

@@ -34,9 +34,11 @@ from tests.support.timing import at_best
 def test_a_scheduler_and_a_cluster_are_processes_of_their_own() -> None:
     scheduler = Scheduler()
     assert not scheduler.is_alive()
+    assert repr(scheduler) == "<Scheduler: not started>"
     scheduler.start()
     cluster = Cluster(scheduler.get_address(), n_workers=1)
     cluster.start()
+    assert repr(cluster) == f"<Cluster: process {cluster.pid}>"
     try:
         assert scheduler.is_alive()
         assert cluster.is_alive()
@@ -48,11 +50,13 @@ def test_a_scheduler_and_a_cluster_are_processes_of_their_own() -> None:
         scheduler.terminate()
         scheduler.join(60)
     assert (cluster.exitcode, scheduler.exitcode) == (0, 0)
+    assert repr(scheduler) == f"<Scheduler: process {scheduler.pid}, ended>"
 
 
 def test_two_combos_at_once_do_not_meet() -> None:
     with SchedulerClusterCombo(1) as one, SchedulerClusterCombo(1) as two:
         assert one.get_address() != two.get_address()
+        assert repr(one) == f"<SchedulerClusterCombo at {one.get_address()}>"
         with Client(one.get_address()) as a, Client(two.get_address()) as b:
             assert a.submit(os.getpid).result(30) != b.submit(os.getpid).result(30)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.calls.snapshot import Freeze
-from scaler.client.object_reference import ObjectReference
+from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.errors import SerializeObjectError
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.serialization import (
@@ -146,13 +146,14 @@ class ArgumentPacker:
             packed.extend(self._one(argument) for _, argument in named)
         except SerializeObjectError as error:
             place = places[len(packed)] if places else _place(len(packed) + 1, named[len(packed)][0])
-            raise SerializeObjectError(f"{place}: {error}") from error.__cause__
+            cure = _GIVE_ITS_PARTS if str(error.__cause__).startswith("cannot pickle ") else ""
+            raise SerializeObjectError(f"{place}: {error}{cure}") from error.__cause__
         return packed
 
     def _pack(self, named: list[tuple[str, Any]], places: Sequence[str] = ()) -> PackedArguments:
         references = [argument for _, argument in named if isinstance(argument, ObjectReference)]
         for reference in references:
-            reference.check_stored()
+            check_stored(reference)
         with in_a_task_for(self._address):
             packed = self._all(named, places)
         objects, own = [], set()
@@ -173,7 +174,7 @@ class _Result(int):
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
 
-
+_GIVE_ITS_PARTS = "; pass what it is made from, and make it inside the task"
 _NOT_OF_THIS_CALL = (
     "a future can be an argument of submit, and not of this call: pass its result(), or use submit instead"
 )

@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from scaler.client import ObjectReference
+from scaler.client.object_reference import check_stored
 from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
@@ -31,7 +32,12 @@ def test_it_does_not_travel() -> None:
 
 def test_it_knows_whether_its_object_is_stored() -> None:
     stored = {ONE}
-    ObjectReference("a", ONE, 1, stored).check_stored()
-    ObjectReference("a", TWO, 1).check_stored()
+    check_stored(ObjectReference("a", ONE, 1, stored))
+    check_stored(ObjectReference("a", TWO, 1))
     with pytest.raises(MissingObjects):
-        ObjectReference("a", TWO, 1, stored).check_stored()
+        check_stored(ObjectReference("a", TWO, 1, stored))
+
+
+def test_a_user_sees_only_what_is_for_users() -> None:
+    shown = [name for name in dir(ObjectReference("a", ONE, 1)) if not name.startswith("_")]
+    assert shown == ["name", "object_id", "size"]

@@ -80,7 +80,10 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
         client.submit(takes_rows, 1, [lock])
     with pytest.raises(SerializeObjectError, match=f"^takes_rows: argument 3: a value of type lock {because}"):
         client.submit(takes_rows, 1, [], lock)
-    with pytest.raises(SerializeObjectError, match=f"^print: the argument 'sep': a value of type lock {because}"):
+    with pytest.raises(
+        SerializeObjectError,
+        match=f"^print: the argument 'sep': a value of type lock {because}; pass what it is made from, and make it",
+    ):
         client.submit(print, 1, sep=lock)
     for graph in ({"a": (print, 1, (lock,))}, {"a": (print, "b"), "b": lock}):
         with pytest.raises(

@@ -152,3 +152,8 @@ def test_a_group_arrives_with_members_whose_constructors_take_other_arguments() 
     assert (second.message, second.__notes__) == ("inner", ["a note"])
     assert [(type(each), str(each)) for each in second.exceptions] == [(NeedsTwoError, "1 2"), (ValueError, "3")]
     assert second.exceptions[0].left == 1
+
+
+def test_a_traceback_ends_with_the_worker() -> None:
+    assert describe_failure(KeyError("a"), "rome07-3").traceback == "KeyError: 'a'\n(on worker rome07-3)\n"
+    assert describe_failure(KeyError("a")).traceback == "KeyError: 'a'\n"

@@ -41,7 +41,7 @@ def main() -> None:
     first, second = prices[:780], prices[780:]
     windows = range(10, options.size + 1, 2)
 
-    found, fast, slow = side_by_side(
+    (found, fast, slow), verdict = side_by_side(
         lambda: max(best_of(first, slow) for slow in windows),
         lambda client: max(client.map(best_of, [(first, slow) for slow in windows])),
         options.workers,
@@ -51,6 +51,7 @@ def main() -> None:
     print(f"  first {len(first)} days: times {found:.2f}; holding: times {first[-1] / first[0]:.2f}")
     later = gain(prices[len(first) - slow :], fast, slow)
     print(f"  then {len(second)} days: times {later:.2f}; holding: times {second[-1] / second[0]:.2f}")
+    print(verdict)
 
 
 if __name__ == "__main__":

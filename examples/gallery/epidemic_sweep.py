@@ -72,7 +72,7 @@ def main() -> None:
     options = arguments("Sweep the parameters of an epidemic.", 20, "starts of the lockdown for each of four rates")
     sweep = [(contacts, 4 * start) for contacts in (1.8, 2.2, 2.8, 3.5) for start in range(options.size)]
 
-    best = side_by_side(
+    best, verdict = side_by_side(
         lambda: table(*(summary(*parameters, epidemic(*parameters)) for parameters in sweep)),
         lambda client: on_cluster(client, sweep),
         options.workers,
@@ -81,6 +81,7 @@ def main() -> None:
     print(f"{len(sweep)} epidemics of {DAYS} days; the lockdown of 60 days that keeps the peak lowest:")
     for contacts, lockdown, peak, ill in best:
         print(f"  {contacts} new cases of each: from day {lockdown:2}, peak {peak:.1%}, ill in all {ill:.0%}")
+    print(verdict)
 
 
 if __name__ == "__main__":

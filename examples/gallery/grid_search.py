@@ -36,7 +36,7 @@ def main() -> None:
     options = arguments("Find the best parameters of a classifier of digits.", 7, "values of each of two parameters")
     scaler.integrations.joblib.register()
 
-    parameters, score = side_by_side(
+    (parameters, score), verdict = side_by_side(
         lambda: search(options.size),
         lambda client: on_cluster(client, options.size),
         options.workers,
@@ -45,6 +45,7 @@ def main() -> None:
 
     print(f"{options.size**2} candidates, {FOLDS} folds each")
     print(f"best: C={parameters['C']:g}, gamma={parameters['gamma']:g}, {score:.2%} of the digits right")
+    print(verdict)
 
 
 if __name__ == "__main__":

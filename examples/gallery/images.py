@@ -47,7 +47,7 @@ def main() -> None:
         photograph = file.read()
     orders = [(120 + 1000 * number // options.size, style) for number in range(options.size) for style in STYLES]
 
-    files = side_by_side(
+    files, verdict = side_by_side(
         lambda: [render(photograph, width, style) for width, style in orders],
         lambda client: on_cluster(client, photograph, orders),
         options.workers,
@@ -55,6 +55,7 @@ def main() -> None:
 
     print(f"{len(files)} images, {sum(map(len, files)) / 1e6:.1f} MB, each the same bytes in both runs")
     print(f"all together: sha256 {hashlib.sha256(b''.join(files)).hexdigest()[:16]}")
+    print(verdict)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def main() -> None:
     terms = [(strike, months / 12) for months in MONTHS for strike in range(80, 122, 4)]
     chain = [Quote(strike, years, put_price(strike, years, smile(strike, years), steps)) for strike, years in terms]
 
-    found = side_by_side(
+    found, verdict = side_by_side(
         lambda: [implied_volatility(quote, steps) for quote in chain],
         lambda client: client.map(implied_volatility, [(quote, steps) for quote in chain]),
         options.workers,
@@ -79,6 +79,7 @@ def main() -> None:
     print(f"{len(chain)} puts, {len(telling)} of them with a volatility; largest error {worst:.5f}")
     for quote, volatility in telling[::9]:
         print(f"  strike {quote.strike:5.0f}  {quote.years:4.2f} years  price {quote.price:6.3f}  {volatility:6.2%}")
+    print(verdict)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def main() -> None:
     options = arguments("Integrate a function with a needle.", 10, "digits of the result")
     tolerance = 10.0**-options.size
 
-    found = side_by_side(
+    found, verdict = side_by_side(
         lambda: integral(START, END, tolerance, None),
         lambda client: client.submit(integral, START, END, tolerance, client).result(),
         options.workers,
@@ -55,6 +55,7 @@ def main() -> None:
     print(
         f"integral from {START:g} to {END:g}: {found:.10f}; error {abs(found - exact):.1e}, {tolerance:.0e} was asked"
     )
+    print(verdict)
 
 
 if __name__ == "__main__":

@@ -89,12 +89,13 @@ def main() -> None:
     def together(_client: Client) -> list[float]:
         return asyncio.run(on_workers(returns, portfolios))
 
-    risks = side_by_side(lambda: asyncio.run(in_the_loop(returns, portfolios)), together, options.workers)
+    risks, verdict = side_by_side(lambda: asyncio.run(in_the_loop(returns, portfolios)), together, options.workers)
 
     best, worst = int(np.argmin(risks)), int(np.argmax(risks))
     for word, number in (("least", best), ("most", worst)):
         parts = ", ".join(f"{share} {part:.0%}" for share, part in zip(SHARES, portfolios[number], strict=True))
         print(f"{word} at risk: {risks[number]:.1%} of {parts}")
+    print(verdict)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ def arguments(description: str, size: int, what: str) -> argparse.Namespace:
 
 def side_by_side(
     alone: Callable[[], T], together: Callable[[Client], T], workers: int, preload: tuple[str, ...] = ()
-) -> T:
-    """Do the work twice, check that both gave the same, and print what each took.
+) -> tuple[T, str]:
+    """Do the work twice, and check that both gave the same.
 
     Args:
         alone: does it in this process.
@@ -38,7 +38,7 @@ def side_by_side(
         preload: modules that the cluster imports once for all its processes.
 
     Returns:
-        what both gave.
+        what both gave, and how much faster the cluster was and why not more, as one line.
 
     Raises:
         AssertionError: if they gave different results.
@@ -50,6 +50,7 @@ def side_by_side(
         client.wait_for_workers(workers)
         os.environ["SCALER_ADDRESS"] = cluster.get_address()  # for programs that make another client
         client.map(abs, [(-1,)] * 10 * workers)  # processes start here, which the times below leave out
+        print(f"with {workers} workers ...", flush=True)
         used, all_used, start = _processor_seconds(), _machine_seconds(), time.perf_counter()
         result = together(client)
         seconds, used, all_used = (
@@ -57,21 +58,23 @@ def side_by_side(
             _processor_seconds() - used,
             _machine_seconds() - all_used,
         )
+    print("once more in this process, to compare ...", flush=True)
     used_alone, start = time.process_time(), time.perf_counter()
     expected = alone()
     seconds_alone, used_alone = time.perf_counter() - start, time.process_time() - used_alone
     assert result == expected, f"the cluster gave {result}, this process {expected}"
 
     cores = min(workers, os.cpu_count() or 1)
-    print(f"\nin this process {seconds_alone:.2f} s, with {workers} workers {seconds:.2f} s:", end=" ")
-    print(f"{seconds_alone / seconds:.2f} times as fast; {cores} cores could give {cores}")
-    print(f"  the work itself: {_more(used / used_alone)} processor time there (imports, sending, shared caches)")
     busy = min(used / seconds / cores, 1)
-    print(f"  the cores: busy with it for {busy:.0%} of the time (at the end they wait for the last task)")
     others = (all_used - used) / seconds / (os.cpu_count() or 1)
+    verdict = (
+        f"{seconds_alone / seconds:.2f} times as fast with {workers} workers ({seconds:.2f} s) as in this process "
+        f"({seconds_alone:.2f} s); {cores} cores could give {cores}; the work took {_more(used / used_alone)} "
+        f"processor time there (imports, sending, shared caches), and kept the cores busy for {busy:.0%} of the time"
+    )
     if others > OTHERS_MOST:
-        print(f"  other programs: they used {others:.0%} of this machine meanwhile, so measure again when it is quiet")
-    return result
+        verdict += f"; other programs used {others:.0%} of this machine, so measure again when it is quiet"
+    return result, verdict
 
 
 def _more(ratio: float) -> str:

@@ -46,7 +46,7 @@ def main() -> None:
     returns = monthly_returns()
     seeds = np.random.SeedSequence(2024).spawn(TASKS)
 
-    at_risk, shortfall = side_by_side(
+    (at_risk, shortfall), verdict = side_by_side(
         lambda: risk([simulated_returns(returns, seed, options.size) for seed in seeds]),
         lambda client: risk(client.map(simulated_returns, [(returns, seed, options.size) for seed in seeds])),
         options.workers,
@@ -54,6 +54,7 @@ def main() -> None:
 
     print(f"{len(returns)} months of {', '.join(SHARES)}; {TASKS * options.size:,} paths of {MONTHS} months")
     print(f"value at risk {at_risk:.2%}, expected shortfall {shortfall:.2%} ({CONFIDENCE:.0%} confidence)")
+    print(verdict)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main() -> None:
     paths = sorted(str(path) for path in folder.rglob("*.py") if "site-packages" not in path.parts)[: options.size]
     batches = [paths[start : start + FILES_PER_TASK] for start in range(0, len(paths), FILES_PER_TASK)]
 
-    words = side_by_side(
+    words, verdict = side_by_side(
         lambda: total([count(batch) for batch in batches]),
         lambda client: on_cluster(client, batches),
         options.workers,
@@ -58,6 +58,7 @@ def main() -> None:
     megabytes = sum(Path(path).stat().st_size for path in paths) / 1e6
     print(f"{len(paths)} files, {megabytes:.1f} MB, {words.total():,} words, {len(words):,} different ones")
     print("most used:", ", ".join(f"{word} {number:,}" for word, number in words.most_common(6)))
+    print(verdict)
 
 
 if __name__ == "__main__":

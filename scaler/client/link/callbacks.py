@@ -61,5 +61,5 @@ def _run_callbacks(queue: SimpleQueue[Callable[[], Any] | None]) -> None:
 def _run(callback: Callable[[], Any]) -> None:
     try:
         callback()
-    except Exception:  # as in the standard library: logged, and the next callback runs
+    except BaseException:  # logged, and the next callback runs: `SystemExit` and the like end no thread of the client
         logger.exception("a callback of a future raised")

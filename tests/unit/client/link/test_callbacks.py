@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from asyncio import CancelledError
 from queue import SimpleQueue
 
 import pytest
@@ -17,15 +18,21 @@ def test_they_run_in_their_order_in_a_thread_of_their_own() -> None:
     callbacks.close()
 
 
-def test_one_that_raises_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError])
+def test_one_that_raises_is_logged_and_stops_no_other(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
     callbacks, is_called = Callbacks(), threading.Event()
     with caplog.at_level(logging.ERROR, "scaler.client"):
-        callbacks.put(lambda: 1 / 0)
+        callbacks.put(fail)
         callbacks.put(is_called.set)
         assert is_called.wait(10)
     callbacks.close()
     assert "a callback of a future raised" in caplog.text
-    assert "ZeroDivisionError" in caplog.text
+    assert error.__name__ in caplog.text
 
 
 def test_what_is_queued_is_done_before_the_end() -> None:

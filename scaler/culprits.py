@@ -15,9 +15,8 @@ from reprlib import Repr
 from types import FunctionType, MethodType
 from typing import Any, TypeAlias
 
-import cloudpickle
-
 from scaler.errors import class_name
+from scaler.pickler import Pickler
 
 SEARCH_SECONDS = 0.25
 """The search takes no more processor time, but for code of the parts themselves."""
@@ -108,7 +107,7 @@ class _Search:
         if type(part) in _STEADY:
             return False
         try:
-            cloudpickle.Pickler(self, protocol=5, buffer_callback=_leave_out).dump(part)
+            Pickler(self, protocol=5, buffer_callback=_leave_out).dump(part)
         except _OutOfTimeError:
             raise
         except Exception:  # noqa: BLE001 - the `__reduce__` of any class

@@ -15,13 +15,13 @@ import pickle
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import cloudpickle
 
-Reduced: TypeAlias = Any
-"""What a pickler writes in the place of an object, as `object.__reduce__` returns it, or `NotImplemented`."""
+from scaler import pickler
+from scaler.pickler import Reduced, is_by_value
 
 _CLASSES_MOST = 256
 """So many pickles are kept."""
@@ -75,35 +75,26 @@ def read_class(identity: str, pickled: bytes) -> type:
     return read
 
 
-class _ResultPickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's, but for classes that are pickled by value."""
+class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
+    """That of arguments, but for classes that are pickled by value."""
 
-    def reducer_override(self, obj: Any) -> Reduced:
-        if issubclass(type(obj), type):
-            return self._class_reduced(obj)
-        return super().reducer_override(obj) if type(obj) is FunctionType else NotImplemented
-
-    def _class_reduced(self, kind: type) -> Reduced:
+    def class_reduced(self, kind: type) -> Reduced:
+        """Return what is written for a class: its identity and its pickle."""
         written = _written.get(kind)
         if written is not None and _same(written.values, _values_of(written.kinds)):
             return written.reduced
-        reduced = super().reducer_override(kind)
-        if _is_by_value(reduced):
-            identity, pickled = _identity_of(kind), cloudpickle.dumps(kind, protocol=5)  # type: ignore[misc]
+        reduced = super().class_reduced(kind)
+        if is_by_value(reduced):
+            identity, pickled = _identity_of(kind), pickler.dumps(kind)  # type: ignore[misc]
             reduced = read_class, (identity, pickled)
             if _takes_changes:
                 _received[kind] = pickled
-            kinds = [each for each in kind.__mro__ if _is_by_value(super(_ResultPickler, self).reducer_override(each))]
+            kinds = [each for each in kind.__mro__ if is_by_value(super(_ResultPickler, self).class_reduced(each))]
             if all(_is_steady(*attribute) for each in kinds for attribute in each.__dict__.items()):
                 if len(_written) >= _CLASSES_MOST:
                     _written.clear()
                 _written[kind] = _Written(reduced, kinds, _values_of(kinds))
         return reduced
-
-
-def _is_by_value(reduced: Reduced) -> bool:
-    """Return whether cloudpickle writes a class with all that it has, and not its name."""
-    return type(reduced) is tuple and len(reduced) == 6
 
 
 def _values_of(kinds: list[type]) -> list[Any]:
@@ -130,5 +121,5 @@ def _dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:
 
 _CAN = _by_identity is not None and _identity_of is not None and sys.implementation.name == "cpython"
 
-dumps: Callable[..., bytes] = _dumps if _CAN else cloudpickle.dumps
+dumps: Callable[..., bytes] = _dumps if _CAN else pickler.dumps
 """Returns the pickle of a result, as `cloudpickle.dumps` does, with its arguments."""

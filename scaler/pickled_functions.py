@@ -22,7 +22,7 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
     """
     if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
         return None  # a bound method or a partial carries an object with it
-    if _is_found_by_name(function):
+    if is_found_by_name(function):
         return () if not cloudpickle.list_registry_pickle_by_value() else None
     if type(function) is not FunctionType:
         return None
@@ -46,7 +46,7 @@ def pickle_main_by_value() -> None:
         cloudpickle.register_pickle_by_value(main)
 
 
-def _is_found_by_name(function: Any) -> bool:
+def is_found_by_name(function: Any) -> bool:
     """Return whether its module and name lead to `function`: then only these are pickled."""
     module_name = getattr(function, "__module__", None)
     if not isinstance(module_name, str) or module_name in _MAIN_MODULES:
@@ -60,7 +60,7 @@ def _is_found_by_name(function: Any) -> bool:
 
 
 def _is_plain_annotation(annotation: Any) -> bool:
-    return annotation is None or type(annotation) is str or (type(annotation) is type and _is_found_by_name(annotation))
+    return annotation is None or type(annotation) is str or (type(annotation) is type and is_found_by_name(annotation))
 
 
 def _modules_read(code: Any, namespace: Mapping[str, Any], itself: Any) -> list[ModuleType] | None:

@@ -18,9 +18,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
-import cloudpickle
-
-from scaler import pickled_classes
+from scaler import pickled_classes, pickler
 from scaler.culprits import culprit_in
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
@@ -68,7 +66,7 @@ class DefaultSerializer(Serializer):
     def serialize(self, obj: Any) -> bytes:
         data = _plain(obj)
         if data is None:
-            data = cloudpickle.dumps(obj, protocol=5)
+            data = pickler.dumps(obj)
         return data
 
     def deserialize(self, payload: bytes) -> Any:
@@ -109,7 +107,7 @@ class _OutOfBandBytes:
         return bytes, (pickle.PickleBuffer(self._value),)
 
 
-def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = cloudpickle.dumps) -> list[Buffer]:
+def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pickler.dumps) -> list[Buffer]:
     """Serialise `obj`: one frame for a small value, more when it holds large buffers.
 
     Args:

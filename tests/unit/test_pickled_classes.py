@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import cloudpickle
 import pytest
 
-from scaler import pickled_classes
+from scaler import pickled_classes, pickler
 from tests.support.processes import REPOSITORY
 
 T = TypeVar("T")
@@ -49,12 +49,12 @@ def n_pickles(monkeypatch: pytest.MonkeyPatch) -> list[type]:
     """The classes that were pickled."""
     pickled: list[type] = []
 
-    def dumps(kind: type, protocol: int) -> bytes:
+    def dumps(kind: type) -> bytes:
         pickled.append(kind)
-        return bytes(original(kind, protocol))
+        return original(kind)
 
-    original = cloudpickle.dumps
-    monkeypatch.setattr(pickled_classes.cloudpickle, "dumps", dumps)
+    original = pickler.dumps
+    monkeypatch.setattr(pickler, "dumps", dumps)
     return pickled
 
 

@@ -1,4 +1,4 @@
-"""What benchmark programs share: repeat, compare with a target, print a table or JSON."""
+"""What benchmark programs share: repeat, compare with a target, tell how sure a median is, print a table or JSON."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import gc
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import comb
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,20 @@ def timed(program: Callable[[], object]) -> float:
     start = time.perf_counter()
     program()
     return time.perf_counter() - start
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return between which of the values their median lies with at least 95 % confidence, if there are six.
+
+    By their order; nothing is assumed of their distribution.
+    """
+    ordered, n = sorted(values), len(values)
+    outside, cut = 0.0, 0
+    while cut < n // 2 and outside + 2 * comb(n, cut) / 2**n <= 0.05:
+        outside += 2 * comb(n, cut) / 2**n
+        cut += 1
+    cut = max(cut - 1, 0)
+    return ordered[cut], ordered[n - 1 - cut]
 
 
 def options(description: str | None) -> argparse.Namespace:

@@ -25,8 +25,9 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from math import comb
 from typing import NamedTuple
+
+from _report import interval
 
 CASES = ("map_rate", "submit_rate", "latency", "fib_8", "graph_tree")
 
@@ -168,17 +169,6 @@ def measured(both: tuple[Version, Version], case: str, swap: bool) -> tuple[Figu
         used[which] += spent
     choose = statistics.median if case == "latency" else min
     return Figures(choose(times[0]), used[0]), Figures(choose(times[1]), used[1])
-
-
-def interval(ratios: list[float]) -> tuple[float, float]:
-    """Return between which of the ratios their median lies with at least 95 % confidence."""
-    ordered, n = sorted(ratios), len(ratios)
-    outside, cut = 0.0, 0
-    while cut < n // 2 and outside + 2 * comb(n, cut) / 2**n <= 0.05:
-        outside += 2 * comb(n, cut) / 2**n
-        cut += 1
-    cut = max(cut - 1, 0)
-    return ordered[cut], ordered[n - 1 - cut]
 
 
 def main() -> None:

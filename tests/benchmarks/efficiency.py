@@ -50,7 +50,7 @@ WORKERS = 2
 TASKS = 600
 """The most calls of a block."""
 KINDS = {"1 ms": 0.001, "10 ms": 0.01, "100 ms": 0.1, "1 ms of numpy": 0.001}
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds for the start of a system, and beside the work of each block."""
 Work = Callable[[int], float]
 """returns the processor time that it took"""

@@ -11,8 +11,10 @@ import threading
 
 MANY_FILES = 65_536
 
-SCARCE = 0.9
-"""The part of the limit from which on few files are left."""
+RESERVE = 0.1
+"""Fewer files than this part of the limit are few."""
+RESERVE_LEAST = 256
+"""Or fewer than this, but no more than a quarter: so many may be opened at once before anybody looks again."""
 
 
 def allow_many_files() -> int:
@@ -32,16 +34,21 @@ def allow_many_files() -> int:
 
 
 class OpenFiles:
-    """Says once, each time that it comes to that, that few more files can be opened. A look costs two system calls."""
+    """Says once, each time that it comes to that, that few more files can be opened. A look costs two system calls.
+
+    Attributes:
+        are_scarce: whether few were left at the last look.
+    """
 
     def __init__(self) -> None:
-        self._was_scarce = False
+        self.are_scarce = False
 
     def warning(self) -> str:
         """Return a sentence if few files are left, and enough were at the last look; else nothing."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        was_scarce, self._was_scarce = self._was_scarce, _lowest_free(limit) >= SCARCE * limit
-        if was_scarce or not self._was_scarce:
+        reserve = max(int(RESERVE * limit), min(RESERVE_LEAST, limit // 4))
+        was_scarce, self.are_scarce = self.are_scarce, _lowest_free(limit) >= limit - reserve
+        if was_scarce or not self.are_scarce:
             return ""
         return (
             f"nearly all of the {limit} files that this process may have open are open: soon nobody else can connect; "

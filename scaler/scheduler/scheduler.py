@@ -20,6 +20,7 @@ from scaler.actors.policy import Rules
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
+from scaler.process.doors import Doors
 from scaler.process.files import OpenFiles, allow_many_files
 from scaler.process.memory import SpareMemory
 from scaler.process.shell import Shell
@@ -118,6 +119,8 @@ class SchedulerProcess:
         """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
+        files = (Endpoint.parse(each).file for each in (self.address, self.monitor_address) if each)
+        self._doors = Doors([file for file in files if file is not None])
 
     def _usual_monitor_address(self) -> str:
         """Return where viewers expect the monitor: as the address was given, with the port that it has."""
@@ -157,7 +160,7 @@ class SchedulerProcess:
             board.monitor = tree.monitor
             shell.watch(board.descriptor, lambda: self._hear_viewers(board))
         shell.watch(self._listener.descriptor, self._listener.expect)
-        shell.watch(self._listener.monitor_descriptor, lambda: self._connections_lost(edge))
+        shell.watch(self._listener.monitor_descriptor, lambda: self._connections_changed(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
         shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
@@ -173,6 +176,7 @@ class SchedulerProcess:
         try:
             return shell.run(edge)
         finally:
+            self._doors.open()
             if self._publisher is not None:
                 self._publisher.close()
             self._close()
@@ -185,6 +189,7 @@ class SchedulerProcess:
         return MonitorEdge(self._publisher, public_id(scheduler_id), about, ProcessGauges(self._shell.loop))
 
     def _hear_viewers(self, board: MonitorEdge) -> None:
+        self._look_at_files()
         if board.receive():
             self._shell.loop.call_soon(self._hear_viewers, board)
         self._shell.turn()
@@ -246,22 +251,31 @@ class SchedulerProcess:
 
     def _look_regularly(self) -> None:
         self._shell.turn()
+        self._look_at_files()
+        self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
+
+    def _look_at_files(self) -> None:
+        """Let nobody else connect while the reserve is used up: without a file for a connection, libzmq aborts."""
         warning = self._open_files.warning()
         if warning:
             logger.warning("scheduler: %s", warning)
-        self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
+        if self._open_files.are_scarce:
+            self._doors.shut()
+        else:
+            self._doors.open()
 
     def _look_at_unread(self, edge: SchedulerEdge) -> None:
         edge.look()
         self._shell.loop.call_later(UNREAD_SECONDS, self._look_at_unread, edge)
 
     def _hang_up_on_idle(self, edge: SchedulerEdge) -> None:
-        self._connections_lost(edge)
+        self._connections_changed(edge)
         self._shell.turn()  # a hello may have come just now
         edge.hang_up_on_idle()
         self._shell.loop.call_later(IDLE_SECONDS, self._hang_up_on_idle, edge)
 
-    def _connections_lost(self, edge: SchedulerEdge) -> None:
+    def _connections_changed(self, edge: SchedulerEdge) -> None:
+        self._look_at_files()
         lost = self._listener.lost()
         if lost and not self._suspects:
             self._probe_soon(edge, PROBE_SECONDS[0])

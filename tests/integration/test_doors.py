@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from scaler.wire.codec import decode, encode_message
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from tests.support.processes import command, complaints, descendants, free_address, scheduler
+from tests.support.processes import command, complaints, descendants, free_address, scheduler, wait_until
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
 
@@ -46,21 +48,52 @@ def test_a_scheduler_raises_its_limit_of_open_files() -> None:
         assert psutil.Process(running.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
+@pytest.mark.parametrize("name", ["s", "s_monitor"])
+def test_a_scheduler_lets_nobody_else_connect_to_its_files_while_few_can_be_opened(tmp_path: Path, name: str) -> None:
+    """ZeroMQ ends a process that cannot take such a connection."""
+    door = tmp_path / name
+    with command("scheduler", f"ipc://{tmp_path}/s", preexec_fn=few_files_for_ever) as running:
+        with Client(f"ipc://{tmp_path}/s") as client:
+            client.info()
+            with many_connections(door, psutil.Process(running.process.pid)):
+                running.wait_for("nearly all of the 256 files")
+                client.info()  # who is there stays
+            wait_until(door.exists, "others can connect again")
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextlib.contextmanager
+def many_connections(door: Path, process: psutil.Process) -> Iterator[None]:
+    """Connect, one after the other, until the door is shut."""
+    with zmq.Context() as context, contextlib.ExitStack() as stack:
+        while door.exists():
+            files = process.num_fds()
+            one = stack.enter_context(context.socket(zmq.SUB if "monitor" in door.name else zmq.DEALER))
+            one.linger = 0
+            if one.type == zmq.SUB:
+                one.subscribe("anything")
+            one.connect(f"ipc://{door}")
+            wait_until(lambda files=files: process.num_fds() > files or not door.exists(), "it is taken")
+        yield
+
+
 def test_a_scheduler_says_when_nearly_all_files_are_open(tmp_path: Path) -> None:
-    """Its monitor is where no viewer looks: ZeroMQ ends a process that cannot take a connection over IPC."""
+    """Its monitor is where no viewer looks."""
     monitor = f"ipc://{tmp_path}/monitor"
     with (
         command("scheduler", free_address(), "-ma", monitor, preexec_fn=few_files_for_ever) as running,
         contextlib.ExitStack() as stack,
     ):
         port = int(running.wait_for("address tcp").rpartition("address tcp://127.0.0.1:")[2].partition(",")[0])
-        for _ in range(64):
+        for _ in range(256):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-        running.wait_for("nearly all of the 64 files")
+        running.wait_for("nearly all of the 256 files")
 
 
 def few_files_for_ever() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 
 def few_files() -> None:

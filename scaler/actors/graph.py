@@ -1,8 +1,7 @@
 """Graph: one graph of a client: its nodes, and the results that other nodes still need.
 
 Written to by its client session (nodes, cancel) and its tasks (done). Spawns a task for each node whose arguments are
-there; sends wanted results to the session and large results to the object store. A small result becomes a part of the
-arguments of its consumers, as bytes. A large result is an object under the task's id while a node needs it.
+there; sends wanted results to the session. What becomes of the results that other nodes need is in `graph_values.py`.
 
     GraphNode --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
                      |                                     |
@@ -19,12 +18,12 @@ from __future__ import annotations
 from itertools import chain
 
 from scaler.actors.explanations import follow
-from scaler.actors.graph_node import Node, input_node, where_most_is, worth_storing
+from scaler.actors.graph_node import Node, input_node
+from scaler.actors.graph_values import GraphValues
 from scaler.actors.graph_view import show_graph, tell_ended
 from scaler.actors.home import Home
 from scaler.actors.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.actors.messages.monitor import SayOpen
-from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.peers import SayStatistics
 from scaler.actors.messages.tasks import (
     AwaitResult,
@@ -35,22 +34,17 @@ from scaler.actors.messages.tasks import (
     GraphEnded,
     GraphNodeDone,
     InputKnown,
-    KeepResult,
     TaskDone,
 )
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.task import TaskActor
 from scaler.graph.positions import positions
 from scaler.graph.readiness import FAILED, READY, Readiness
-from scaler.ids import NO_ID, ObjectId, TaskId
-from scaler.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
+from scaler.ids import NO_ID, TaskId
+from scaler.serialization import Frames
 from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-
-WORTH_A_PLACE_BYTES = 1024 * 1024
-"""The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
-finishes its queue."""
 
 _CANCEL = CancelTask()
 _SUCCESS = TaskStatus.SUCCESS
@@ -66,15 +60,13 @@ class GraphActor(Actor):
     def __init__(self, spec: GraphTask, home: Home) -> None:
         self._spec = spec
         self._session = home.session
-        self._object_store = home.object_store
         self._home = home
         self._nodes: list[Node] = []
         self._readiness = Readiness()
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
         """the nodes that are results of other tasks, and have not come"""
-        self._has_large = False
-        """whether any result was large enough to become an object because of who needs it"""
+        self._values = GraphValues(self._nodes, home.object_store)
         self._open_count = 0
         self._heard_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
@@ -135,8 +127,7 @@ class GraphActor(Actor):
     def _add(self, item: GraphNode, position: int) -> None:
         node, nodes = Node(item), self._nodes
         self._open_count += 1
-        if node.object_ids:
-            self._object_store.send(UseObjects(node.object_ids))
+        self._values.hold_arguments(node)
         if item.function_id == NO_ID:  # it has run, and nobody needs its result any more
             self._add_ended(node, TaskStatus.CANCELED, b"")
             return
@@ -197,8 +188,7 @@ class GraphActor(Actor):
             self._fail(position, result.status, result.payload)
         else:
             if result.size and not done.frames:
-                node.is_stored = True
-                self._object_store.send(UseObjects(ObjectId(node.task_id)))
+                self._values.hold_stored(node)
             self._finish(position, done)
 
     @handles(AwaitResult)
@@ -235,37 +225,17 @@ class GraphActor(Actor):
     def _start(self, position: int) -> None:
         node = self._nodes[position]
         block, object_ids, near = node.block, node.object_ids, None
-        dependencies = node.dependencies
-        if dependencies:
-            if self._has_large:
-                for value in worth_storing(self._nodes, node):
-                    self._store(value, (value.payload,))
+        has_dependencies = node.dependencies != ()
+        if has_dependencies:
             try:
-                block, more_ids = put_results(block, self._result)
+                block, object_ids, near = self._values.arguments(node)
             except ValueError as error:
                 self._fail(position, TaskStatus.INTERNAL_ERROR, f"the arguments cannot be read: {error}".encode())
                 return
-            if more_ids:
-                object_ids += more_ids
-                near = where_most_is(self._nodes, node)
         node.block = b""
         spec, task_id = self._spec, node.task_id
         task = Task(task_id, node.function_id, block, object_ids, spec.priority, spec.name, spec.options)
-        self._running[task_id] = (position, self.spawn(TaskActor(task, self._home, near, dependencies != ())))
-
-    def _result(self, position: int) -> tuple[int, bytes]:
-        """Return a finished node's result as an argument: its kind and data."""
-        node = self._nodes[position] if position < len(self._nodes) else None
-        if node is None or node.status != _SUCCESS:
-            raise ValueError(f"they name node {position}, which is not among the dependencies")
-        return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
-
-    def _store(self, node: Node, frames: Frames) -> None:
-        """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
-        object_id = ObjectId(node.task_id)
-        node.is_stored = True
-        self._object_store.send(UseObjects(object_id))
-        self._object_store.send(StoreObject(object_id, None, "", frames, held=False))
+        self._running[task_id] = (position, self.spawn(TaskActor(task, self._home, near, has_dependencies)))
 
     @handles(TaskDone)
     def _done(self, done: TaskDone) -> None:
@@ -302,13 +272,8 @@ class GraphActor(Actor):
         node, result = self._nodes[position], done.result
         node.size = result.size
         if done.frames and (node.needed_by or not self._is_complete()):
-            self._store(node, done.frames)
-            if done.worker is not None:
-                done.worker.send(KeepResult(ObjectId(node.task_id)))
-                if node.size >= WORTH_A_PLACE_BYTES:
-                    node.made_by = done.worker
-        if len(result.payload) >= WORTH_AN_OBJECT_BYTES:
-            self._has_large = True
+            self._values.keep(node, done.frames, done.worker)
+        self._values.note_size(result.payload)
         self._end(node, _SUCCESS, result.payload, done.frames, done.worker)
         ready = self._readiness.finish(position)
         if ready:
@@ -338,19 +303,9 @@ class GraphActor(Actor):
             self._drop(node)
 
     def _drop(self, node: Node) -> None:
-        """Drop what no node needs, nor may one that comes. A small wanted result stays: it may be said again."""
-        if node.status is None or not (self._is_complete() or self._given_up):
-            return
-        if node.object_ids:
-            self._object_store.send(ReleaseObjects(node.object_ids))
-            node.object_ids = b""
-        if node.needed_by:
-            return
-        if node.is_stored:
-            node.is_stored, node.made_by = False, None
-            self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
-        if not node.wanted:
-            node.payload = b""
+        """Drop what no node needs, nor may one that comes."""
+        if node.status is not None and (self._is_complete() or self._given_up):
+            self._values.drop(node)
 
     def _end_if_over(self) -> None:
         if self._running or self._open_count or self._slices:
@@ -374,11 +329,8 @@ class GraphActor(Actor):
         for _, task in self._running.values():
             task.send(_CANCEL)
         sentence = b"the scheduler failed at the graph of this task"
+        self._values.release_all()
         for node in self._nodes:
-            if node.is_stored:
-                self._object_store.send(ReleaseObjects(ObjectId(node.task_id)))
-            if node.object_ids:
-                self._object_store.send(ReleaseObjects(node.object_ids))
             if node.status is None and node.wanted:
                 failed = TaskResult(node.task_id, TaskStatus.INTERNAL_ERROR, sentence, 0)
                 self._session.send(GraphNodeDone(self._spec.graph_id, failed, ()))

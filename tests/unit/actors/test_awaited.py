@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.awaited import Awaited
-from scaler.actors.graph import WORTH_A_PLACE_BYTES
+from scaler.actors.graph_values import WORTH_A_PLACE_BYTES
 from scaler.ids import GraphId, ObjectId
 from scaler.serialization import OBJECT, VALUE, argument_block
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphInput, Known

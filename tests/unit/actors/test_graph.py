@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from scaler.actors.acceptor import Limits
-from scaler.actors.graph import WORTH_A_PLACE_BYTES, GraphActor
+from scaler.actors.graph import GraphActor
 from scaler.actors.graph_node import SHARED_BYTES
+from scaler.actors.graph_values import WORTH_A_PLACE_BYTES
 from scaler.actors.policy import Rules
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import BALANCER

@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from scaler.actors.awaited import NO_GRAPH, Awaited
+from scaler.actors.awaited import NO_GRAPH
 from scaler.actors.canceller import Canceller
 from scaler.actors.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
 from scaler.actors.explanations import not_here
-from scaler.actors.graph import GraphActor
-from scaler.actors.graph_node import by_graph
+from scaler.actors.graph_owner import GraphOwner
 from scaler.actors.home import Home
 from scaler.actors.kit import ActorRef, ChildFailed, handles
 from scaler.actors.messages.adoption import AgentsAreBack
@@ -33,17 +32,13 @@ from scaler.actors.messages.tasks import (
     ExplainInput,
     ExplainNode,
     ExplainTask,
-    GraphEnded,
-    GraphNodeDone,
-    InputKnown,
     TaskDone,
 )
-from scaler.actors.object_owner import ObjectOwner
 from scaler.actors.peer import Peer
 from scaler.actors.said_again import SaidAgain
 from scaler.actors.session import Services
 from scaler.actors.task import TaskActor
-from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, public_id
+from scaler.ids import NO_ID, GraphId, TaskId, public_id
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
@@ -52,10 +47,6 @@ from scaler.wire.messages.client import (
     ExplainRequest,
     ExplainResponse,
     GoodbyeKind,
-    GraphInput,
-    GraphNode,
-    GraphTask,
-    GraphTaskCancel,
     InfoRequest,
     OutputRequest,
     Task,
@@ -63,7 +54,7 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.columns import Batch
-from scaler.wire.messages.common import HelloRequest, ObjectRequest, TaskStatus
+from scaler.wire.messages.common import HelloRequest, TaskStatus
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +65,8 @@ SEARCHED_MOST = 20_000
 """Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
 
 
-class ClientSession(ObjectOwner):
-    """One client and its open tasks.
+class ClientSession(GraphOwner):
+    """One client, its open tasks, and by the classes below its graphs and objects.
 
     Args:
         is_back: whether the client had another scheduler: then agents may have runs of its tasks.
@@ -102,10 +93,6 @@ class ClientSession(ObjectOwner):
         self._account = account
         self._adoption = services.adoption if is_back else None
         self._tasks: dict[TaskId, ActorRef] = {}
-        self._graphs: dict[GraphId, ActorRef] = {}
-        self._again: SaidAgain | None = None
-        """after its session began anew, until it has said all again"""
-        self._awaited = Awaited()
 
     def on_start(self) -> None:
         super().on_start()
@@ -131,10 +118,6 @@ class ClientSession(ObjectOwner):
     def _agents_are_back(self, _news: AgentsAreBack) -> None:
         """No agent has a run of its new tasks."""
         self._home.adoption = None
-
-    def _home_of(self, _account: int) -> Home:
-        """Return the home of tasks with an account. A root client always has its own, whatever its tasks name."""
-        return self._home
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
@@ -171,69 +154,6 @@ class ClientSession(ObjectOwner):
             task = self._tasks.get(cancel.task_id)
             if task is not None:  # else its result is on the way
                 task.send(CancelTask())
-
-    @handles(Batch[GraphTask])
-    def _announce(self, batch: Batch[GraphTask]) -> None:
-        for spec in batch:
-            graph = self._graphs.get(spec.graph_id)
-            if graph is not None and not graph.is_stopped():
-                graph.send(spec)  # it was sent again after a cut
-            elif self._again is not None and spec.node_count:
-                self._again.announce(spec)
-            else:
-                self._start_graph(spec)
-
-    def _start_graph(self, spec: GraphTask) -> ActorRef:
-        graph = self._graphs[spec.graph_id] = self.spawn(GraphActor(spec, self._home_of(spec.account)))
-        return graph
-
-    @handles(Batch[GraphNode])
-    def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
-        for graph_id, nodes in by_graph(batch).items():
-            graph = self._open_graph(graph_id)
-            if graph is not None:
-                graph.send(nodes)
-            elif self._again is not None and self._again.has_graph(graph_id):
-                whole = self._again.hear(graph_id, nodes)
-                if whole is not None:
-                    self._start_whole(*whole)
-            else:
-                self._refuse(nodes)
-
-    def _start_whole(self, spec: GraphTask, inputs: Batch[GraphInput], nodes: Batch[GraphNode]) -> None:
-        graph = self._start_graph(spec)
-        if inputs:
-            graph.send(inputs)
-        graph.send(nodes)
-
-    def _open_graph(self, graph_id: GraphId) -> ActorRef | None:
-        graph = self._graphs.get(graph_id)
-        return None if graph is None or graph.is_stopped() else graph
-
-    @handles(Batch[GraphInput])
-    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
-        for graph_id, inputs in by_graph(batch).items():
-            graph = self._open_graph(graph_id)
-            if graph is not None:
-                graph.send(inputs)
-            elif self._again is not None and self._again.has_graph(graph_id):
-                self._again.hear_inputs(graph_id, inputs)
-
-    def _refuse(self, nodes: Sequence[GraphNode]) -> None:
-        """The rest of a graph that has failed here, or was never announced."""
-        for node in nodes:
-            if node.wanted:
-                sentence = b"the scheduler does not know the graph of this task"
-                self._outbox.put(self._peer, TaskResult(node.task_id, TaskStatus.NOT_FOUND, sentence, 0))
-
-    @handles(Batch[GraphTaskCancel])
-    def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
-        for cancel in batch:
-            graph = self._graphs.get(cancel.graph_id)
-            if graph is not None:  # else its last result is on the way
-                graph.send(CancelGraph())
-            if self._again is not None:
-                self._again.forget(cancel.graph_id)
 
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
@@ -309,14 +229,6 @@ class ClientSession(ObjectOwner):
             graph.send(wish)
         self._awaited.add(wish)
 
-    def _ask_for_result(self, task_id: TaskId) -> None:
-        """Its result is on its way to the client, and is not here any more."""
-        self._outbox.put(self._peer, ObjectRequest(ObjectId(task_id), 1))
-
-    @handles(InputKnown)
-    def _input_known(self, known: InputKnown) -> None:
-        self._awaited.tell(known.source, known.done)
-
     # From its tasks
 
     @handles(TaskResult)
@@ -332,24 +244,6 @@ class ClientSession(ObjectOwner):
             self._store_result(done.result, done.frames)
             self._awaited.tell(NO_GRAPH, done)
             self._done(done.result)
-
-    @handles(GraphNodeDone)
-    def _node_done(self, done: GraphNodeDone) -> None:
-        if done.frames:
-            self._store_result(done.result, done.frames)
-        if self._again is not None:
-            self._again.tell(done.result.task_id)
-        if self._awaited:
-            self._awaited.tell(done.graph_id, TaskDone(done.result, done.frames, done.worker))
-        self._outbox.put(self._peer, done.result)
-
-    @handles(GraphEnded)
-    def _graph_ended(self, ended: GraphEnded) -> None:
-        if self._awaited:
-            for task_id in self._awaited.take_of(ended.graph_id):
-                self._ask_for_result(task_id)
-        if self._graphs.get(ended.graph_id) is ended.graph:
-            del self._graphs[ended.graph_id]
 
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:

@@ -54,6 +54,8 @@ from scaler.wire.session import Session
 logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.1
+ROUND_TRIP_US_MOST = 2**32 - 1
+"""More cannot be written: a process that was stopped for an hour and a half finds an echo as old as that."""
 
 
 class Door(Protocol):
@@ -331,7 +333,8 @@ class SchedulerConnection(Actor):
         if self._is_up():
             self._agents = echos[-1].agents
             if echos[-1].sent_ns:  # else it only probes the connection
-                self._round_trip_us = max(0, int(self.now() * 1e6) - echos[-1].sent_ns // 1000)
+                round_trip_us = int(self.now() * 1e6) - echos[-1].sent_ns // 1000
+                self._round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
     def _is_up(self) -> bool:
         """Note that the scheduler is alive. Return whether its item is allowed in this state.

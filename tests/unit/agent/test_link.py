@@ -26,6 +26,7 @@ from scaler.agent.messages import (
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
+from scaler.wire.codec import encode_message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     InstructionKind,
@@ -35,6 +36,7 @@ from scaler.wire.messages.common import (
     OutputStream,
     TaskStatus,
 )
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER
 from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, WORKER_ROW
 from scaler.wire.messages.worker import (
     AgentState,
@@ -493,6 +495,18 @@ def test_where_the_number_of_workers_is_given_the_capacity_changes_nothing(bench
     bench.up()
     bench.tell(CapacityChanged(1))
     assert bench.door.take() == []
+
+
+@pytest.mark.parametrize("sent_ns", [1, 2**64 - 1])
+def test_an_echo_of_any_age_can_be_reported(bench: Bench, sent_ns: int) -> None:
+    """A process that was stopped for two hours reads one that is as old as that."""
+    bench.clock.advance(7200)
+    bench.up()
+    bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(sent_ns)]))
+    bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
+    report = report_of(bench)
+    assert report is not None
+    encode_message(AGENT_TO_SCHEDULER, [report])
 
 
 def test_workers_that_take_no_tasks_are_not_reported() -> None:

@@ -7,7 +7,6 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import get_origin
@@ -45,34 +44,30 @@ from scaler.wire.messages.directions import (
     Direction,
 )
 from scaler.wire.messages.worker import WorkerHello
+from tests.support.trees import nodes
 
 SOURCE = Path(scaler.actors.__file__).parents[1]
 BY_THE_EDGE = {Batch[ClientHello], Batch[WorkerHello]}
 BY_THE_PIPE = {Batch[Chunk]}
 
 
-def trees(*folders: Path) -> Iterator[ast.AST]:
-    return (ast.parse(path.read_text()) for folder in folders for path in sorted(folder.rglob("*.py")))
-
-
 @functools.cache
-def made_in(*folders: Path) -> set[str]:
+def made_in(folder: Path) -> set[str]:
     """The names that are called, or handed on as what makes something."""
     names = set()
-    for tree in trees(*folders):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                called = [node.func, *node.args]
-                names |= {part.id for part in called if isinstance(part, ast.Name)}
-            elif isinstance(node, ast.IfExp):  # one of two is called below
-                names |= {part.id for part in (node.body, node.orelse) if isinstance(part, ast.Name)}
+    for node in (node for path in sorted(folder.rglob("*.py")) for node in nodes(path)):
+        if isinstance(node, ast.Call):
+            called = [node.func, *node.args]
+            names |= {part.id for part in called if isinstance(part, ast.Name)}
+        elif isinstance(node, ast.IfExp):  # one of two is called below
+            names |= {part.id for part in (node.body, node.orelse) if isinstance(part, ast.Name)}
     return names
 
 
 def names_in(module: ModuleType) -> set[str]:
     """All names, and the classes of batches: `Batch[Task]`."""
-    nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
-    return {ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Subscript))}
+    tree = ast.parse(inspect.getsource(module))
+    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Subscript))}
 
 
 def actors_in(package: ModuleType) -> set[type[Actor]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+from tests.support.trees import nodes
 
 PACKAGE = Path(__file__).parents[2] / "scaler"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -18,11 +19,6 @@ FUNCTION_LINES_MOST = 40
 def name_of(path: Path) -> str:
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@functools.cache
-def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -49,7 +45,7 @@ def test_functions_are_short() -> None:
     for name, path in MODULES.items():
         for node in nodes(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                code = node.body[1:] if ast.get_docstring(node) and node.body[1:] else node.body
+                code = node.body[1:] if ast.get_docstring(node, clean=False) and node.body[1:] else node.body
                 if (node.end_lineno or 0) - code[0].lineno >= FUNCTION_LINES_MOST:
                     too_long.append(f"{name}: {node.name}")
     assert too_long == []

@@ -1,0 +1,13 @@
+"""The files of the package as the parser sees them: each is parsed once in a process."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a file."""
+    return list(ast.walk(ast.parse(path.read_text())))

@@ -49,7 +49,7 @@ endef
 
 # These tests only compute: more of them at once than there are cores would only read all of them once more.
 fast: $(VENV)/.dev $(VENV)/.compiled ## the tests without real processes, with few examples of each property, in 30 seconds
-	@$(BIN)/python -m pytest $(subst -n 4,-n logical,$(PARALLEL)) -m 'not processes and not more' $(EXAMPLES) $(FAST) $(ARGS)
+	@$(BIN)/python -m pytest $(subst -n 4,-n logical,$(PARALLEL)) -m 'not processes and not more and not thorough' $(EXAMPLES) $(FAST) $(ARGS)
 
 simulate: $(VENV)/.dev ## the whole system with virtual time, SEEDS=1000 of it; a seed that fails says how to replay it
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)

@@ -80,6 +80,7 @@ def run(seconds: Sequence[float], rules: Rules) -> tuple[float, SimulatedAgent]:
         2,
     ),
 )
+@pytest.mark.thorough
 def test_a_heavy_tail_takes_little_longer_than_it_must(seconds: list[float], policy: str) -> None:
     makespan, _ = run(seconds, Rules(policy=policy))
     assert makespan <= 1.10 * lower_bound(seconds)
@@ -105,6 +106,7 @@ def test_whatever_the_durations_it_ends_nearly_as_if_given_one_by_one(seconds: l
     assert makespan <= lower_bound(seconds) + max(seconds) + slack
 
 
+@pytest.mark.thorough
 def test_tasks_behind_a_long_one_are_not_overtaken_for_ever_by_those_that_come_later() -> None:
     simulation = Simulation(audited=False)
     agent, client = simulation.agent(2, by_payload), simulation.client()

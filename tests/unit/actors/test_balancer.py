@@ -626,6 +626,7 @@ def submit(client: SimulatedClient, lengths: list[float]) -> None:
         client.submit(payload=str(seconds).encode())
 
 
+@pytest.mark.thorough
 def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(simulation: Simulation) -> None:
     agent = simulation.agent(2, by_payload)
     client, other = simulation.client(), simulation.client(code=b"other")

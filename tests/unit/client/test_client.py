@@ -284,6 +284,7 @@ class TestSubmit:
             client.submit(abs, threading.Lock())
         assert client.submit(abs, -1).result(10) == 1
 
+    @pytest.mark.thorough
     def test_many_functions_do_not_fill_the_scheduler(self, client: Client, scheduler: FakeScheduler) -> None:
         futures = [client.submit(functools.partial(pow, n), 1) for n in range(600)]
         assert [future.result(10) for future in futures] == list(range(600))

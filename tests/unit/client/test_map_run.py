@@ -61,6 +61,7 @@ def test_the_items_of_a_list_are_said_together_and_those_of_others_at_once(
     assert together == ([] if kind is iter else [64, 6, 3])
 
 
+@pytest.mark.thorough
 def test_more_items_than_the_window_holds(client: Client) -> None:
     count = 2 * WINDOW_TASKS + 7
     assert client.map(abs, ((n,) for n in range(count))) == list(range(count))

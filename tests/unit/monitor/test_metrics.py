@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scaler.monitor.metrics import NAMES_MOST, WORKERS_MOST, exposition
@@ -122,6 +123,7 @@ def test_strange_names_are_only_names() -> None:
     assert Scrape(model).of("scaler_up") == 1
 
 
+@pytest.mark.thorough
 def test_rows_are_bounded() -> None:
     model = heard("scheduler", scheduler())
     for number in range(NAMES_MOST + 10):

@@ -300,6 +300,7 @@ def test_all_tasks_are_followed_while_few_end(simulation: Simulation, board: Boa
     assert simulation.tree.events.followed is None
 
 
+@pytest.mark.thorough
 def test_not_all_are_followed_while_many_end(simulation: Simulation, board: Board) -> None:
     simulation.agent(4, lambda _run: Outcome(seconds=0.004))
     board.want("tasks")

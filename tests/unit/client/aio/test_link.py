@@ -29,6 +29,7 @@ def test_it_starts_no_thread(use: Use) -> None:
     use(test)
 
 
+@pytest.mark.thorough
 def test_no_turn_takes_long_with_ten_thousand_open_tasks(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[float] = []
 

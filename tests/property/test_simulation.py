@@ -295,6 +295,7 @@ def test_so_it_is_when_tasks_are_refused_and_the_events_tell_all_of_it(
     assert len(audit.restarted) + sum(went.departure == FAILED for went in audit.went) == story.failures
 
 
+@pytest.mark.thorough
 @examples(10)
 @given(st.integers(0, 2**32))
 def test_the_same_seed_gives_the_same_messages(seed: int) -> None:

@@ -133,6 +133,7 @@ def test_an_interrupt_ends_it(loop: Loop) -> None:
         loop.run_forever()
 
 
+@pytest.mark.thorough
 def test_another_thread_wakes_it_however_often(loop: Loop) -> None:
     count = 100_000  # more than its pipe holds
     seen: list[int] = []

@@ -102,6 +102,7 @@ def test_long_line_does_not_wait_for_its_end(task: Task) -> None:
     assert "".join(task.lines()) == "." * (3 * LINE_BYTES)
 
 
+@pytest.mark.thorough
 def test_many_short_pieces_of_a_line_take_linear_time(task: Task) -> None:
     task.enter()
 

@@ -256,6 +256,7 @@ def test_a_task_is_drawn_alone_only_if_it_is_wide_enough(hear: Hear) -> None:
     assert [each[2] for each in data(state, "stream")["tasks"]] == ["running", "success"]
 
 
+@pytest.mark.thorough
 def test_a_thousand_workers_are_sixty_lanes_and_one_for_all(hear: Hear) -> None:
     rows = b"".join(BIN_ROW.pack(number, 500, 1, 0, 0, 0, b"function") for number in range(1000))
     hear("workers", agent(*(row() for _ in range(1000))))

@@ -171,6 +171,7 @@ class ClusterRun:
     start_seconds: float
     """From nothing to the answer of a first, empty task."""
     seconds: float
+    workers: int
 
 
 def run_on_cluster(jobs: list[tuple[str, bytes]], address: str | None, workers: int | None) -> ClusterRun:
@@ -185,20 +186,23 @@ def run_on_cluster(jobs: list[tuple[str, bytes]], address: str | None, workers: 
         ready = time.perf_counter()
         measures = client.map(measure_file, jobs, progress=True)
         done = time.perf_counter()
-    return ClusterRun(measures, ready - started, done - ready)
+        n_workers = client.info().workers
+    return ClusterRun(measures, ready - started, done - ready, n_workers)
 
 
-def run_in_this_process(jobs: list[tuple[str, bytes]]) -> tuple[list[FileMeasure], float]:
-    """Do the same work one file after the other; returns the results and the seconds it took."""
-    started = time.perf_counter()
+def run_in_this_process(jobs: list[tuple[str, bytes]]) -> tuple[list[FileMeasure], float, float]:
+    """Do the same work one file after the other; returns the results, the seconds, and those of a processor."""
+    started, used = time.perf_counter(), time.process_time()
     measures = [measure_file(*job) for job in jobs]
-    return measures, time.perf_counter() - started
+    return measures, time.perf_counter() - started, time.process_time() - used
 
 
 # --- Which files, and what to say about them. ---
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 TESTS = frozenset({"test", "tests", "idle_test"})
+OTHERS_MOST = 0.1
+"""If other programs have a greater share of a core, the times say little."""
 
 
 def find_files(folder: Path, skip: frozenset[str]) -> list[Path]:
@@ -267,8 +271,8 @@ def print_totals(measures: list[FileMeasure], unreadable: list[str]) -> None:
         print("".join(f"  {line}\n" for line in failed), end="")
 
 
-def print_times(cluster: ClusterRun, serial_seconds: float | None) -> None:
-    """Print how long each way took, the start of the cluster on a line of its own."""
+def print_times(cluster: ClusterRun, serial_seconds: float | None, processor_seconds: float) -> None:
+    """Print how long each way took, the start of the cluster on a line of its own, and why it was not faster."""
     print(painted("\ntime", "1"))
     print(f"  cluster start      {cluster.start_seconds:7.2f} s  until the first task had its answer")
     print(f"  on the cluster     {cluster.seconds:7.2f} s  {len(cluster.measures):,} tasks")
@@ -278,6 +282,10 @@ def print_times(cluster: ClusterRun, serial_seconds: float | None) -> None:
     speed_up = painted(f"{serial_seconds / cluster.seconds:7.2f}", "1;32")
     print(f"  in one process     {serial_seconds:7.2f} s  the same calls, one after the other")
     print(f"  speed-up           {speed_up} x  ({with_start:.2f} x with the start of the cluster)")
+    print(f"  at best            {cluster.workers:7.2f} x  with a core for each worker; sending takes some of it")
+    others = 1 - processor_seconds / serial_seconds
+    if others > OTHERS_MOST:
+        print(f"  other programs had the processor for {others:.0%} of the time: measure again when it is quiet")
 
 
 def positive(text: str) -> int:
@@ -327,12 +335,13 @@ def main() -> int:
     cluster = run_on_cluster(jobs, arguments.address, arguments.workers)
     serial: list[FileMeasure] | None = None
     serial_seconds: float | None = None
+    processor_seconds = 0.0
     if not arguments.no_serial:
         print("once more in one process, to compare ...", file=sys.stderr)
-        serial, serial_seconds = run_in_this_process(jobs)
+        serial, serial_seconds, processor_seconds = run_in_this_process(jobs)
     print_most_complex(cluster.measures, arguments.top)
     print_totals(cluster.measures, unreadable)
-    print_times(cluster, serial_seconds)
+    print_times(cluster, serial_seconds, processor_seconds)
     if serial is None:
         return 0
     different = [here.name for here, there in zip(serial, cluster.measures, strict=True) if here != there]

@@ -121,6 +121,7 @@ def test_measure_code_measures_a_folder_in_parallel_as_it_does_serially(tmp_path
     assert done.returncode == 0, done.stderr
     assert "good.py" in done.stdout
     assert "bad.py" in done.stdout
+    assert re.search(r"\n  at best +\d+\.00 x  with a core for each worker", done.stdout)
 
 
 def test_measure_code_says_what_is_wrong_with_its_arguments(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Started by `scaler.cli.scheduler` and, as a child process, by `scaler.cluster`.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -69,12 +70,18 @@ def who_listens_at(address: str) -> str:
     try:
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr and str(connection.laddr[1]) == port
+            if listens and connection.pid == os.getpid():
+                return "this scheduler itself listens there, for clients and workers; choose another port"
             if listens and connection.pid:
                 name = psutil.Process(connection.pid).name()
                 return f"process {connection.pid} ({name}) listens there; end it or choose another port"
     except psutil.Error:
         return hint
     return hint
+
+
+def _in_use(error: OSError, address: str) -> AddressInUseError:
+    return AddressInUseError(error.errno, f"{address} is in use: {who_listens_at(address)}")
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
@@ -101,16 +108,16 @@ class SchedulerProcess:
         except OSError as error:
             self._transport.close()
             if isinstance(error, AddressInUseError):
-                raise AddressInUseError(
-                    error.errno, f"{config.address} is in use: {who_listens_at(config.address)}"
-                ) from None
+                raise _in_use(error, config.address) from None
             raise
         self.address = self._listener.address
         try:
             self._publisher = open_publisher(config.monitor_address, self._usual_monitor_address(), logger.warning)
-        except OSError:
+        except OSError as error:
+            monitor = config.monitor_address
+            reason = _in_use(error, monitor) if monitor and isinstance(error, AddressInUseError) else error
             self._close()
-            raise
+            raise reason from None
         self.monitor_address = "" if self._publisher is None else self._publisher.address
         """where the monitor stream is; empty if there is none, because all are threads of this process"""
         self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)

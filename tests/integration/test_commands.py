@@ -61,6 +61,16 @@ def test_a_busy_port_says_who_listens_there() -> None:
         assert str(first.pid) in second.output
 
 
+def test_so_does_a_busy_port_of_the_monitor_also_if_it_is_the_schedulers_own() -> None:
+    own = free_address()
+    with scheduler() as (address, first), command("scheduler", own, "-ma", address) as second:
+        assert second.end() == 1
+        assert f"{address} is in use: process {first.pid} " in second.output
+    with command("scheduler", own, "-ma", own) as both:
+        assert both.end() == 1
+        assert f"{own} is in use: this scheduler itself listens there" in both.output
+
+
 def test_a_busy_ipc_path_is_refused_and_a_stale_one_is_taken(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/scaler"
     with scheduler(address) as (_, first):

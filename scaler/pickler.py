@@ -79,10 +79,11 @@ _REDUCED: dict[type, Callable[[Any], Reduced]] = {
     _Cached: _reduced_cached,
     functools.cached_property: _reduced_property,
 }
+_cloudpickles, *_others = cloudpickle.Pickler.dispatch_table.maps
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar = ChainMap(_REDUCED, cloudpickle.Pickler.dispatch_table)
+    dispatch_table: ClassVar = ChainMap({**_cloudpickles, **_REDUCED}, *_others)  # asked for each object: no more maps
 
     def reducer_override(self, obj: Any) -> Reduced:
         kind = type(obj)

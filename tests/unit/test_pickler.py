@@ -143,3 +143,8 @@ def test_a_cached_function_of_a_module_travels_by_name_unless_its_module_does_no
         cloudpickle.unregister_pickle_by_value(fnmatch)
     assert read is not cached
     assert read("a*")("abc")
+
+
+def test_each_object_is_looked_up_as_often_as_by_cloudpickle() -> None:
+    maps = pickler.Pickler.dispatch_table.maps
+    assert [type(each) for each in maps] == [type(each) for each in cloudpickle.Pickler.dispatch_table.maps]

@@ -1,7 +1,8 @@
 """The bridges beside what they stand in for: joblib's back-ends, and dask's schedulers. Two workers, rounds in turn.
 
 A cold start is the first call of a back-end, with all that it starts. Warm calls follow in turn, while all back-ends
-are there. A round that would not end in time is not begun, and what fails is said. Progress goes to standard error.
+are there; the seconds of each turn are compared, and the interval of their ratio is right from six rounds on. A round
+that would not end in time is not begun, and what fails is said. Progress goes to standard error.
 
     python tests/benchmarks/bridges.py                      both, at most 6 minutes
     python tests/benchmarks/bridges.py joblib --rounds 20 --minutes 10
@@ -20,6 +21,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread in each worker, for all of them, and here
+
+from _report import interval
 
 from scaler import Client
 
@@ -125,6 +128,11 @@ def measure_joblib(rounds: int, seconds: float) -> Found:
                 took, scores = scores_of(warm[name])
                 assert scores == expected, f"{name} has other scores"
                 found.setdefault((name, "warm"), []).append(took)
+    ratios = [theirs / ours for ours, theirs in zip(found["scaler", "warm"], found["loky", "warm"], strict=True)]
+    low, high = interval(ratios)
+    print(
+        f"Warm, loky's seconds by ours: {statistics.median(ratios):.3f}, 95 % of the median {low:.3f} to {high:.3f}\n"
+    )
     found["one process", "warm"] = [alone]
     return found
 

@@ -6,6 +6,7 @@ peer will have their place here.
 
 from __future__ import annotations
 
+import functools
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ class Endpoint:
         return self.scheme in (IPC, INPROC)
 
     @classmethod
+    @functools.lru_cache(maxsize=64)
     def parse(cls, address: str) -> Endpoint:
         """Take an address apart."""
         scheme, separator, rest = address.partition("://")

@@ -146,8 +146,8 @@ class TaskContext:
 
 current = TaskContext()
 
-connect: Callable[[], None] = _nothing
-"""Makes the connection that clients in tasks will probably need. Set by the client module."""
+connect: Callable[[str], object] = str
+"""Makes the connection that clients in tasks will probably need, to an address. Set by the client module."""
 
 
 def current_task() -> CurrentTask | None:

@@ -37,7 +37,7 @@ from scaler.config import ConfigError
 from scaler.ids import TaskId
 from scaler.serialization import DEFAULT_SERIALIZER, Serializer
 from scaler.settings import ClientConfig
-from scaler.settings.sources import completes_from_outside
+from scaler.settings.sources import completes_from_outside, gather
 from scaler.shipped import Module, Shipped
 
 if TYPE_CHECKING:
@@ -325,9 +325,14 @@ def _check_processes(processes: bool, address: str | None) -> None:
         raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
 
 
-def _connect() -> None:
-    """Connect in a process that will run nested tasks, before the first one needs it."""
-    Client()
+def _connect(address: str) -> None:
+    """Connect in a process that will run nested tasks of the scheduler at `address`, before the first one needs it.
+
+    As `Client()` does there, which looks at its arguments for as long as all else takes.
+    """
+    said = gather(ClientConfig, {"address": address})
+    seconds = (said.timeout_seconds, said.heartbeat_interval_seconds)
+    shared_core(ClientSettings(address, said.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
 
 
 task_context.connect = _connect

@@ -228,20 +228,22 @@ class ForkServer:
             self._agent.sendall(REPORT.pack(kind, number, value, peak_bytes))
 
 
+_prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+
+
 def _die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when the fork server is killed. Only Linux can; elsewhere its lifeline does."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the line above
 
 
 def _go_first_when_memory_is_short() -> None:
     """Raise the score of this process, unless it is higher. That needs no privilege; only Linux has one."""
-    score = Path("/proc/self/oom_score_adj")
-    with contextlib.suppress(OSError):
-        if int(score.read_text()) < OUT_OF_MEMORY_SCORE:
-            score.write_text(str(OUT_OF_MEMORY_SCORE))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:  # noqa: PTH123
+        if int(score.read()) < OUT_OF_MEMORY_SCORE:
+            score.write(b"%d" % OUT_OF_MEMORY_SCORE)
 
 
 def _find_modules_here() -> None:

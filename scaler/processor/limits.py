@@ -34,7 +34,7 @@ class ProcessLimits:
     def __init__(self, config: ClusterConfig) -> None:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
-        self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes())
+        self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
         """what it may keep between tasks: each task has a quarter at least, and a fresh process is not too large"""
         self.are_there = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 

@@ -85,7 +85,7 @@ class Processor:
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
         self.waiting = ProcessorTaskContext(birth, config.address, progress.words, *ways, limit_seconds=limit_seconds)
-        self._is_extra = birth.is_extra
+        self._address, self._is_extra = config.address, birth.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
         self._devices = VisibleDevices()
@@ -126,7 +126,7 @@ class Processor:
         with contextlib.suppress(ChannelClosedError):
             self._uplink.say([ProcessorReady(os.getpid())])
             if self._is_extra:
-                task_context.connect()
+                task_context.connect(self._address)
             for batch in self._uplink.hear():
                 self._take[type(batch)](batch)
                 if self._is_over:

@@ -25,7 +25,8 @@ INTERRUPT_SIGNAL = signal.SIGURG
 """Its default is to be ignored, so it harms no process that does not expect it."""
 
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
-_handler_of = import_module("_signal").getsignal  # that of `signal` makes an enumeration of it, in fifty times the time
+# Those of `signal` make enumerations of what they are given and of what they return, in fifty times the time.
+_handler_of, _set_handler = import_module("_signal").getsignal, import_module("_signal").signal
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
@@ -39,12 +40,12 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
         continued: called when the process was stopped and continues.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(INTERRUPT_SIGNAL, interrupt)
-    signal.signal(signal.SIGINT, keyboard)
+    _set_handler(INTERRUPT_SIGNAL, interrupt)
+    _set_handler(signal.SIGINT, keyboard)
     for number in _OF_TIMERS:
-        signal.signal(number, _nothing)
+        _set_handler(number, _nothing)
     if continued is not None:
-        signal.signal(signal.SIGCONT, continued)
+        _set_handler(signal.SIGCONT, continued)
 
 
 def _nothing(_signal: int, _frame: FrameType | None) -> None:

@@ -5,6 +5,7 @@ Used by the codec and by the structs inside columns. Must never: read any part o
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def check_working_directory() -> None:
         FileNotFoundError: if there is no working directory.
     """
     try:
-        Path.cwd()
+        os.getcwd()  # noqa: PTH109 - for each client that is made
     except FileNotFoundError as error:
         text = "the working directory of this process was deleted: change to one that exists, and start again"
         raise FileNotFoundError(error.errno, text) from None

@@ -52,13 +52,17 @@ class Session:
     def _new_pipe(self) -> Pipe:
         return Pipe(*self._directions, window_bytes=self._window_bytes, counts=self._counts, on_heard=self._on_heard)
 
-    def hello(self, item: Any) -> Message:
-        """Return the message of a hello: with `dial`, and what it goes on with, out of the count of any session."""
+    def hello(self, item: Any, **said: Any) -> Message:
+        """Return the message of a hello: with `dial`, and what it goes on with, out of the count of any session.
+
+        Args:
+            said: fields of it that differ from hello to hello.
+        """
         self._dials += 1
-        item = replace(item, dial=self._dials)
+        said["dial"] = self._dials
         if self._may_go_on:
-            item = replace(item, resumes=GOES_ON, heard=self.pipe.heard, begun=self._begun)
-        return encode_message(self._directions[1], [item], counts=self._counts)
+            said |= {"resumes": GOES_ON, "heard": self.pipe.heard, "begun": self._begun}
+        return encode_message(self._directions[1], [replace(item, **said)], counts=self._counts)
 
     def may_go_on(self, resumed: int) -> bool:
         """Return whether the session goes on, given `resumed` of the reply."""

@@ -16,7 +16,6 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -171,7 +170,7 @@ class Conversation:
 
     def _say_hello(self) -> None:
         resumes = IS_BACK if self._course.scheduler_id != NO_ID else 0
-        self._connection.say_hello(replace(self._hello, resumes=resumes, account=self._account))
+        self._connection.say_hello(self._hello, resumes=resumes, account=self._account)
 
     def _go_on(self) -> None:
         self.is_welcome = True

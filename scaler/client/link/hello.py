@@ -26,7 +26,7 @@ def make_hello(client_id: ClientId, nest: TaskContext) -> ClientHello:
         nest: the task that the client is inside of, if it is inside of one of this scheduler.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
-    return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=_label())
+    return ClientHello(*versions, client_id, nest.agent_token, nest.processor, label=_LABEL)
 
 
 def _label() -> str:
@@ -36,3 +36,7 @@ def _label() -> str:
     except (OSError, KeyError):  # a user id without a name
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
+
+
+_LABEL = _label()
+"""found out once: processors, which have this module from their fork server, need not open the files of the system"""

@@ -174,3 +174,15 @@ def test_a_core_whose_connection_has_ended_is_forgotten_with_the_next_one() -> N
     first._core.link.close()
     second = Client(timeout_seconds=7)
     assert [core.link for core in shared_cores._shared_cores.values()] == [second._core.link]
+
+
+@pytest.mark.parametrize("timeout", ["", "17"], ids=["default", "environment"])
+def test_the_connection_that_a_processor_makes_before_its_first_task_is_that_of_a_client_in_a_task(
+    in_a_task: None, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch, timeout: str
+) -> None:
+    monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", timeout)
+    task_context.connect(scheduler.address)
+    (core,) = shared_cores._shared_cores.values()
+    assert Client()._core is core
+    assert core.link.is_nested
+    assert core.seconds == (float(timeout or 60), 2)

@@ -16,10 +16,11 @@ from typing import Any
 
 from scaler.cluster.child_process import PRIVATE
 from scaler.config import ConfigError
+from scaler.endpoint import ANYWHERE
 from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
 from scaler.settings import ClusterConfig, SchedulerConfig, UiConfig
-from scaler.wire.private import remove_private_place
+from scaler.wire.private import keep_private_place_for, remove_private_place
 
 LIFELINE = 0  # standard input
 
@@ -63,7 +64,10 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
 
     config = SchedulerConfig.from_json(_settings())
     set_up_logging(config.logging)
+    parent = os.getppid()
     process = SchedulerProcess(config)
+    if config.address == ANYWHERE:
+        keep_private_place_for(process.address, parent)  # it starts another one there if this one dies
     try:
         return process.run(lambda address: report("ready", [address, process.monitor_address]), LIFELINE)
     finally:

@@ -1,6 +1,9 @@
 """Private addresses: a socket file in a folder that only its user can enter.
 
 Used by the router. Loopback ports are open to every user of the machine, and to web pages in a browser; this is not.
+
+A folder goes with its scheduler, or with the program that had started this one. If all of them are killed at once, it
+stays; so each folder names its processes, and who makes a new one removes those whose processes have all ended.
 """
 
 from __future__ import annotations
@@ -9,11 +12,15 @@ import contextlib
 import errno
 import os
 import socket
+import stat
 import tempfile
+from pathlib import Path
 
 from scaler.endpoint import Endpoint, ipc_address
 
 _PATH_BYTES_MOST = 80  # the kernel's limit is 107 with the file's name
+_PREFIX = "scaler-"
+_USERS = "users"  # the file with the process ids, one in a line
 
 
 def new_private_address(name: str = "scheduler") -> str:
@@ -21,7 +28,18 @@ def new_private_address(name: str = "scheduler") -> str:
     parent = tempfile.gettempdir()
     if len(os.fsencode(parent)) > _PATH_BYTES_MOST:
         parent = "/tmp"  # noqa: S108 - the folder below it is made by mkdtemp
-    return ipc_address(f"{tempfile.mkdtemp(prefix='scaler-', dir=parent)}/{name}")
+    _remove_abandoned_places(Path(parent))
+    address = ipc_address(f"{tempfile.mkdtemp(prefix=_PREFIX, dir=parent)}/{name}")
+    keep_private_place_for(address, os.getpid())
+    return address
+
+
+def keep_private_place_for(address: str, pid: int) -> None:
+    """Have the folder of an address that `new_private_address` made stay as long as this process lives."""
+    file = Endpoint.parse(address).file
+    if file is not None:
+        with contextlib.suppress(OSError), (file.parent / _USERS).open("a") as users:
+            users.write(f"{pid}\n")
 
 
 def remove_socket(address: str) -> None:
@@ -44,4 +62,45 @@ def remove_private_place(address: str) -> None:
             monitor = Endpoint.parse(endpoint.monitor_address).file
             if monitor is not None:
                 monitor.unlink(missing_ok=True)
+            (file.parent / _USERS).unlink(missing_ok=True)
             file.parent.rmdir()
+
+
+def _remove_abandoned_places(parent: Path) -> None:
+    """Remove the folders of this user whose processes have all ended."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError):
+            if _is_abandoned(folder):
+                for file in folder.iterdir():
+                    if file.is_socket() or file.name == _USERS:
+                        file.unlink(missing_ok=True)
+                folder.rmdir()
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Return whether nobody needs this folder. One of a container that shares the file system names processes that are
+    not seen here, but somebody listens in it.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        return False
+    users = (folder / _USERS).read_text()
+    if not users.endswith("\n") or any(_is_alive(int(line)) for line in users.splitlines()):
+        return False
+    return not any(file.is_socket() and _listens(file) for file in folder.iterdir())
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _listens(file: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # the queue of a process that is stopped may be full
+        return probe.connect_ex(str(file)) != errno.ECONNREFUSED

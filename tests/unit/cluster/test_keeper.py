@@ -8,9 +8,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import Client, Cluster, DisconnectedError, Scheduler, SchedulerClusterCombo, WorkerDiedError
@@ -144,6 +146,47 @@ def test_a_scheduler_that_was_started_again_leaves_no_folder_when_its_program_is
     address = done.stdout.strip()
     assert (done.returncode, address[:6]) == (-signal.SIGKILL, "ipc://"), done.stderr
     wait_until(lambda: not Path(address.removeprefix("ipc://")).parent.exists(), "the folder is gone")
+
+
+KILLED_WITH_ITS_SCHEDULER = """
+import os, signal
+from scaler import Client
+
+client = Client(n_workers=1)
+scheduler = client._finalizer.peek()[2][1]._scheduler
+assert client.submit(pow, 2, 3).result(60) == 8
+os.kill(scheduler.pid, signal.SIGSTOP)  # it would clean up
+print(scheduler.get_address(), scheduler.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+NEXT_OF_ITS_USER = """
+from scaler import Client
+
+with Client(n_workers=1) as client:
+    assert client.submit(pow, 2, 3).result(60) == 8
+"""
+
+
+def test_the_next_local_cluster_removes_the_folder_of_a_program_and_scheduler_that_were_killed_at_once() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, "said")
+
+        def run(program: str) -> int:
+            """Return its exit code. What it says goes to a file: a pipe would stay open with its scheduler."""
+            with said.open("w") as file:
+                words, environment = [sys.executable, "-c", program], os.environ | {"TMPDIR": folder}
+                return subprocess.run(words, check=False, stdout=file, timeout=120, env=environment).returncode
+
+        assert run(KILLED_WITH_ITS_SCHEDULER) == -signal.SIGKILL
+        address, pid = said.read_text().split()
+        place = Path(address.removeprefix("ipc://"))
+        os.kill(int(pid), signal.SIGKILL)
+        wait_until(lambda: not psutil.pid_exists(int(pid)), "it has ended")
+        assert place.parent.parent == Path(folder)
+        assert place.parent.exists()
+        assert run(NEXT_OF_ITS_USER) == 0
+        assert list(Path(folder).glob("scaler-*")) == []
 
 
 def test_a_cluster_that_is_ended_is_not_started_again() -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from scaler.actors.events import AGENT, FAILED, LEFT, SENT_AWAY, PeerChanged, PeerIdentity
 from scaler.actors.farewell import Farewell, orders_by_worker
-from scaler.actors.hellos import listed, offer_of, runs_by_worker
+from scaler.actors.hellos import listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.kit import ActorRef, ChildFailed, Timer, handles
 from scaler.actors.messages.adoption import RunsHeld
 from scaler.actors.messages.monitor import AgentSeen, WatchAgent
@@ -43,7 +43,6 @@ from scaler.message import message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectKept, ObjectRequest
 from scaler.wire.messages.worker import (
-    HELD_RUN,
     AgentState,
     DisconnectRequest,
     DisconnectResponse,
@@ -52,7 +51,6 @@ from scaler.wire.messages.worker import (
     ProcessorNews,
     RecallResponse,
     RunBlocked,
-    RunCancel,
     RunOutput,
     RunResult,
     RunStanding,
@@ -68,9 +66,6 @@ logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
 """The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
-
-HELD_MOST = 250_000
-"""The most runs of an agent that its new session takes over. It has the others cancelled."""
 
 COME_BACK_SECONDS = 2.0
 """How long an agent whose connection was cut has to come back before its tasks go to other workers."""
@@ -117,6 +112,8 @@ class AgentSession(Session):
         self._queue_size = queue_size
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
+        self._to_begin: deque[list[tuple[TaskId, int]]] = deque()
+        """the runs of each worker that begins when the slices get to it; what comes for it waits behind that"""
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
@@ -133,34 +130,40 @@ class AgentSession(Session):
 
     def on_start(self) -> None:
         super().on_start()
-        held: list[list[tuple[TaskId, int]]] = [[] for _ in self._names]
-        for number, (task_id, attempt, worker) in enumerate(HELD_RUN.iter_unpack(self._held)):
-            if worker < len(held) and number < HELD_MOST:
-                held[worker].append((TaskId(task_id), attempt))
-            else:
-                self._outbox.put(self._peer, RunCancel(TaskId(task_id), worker, attempt))
+        held, refused = runs_of_workers(self._held, len(self._names))
+        self._outbox.put_all(self._peer, refused)
         n_first = min(self._n_open, OPENED_AT_ONCE)
         while len(held) > n_first and not held[-1]:
             held.pop()
-        self._workers = [self._worker(index, runs) for index, runs in enumerate(held)]
-        for worker in self._workers[self._n_open :]:
-            worker.send(CloseWorker())
-        runs = [
-            (task_id, worker, attempt)
-            for worker, of_worker in zip(self._workers, held, strict=True)
-            for task_id, attempt in of_worker
-        ]
-        if runs or self._agents:
-            self._services.adoption.send(RunsHeld(runs, self._agents))
+        self._to_begin.extend(held)
+        self._slices.add(self._begin, range(len(held)))
         self._tell_came(tuple(self._workers[: self._n_open]))
         if len(self._workers) > self._n_open:
             self._tell_changed(self._n_open)
+        self._all_may_have_begun()
+
+    def _begin(self, index: int) -> None:
+        """Have a worker begin, with the runs that it has."""
+        if not self._to_begin:
+            return  # the session has ended
+        held = self._to_begin.popleft()
+        worker = self._worker(index, held)
+        self._workers.append(worker)
+        if held:
+            self._services.adoption.send(RunsHeld([(task_id, worker, attempt) for task_id, attempt in held]))
+        if index >= self._n_open:
+            worker.send(CloseWorker())
+
+    def _all_may_have_begun(self) -> None:
+        if not self._to_begin and self._agents:  # all of its runs are known now
+            self._services.adoption.send(RunsHeld((), self._agents))
+            self._agents = 0
         self._open_later()
 
     def _open_later(self) -> None:
         if self._opening is not None:
             self._opening.cancel()
-        if len(self._workers) < self._n_open:
+        if len(self._workers) < self._n_open and not self._to_begin:
             self._opening = self.schedule(0.0, _OpenMore())
 
     @handles(_OpenMore)
@@ -215,19 +218,23 @@ class AgentSession(Session):
             self._tell(worker, batch)
 
     def _tell(self, worker: int, batch: Batch[Any]) -> None:
-        if worker < len(self._workers):
-            if self._slices:
-                self._tell_all([self._workers[worker]], lambda _number: batch)
-            else:
-                self._workers[worker].send(batch)
+        workers = self._workers
+        if self._slices:  # it may begin before that is its turn, and the session may end
+            self._tell_all((workers[worker] for _ in [batch] if worker < len(workers)), lambda _number: batch)
+        elif worker < len(workers):
+            workers[worker].send(batch)
 
-    def _tell_all(self, workers: Sequence[ActorRef], message_to: Callable[[int], Any]) -> None:
+    def _tell_all(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
         """Tell workers something, in slices, behind what they are to hear already."""
         self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
 
     @handles(NextSlice)
     def _next_slice(self, _next: NextSlice) -> None:
+        known, were_beginning = len(self._workers), bool(self._to_begin)
         self._slices.go_on()
+        if were_beginning:
+            self._tell_changed(known)
+            self._all_may_have_begun()
 
     @handles(Batch[ObjectRequest])
     def _requests(self, batch: Batch[ObjectRequest]) -> None:
@@ -377,6 +384,7 @@ class AgentSession(Session):
         super()._leave()
 
     def _stop_workers(self, was_lost: bool) -> None:
+        self._to_begin.clear()
         if not self._workers:
             return
         unheard = orders_by_worker(item for item in self._peer.pipe.unheard() if type(item) is RunTask)

@@ -85,7 +85,9 @@ class PeerIdentity:
 
 @message
 class PeerCame:
-    """A peer was welcomed. `session`: its actor; `workers`: the actors of an agent's workers, in the order of names."""
+    """A peer was welcomed. `session`: its actor; `workers`: the actors of those of an agent's workers that have begun,
+    in the order of names; news of the others follows.
+    """
 
     session: ActorRef
     role: Role

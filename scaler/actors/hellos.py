@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from scaler.actors.events import PeerIdentity
 from scaler.actors.policy import Offer
 from scaler.amounts import AMOUNT_MOST
+from scaler.ids import TaskId
 from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
-from scaler.wire.messages.worker import HELD_RUN, WorkerHello
+from scaler.wire.messages.worker import HELD_RUN, RunCancel, WorkerHello
+
+HELD_MOST = 250_000
+"""The most runs of an agent that its new session takes over. It has the others cancelled."""
 
 NAMES_LISTED = 8
 """So many names are in one line of the log."""
@@ -33,6 +37,20 @@ def identity_of(hello: ClientHello | WorkerHello) -> PeerIdentity:
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
     """Return the names of all workers of an agent, also of those that take no tasks now."""
     return tuple(hello.worker_names.split(","))
+
+
+def runs_of_workers(held: bytes, workers: int) -> tuple[list[list[tuple[TaskId, int]]], list[RunCancel]]:
+    """Return task and attempt of each run that an agent has, for each of its workers, and the orders to cancel those
+    that are too many, or of no worker.
+    """
+    of_workers: list[list[tuple[TaskId, int]]] = [[] for _ in range(workers)]
+    refused: list[RunCancel] = []
+    for number, (task_id, attempt, worker) in enumerate(HELD_RUN.iter_unpack(held)):
+        if worker < workers and number < HELD_MOST:
+            of_workers[worker].append((TaskId(task_id), attempt))
+        else:
+            refused.append(RunCancel(TaskId(task_id), worker, attempt))
+    return of_workers, refused
 
 
 def runs_by_worker(held: bytes) -> dict[int, bytes]:

@@ -325,7 +325,7 @@ def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on_without_a_m
 
 
 def test_a_new_session_takes_over_only_so_many_runs(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.actors.agent_session.HELD_MOST", 1)
+    monkeypatch.setattr("scaler.actors.hellos.HELD_MOST", 1)
     client, agent = simulation.client(), simulation.agent(2, slow)
     client.submit(2)
     simulation.advance(1.0)

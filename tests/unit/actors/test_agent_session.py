@@ -583,7 +583,7 @@ def test_the_cut_the_return_and_the_goodbye_of_very_many_workers_take_many_turns
     client, agent = simulation.client(), simulation.agent(10, slow)
     client.submit(10)
     simulation.run()
-    assert most() == 10  # these begin in larger slices
+    assert most() == 3
     agent.cut()
     simulation.run()
     assert most() == 3
@@ -648,3 +648,99 @@ def test_what_an_agent_says_after_its_return_is_behind_the_news_of_it(
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 6
     assert len(agent.started) == 6
+
+
+def test_very_many_workers_with_runs_begin_in_slices_at_another_scheduler(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_STEPS", 3)
+    client, agent = simulation.client(), simulation.agent(10, slow)
+    client.submit(10)
+    simulation.run()
+    simulation.restart()
+    client.connect()
+    simulation.run()
+    most = most_in_a_turn(simulation, monkeypatch, "_join")
+    agent.connect()
+    simulation.run()
+    assert most() == 3
+    assert told(simulation, client) == (10, 10)
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 10
+    assert len(agent.started) == 10
+
+
+def test_results_that_come_before_their_worker_has_begun_wait_for_it(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_STEPS", 1)
+    client, agent = simulation.client(), simulation.agent(6, lambda _run: Outcome(seconds=1.0))
+    client.submit(6)
+    simulation.run()
+    simulation.restart()
+    agent.cut()
+    simulation.advance(1.5)
+    for peer in (client, agent):
+        peer.connect()
+        simulation.run()
+    assert client.statuses() == [TaskStatus.SUCCESS] * 6
+    assert len(agent.started) == 6
+
+
+def begin_some(simulation: Simulation, agent: SimulatedAgent) -> None:
+    """Go on until the agent is welcome. Not all of its six workers have begun then."""
+    while not agent.is_welcome:
+        simulation.edge.receive()
+        simulation.dispatcher.run()
+        simulation.edge.flush()
+        simulation._deliver()
+    assert 0 < len(simulation.proxies()) < 6
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_an_agent_that_goes_before_its_workers_have_begun_leaves_nothing(
+    simulation: Simulation, is_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_STEPS", 1)
+    client, agent = simulation.client(), simulation.agent(6, slow)
+    client.submit(6)
+    simulation.run()
+    simulation.restart()
+    client.connect()
+    simulation.run()
+    agent.connect()
+    begin_some(simulation, agent)
+    if is_lost:
+        agent.cut()
+    else:
+        agent.leave()
+    simulation.advance(60.0)
+    assert simulation.proxies() == []
+    simulation.agent(6, slow)
+    simulation.advance(60.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 6
+
+
+def test_workers_that_close_or_open_while_others_begin_take_tasks_as_said_last(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_STEPS", 1)
+    client, agent = simulation.client(), simulation.agent(6, slow)
+    client.submit(6)
+    simulation.run()
+    simulation.restart()
+    agent.connect()
+    begin_some(simulation, agent)
+    agent.close_workers(4)
+    agent.close_workers(3)
+    simulation.run()
+    client.connect()
+    simulation.run()
+    assert told(simulation, client) == (3, 3)
+    simulation.advance(100.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 6
+    started = len(agent.started)
+    client.submit(6)
+    simulation.run()
+    assert {run.worker for run in agent.started[started:]} == {0, 1, 2}
+    simulation.advance(300.0)

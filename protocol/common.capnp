@@ -96,4 +96,5 @@ struct TaskFailure {
   traceback @2 :Text;    # where it was raised, as text
   exception @3 :Data;    # the exception object, pickled; empty if it cannot be
   bases @4 :List(Text);  # the classes that the exception's class is derived from, with their modules
+  taskId @5 :Data;       # the task that raised it; another one than that of the result, if that one needs it. Empty = not said
 }

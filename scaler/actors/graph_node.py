@@ -14,6 +14,7 @@ from scaler.ids import NO_ID, GraphId, ObjectId
 from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES
 from scaler.wire.messages.client import GraphInput, GraphNode, TaskResult
 from scaler.wire.messages.columns import Batch
+from scaler.wire.messages.common import TaskStatus
 
 SHARED_BYTES = 100_000
 """A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
@@ -54,6 +55,13 @@ class Node:
         """Return its result, as the client receives it."""
         assert self.status is not None
         return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
+
+
+def of_needed(status: int, payload: bytes) -> bytes:
+    """Return the payload of all nodes that end because they need one that has failed: a sentence says so."""
+    if status in (TaskStatus.FAILED, TaskStatus.CANCELED):  # a failure names its task itself
+        return payload
+    return b"a task that it needs has failed: " + payload
 
 
 def input_node(item: GraphInput) -> Node:

@@ -133,7 +133,7 @@ class Core(CallMaker):
             if task_id is None:
                 future.settle(graph[key])
             else:
-                entry.sinks[task_id] = future
+                entry.sinks[task_id], future.keys = future, entry.keys
         try:
             if entry.sinks:
                 self.link.submit_graph(entry)

@@ -67,8 +67,8 @@ _UNREAD = _UnreadError()
 
 _INTERNAL = frozenset(
     {
-        *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "needs", "notify", "refuse"),
-        *("settle", "store"),
+        *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "keys", "needs", "notify"),
+        *("refuse", "settle", "store"),
     }
 )
 
@@ -89,6 +89,9 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
 
     needs: Sequence[tuple[str, Input]] = ()
     """which argument of its task is the result of which other one"""
+
+    keys: Sequence[str] = ()
+    """the keys of its graph, by the places of their nodes"""
 
     def __init__(
         self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
@@ -352,7 +355,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         if self._raw is None:
             return None, super().exception()
         if self._raw.status:
-            return None, read_error(self._raw, blamed(self.name, self.needs))
+            return None, read_error(self._raw, blamed(self.name, self.needs), self.keys)
         value, error = read_value(self._serializer, [self._raw.payload] if frames is None else frames)
         return value, error and unread_result(error, self.name)
 

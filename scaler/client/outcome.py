@@ -5,9 +5,11 @@ Called by futures and maps, always in a thread of the user, because unpickling r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
+from scaler.client.calls.entry import place_of
 from scaler.client.sources import with_sources
 from scaler.errors import (
     DeserializeObjectError,
@@ -59,10 +61,14 @@ def unread_result(error: BaseException, name: str) -> BaseException:
     return better
 
 
-def read_error(result: TaskResult, name: str) -> BaseException:
-    """Return the exception of a result without a value. Errors of the system name the task."""
+def read_error(result: TaskResult, name: str, keys: Sequence[str] = ()) -> BaseException:
+    """Return the exception of a result without a value. Errors of the system name the task.
+
+    Args:
+        keys: of the calls of its graph, in the order of their nodes.
+    """
     if result.status == TaskStatus.FAILED:
-        return _read_failure(result.payload, name)
+        return _read_failure(result, name, keys)
     if result.status == TaskStatus.CANCELED:
         return CancelledError()
     text, _, where = result.payload.decode("utf-8", "replace").partition("\n")
@@ -73,6 +79,14 @@ def read_error(result: TaskResult, name: str) -> BaseException:
     if where:
         error.__cause__ = RemoteTraceback(with_sources(where))
     return error
+
+
+def _name_of_needed(failed: bytes, name: str, keys: Sequence[str]) -> str:
+    """Return the name under which the failure of another task of the same graph is shown."""
+    if not keys:  # a task with futures as arguments: its name says which one has failed
+        return name
+    place = place_of(failed)
+    return f"{keys[place] if place < len(keys) else failed.hex()}, which task {name} needs"
 
 
 def missing_result() -> BaseException:
@@ -109,12 +123,14 @@ def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str,
     return error
 
 
-def _read_failure(payload: bytes, name: str) -> BaseException:
+def _read_failure(result: TaskResult, name: str, keys: Sequence[str]) -> BaseException:
     try:
-        failure = TaskFailure.decode(payload)
+        failure = TaskFailure.decode(result.payload)
     except ProtocolError as error:
         return TaskFailedError(f"task {name} failed, and its failure cannot be read: {error}")
     failure = failure._replace(traceback=with_sources(failure.traceback))
+    if failure.task_id not in (b"", result.task_id):
+        name = _name_of_needed(failure.task_id, name, keys)
     reason = "it cannot be pickled"
     if failure.exception:
         try:

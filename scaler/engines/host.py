@@ -192,7 +192,7 @@ def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
     except BrokenExecutor as error:
         return ended(task, TaskStatus.PROCESSOR_DIED, f"a process of the engine died while it ran: {error}")
     except BaseException as error:  # noqa: BLE001 - foreign code
-        failure = describe_failure(error)
+        failure = describe_failure(error)._replace(task_id=task.task_id)
         return ended(task, TaskStatus.FAILED, failure.encode(), failure.short)
 
 

@@ -46,7 +46,7 @@ def run_call(task: RunTask, values: Values) -> RunResult:
         ended_ns = ended_ns or perf_counter_ns()
         if os.getpid() != process:
             end_forked(error)
-        described = describe_failure(error)
+        described = describe_failure(error)._replace(task_id=task.task_id)
         status, payload, frames, failure = TaskStatus.FAILED, described.encode(), (), described.short
     duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
     profile = meter.profile if meter is not None else b""

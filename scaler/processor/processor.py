@@ -236,11 +236,11 @@ class Processor:
             except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
-                status, payload, frames, failed = _failed(self._describe(error))
+                status, payload, frames, failed = _failed(self._describe(error), task)
         except (TaskInterrupt, KeyboardInterrupt) as error:  # before the first line of the handler above
             self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
-            status, payload, frames, failed = _failed(self._describe(error))
+            status, payload, frames, failed = _failed(self._describe(error), task)
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
         if self._is_void:
@@ -301,9 +301,9 @@ class Processor:
         return result
 
 
-def _failed(failure: TaskFailure) -> tuple[TaskStatus, bytes, Frames, str]:
+def _failed(failure: TaskFailure, task: RunTask) -> tuple[TaskStatus, bytes, Frames, str]:
     """Return status, payload, frames and text of the result of a task that has raised."""
-    return TaskStatus.FAILED, failure.encode(), (), failure.short
+    return TaskStatus.FAILED, failure._replace(task_id=task.task_id).encode(), (), failure.short
 
 
 def _nothing() -> None:

@@ -261,7 +261,8 @@ def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseExcep
     if not isinstance(embedded, BaseException):
         return None, BrokenExecutor(str(exception))
     failure = describe_failure(embedded)
-    failure = failure._replace(traceback=str(getattr(embedded, REMOTE_TRACEBACK, failure.traceback)))
+    traceback = str(getattr(embedded, REMOTE_TRACEBACK, failure.traceback))
+    failure = failure._replace(traceback=traceback, task_id=task.task_id)
     return ended(task, TaskStatus.FAILED, failure.encode(), failure.short), None
 
 

@@ -28,6 +28,8 @@ class TaskFailure(NamedTuple):
     exception: bytes
     bases: tuple[str, ...] = ()
     """the names of the classes that its class is derived from"""
+    task_id: bytes = b""
+    """the task that raised it: not always that of the result, which may only need it; empty: not said"""
 
     @property
     def short(self) -> str:
@@ -43,6 +45,7 @@ class TaskFailure(NamedTuple):
                 traceback=utf8(self.traceback),
                 exception=self.exception,
                 bases=[utf8(name) for name in self.bases],
+                taskId=self.task_id,
             )
             .to_bytes()
         )
@@ -51,8 +54,8 @@ class TaskFailure(NamedTuple):
     def decode(cls, payload: bytes) -> TaskFailure:
         try:
             failure = read(SCHEMAS["common"].TaskFailure, payload)
-            exception, bases = bytes(failure.exception), tuple(failure.bases)
-            return cls(failure.typeName, failure.text, failure.traceback, exception, bases)
+            exception, bases, task_id = bytes(failure.exception), tuple(failure.bases), bytes(failure.taskId)
+            return cls(failure.typeName, failure.text, failure.traceback, exception, bases, task_id)
         except Exception as error:  # whatever the reader raises: a peer can send anything
             raise ProtocolError(f"not a task failure: {first_line(error)}") from error
 

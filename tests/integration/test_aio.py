@@ -78,6 +78,9 @@ def test_values_of_all_sizes_and_ways(address: str, loop: str) -> None:
             assert await client.get({"a": bytes(2_000_000), "n": (len, "a"), "s": (str, "n")}, ["s"]) == {
                 "s": "2000000"
             }
+            with pytest.raises(ZeroDivisionError) as caught:
+                await client.get({"bad": (divmod, 1, 0), "top": (abs, "bad")}, ["top"])
+            assert "\ntask bad, which task top needs:\n" in str(caught.value.__cause__)
 
     run(main(), loop)
 

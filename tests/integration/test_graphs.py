@@ -118,6 +118,8 @@ def test_a_failure_is_the_same_for_all_that_need_it_and_the_rest_goes_on(client:
         assert isinstance(error, KeyError)
         assert error.args == ("this one",)
         assert "in fail" in str(error.__cause__)
+        blamed = f"task b, which task {key} needs:" if key != "b" else "task b:"
+        assert f"\n{blamed}\n" in str(error.__cause__)
     assert futures["f"].result(30) == 1.2
     with pytest.raises(KeyError, match="this one"):
         client.get(graph, ["f", "d"])
@@ -183,9 +185,11 @@ def test_a_serializer_of_the_users_own(address: str) -> None:
 
 def test_a_node_that_kills_its_processor_fails_what_needs_it_only(client: Client) -> None:
     graph = {"dead": (os._exit, 3), "a": (lambda x: x, "dead"), "b": (inc, 1), "c": (add, "b", 1)}
-    futures = client.get(graph, ["a", "c"], block=False)
+    futures = client.get(graph, ["dead", "a", "c"], block=False)
     assert futures["c"].result(30) == 3
-    assert isinstance(futures["a"].exception(30), ProcessorDiedError)
+    for key, of_needed in (("dead", ""), ("a", "a task that it needs has failed: ")):
+        with pytest.raises(ProcessorDiedError, match=rf"^task {key}: {of_needed}the processor .*exit code 3"):
+            futures[key].result(30)
 
 
 def test_several_threads_at_once(client: Client) -> None:

@@ -229,24 +229,33 @@ def test_load_balance_seconds_and_trigger_times(tmp_path: Path) -> None:
     assert not tasks_behind_one_that_hangs_are_done(tmp_path / "off", 2, "-ls", "0")
 
 
-def done_before_the_single_task_of_another(*options: str) -> int:
-    """Return how many of 300 tasks of one client have ended when that of another one has, which came last."""
+def moment(seconds: float) -> float:
+    time.sleep(seconds)
+    return time.monotonic()
+
+
+def run_before_the_single_task_of_another(release: Path, *options: str) -> int:
+    """Return how many of 300 tasks of one client run before that of another one, which came last."""
     with (
         scheduler(None, *options) as (address, _),
         command("cluster", address, "-n", "1"),
         Client(address) as busy,
         Client(address) as other,
     ):
-        assert other.submit(abs, -1).result(30) == 1  # it is connected
-        futures = [busy.submit(time.sleep, 0.005) for _ in range(300)]
-        futures[0].result(30)
-        assert other.submit(abs, -1).result(30) == 1
-        return sum(future.done() for future in futures)
+        first = busy.submit(wait_for_file, str(release))
+        futures = [busy.submit(moment, 0.005) for _ in range(300)]
+        busy.info()  # what was submitted before is there
+        single = other.submit(moment, 0)
+        other.info()
+        release.touch()
+        first.result(60)
+        ended = single.result(60)
+        return sum(future.result(60) < ended for future in futures)
 
 
-def test_policy() -> None:
-    assert done_before_the_single_task_of_another() < 200
-    assert done_before_the_single_task_of_another("--policy", "fifo") > 290
+def test_policy(tmp_path: Path) -> None:
+    assert run_before_the_single_task_of_another(tmp_path / "fair") < 200
+    assert run_before_the_single_task_of_another(tmp_path / "in order", "--policy", "fifo") == 300
 
 
 def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> None:

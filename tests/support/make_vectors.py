@@ -199,7 +199,12 @@ def refused() -> Json:
 def parts() -> Json:
     """What lies inside payloads."""
     failure = TaskFailure(
-        "builtins.ValueError", "größer als 3", "Traceback (most recent call last):\n", b"\x80\x05pickle"
+        "builtins.ValueError",
+        "größer als 3",
+        "Traceback (most recent call last):\n",
+        b"\x80\x05pickle",
+        (),
+        sample_id(9),
     )
     arguments: list[Json] = [
         {"kind": VALUE, "name": "", "data": b"\x80\x05K\x03."},
@@ -212,7 +217,7 @@ def parts() -> Json:
     return {
         "taskFailure": {
             "payload": failure.encode().hex(),
-            "meaning": {**failure._asdict(), "exception": failure.exception.hex()},
+            "meaning": {**failure._asdict(), "exception": failure.exception.hex(), "task_id": failure.task_id.hex()},
         },
         "runOptions": {"payload": options.encode().hex(), "meaning": options._asdict()},
         "arguments": {

@@ -89,7 +89,7 @@ export function splitIds(row) {
 
 const Options = structClass("RunOptions", 32, 3);
 const Capabilities = CompositeList(structClass("Capability", 8, 1));
-const Failure = structClass("TaskFailure", 0, 5);
+const Failure = structClass("TaskFailure", 0, 6);
 
 /** Return the `RunOptions` of a call of a function by its name. */
 export function callOptions(name, { timeoutMs = 0, capabilities = {} } = {}) {

@@ -245,7 +245,7 @@ class AsyncClient(AsyncCaller):
             if task_id is None:
                 future.settle(graph[key])
             else:
-                entry.sinks[task_id] = future
+                entry.sinks[task_id], future.keys = future, entry.keys
         try:
             if entry.sinks:
                 link.submit_graph(entry)

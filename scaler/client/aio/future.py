@@ -35,7 +35,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 _FOR_THE_LINK = {"deliver", "fail", "notify", "receive_frames", "refuse", "settle", "store"}
-_INTERNAL = frozenset({"as_argument", "is_arriving", "item_of", "needs", *_FOR_THE_LINK})
+_INTERNAL = frozenset({"as_argument", "is_arriving", "item_of", "keys", "needs", *_FOR_THE_LINK})
 
 LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
@@ -76,6 +76,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     needs: Sequence[tuple[str, Input]] = ()
     """which argument of its task is the result of which other one"""
+
+    keys: Sequence[str] = ()
+    """the keys of its graph, by the places of their nodes"""
 
     item_of: tuple[int, object] | None = None
     """its place in a map, and the items if they are known"""
@@ -219,7 +222,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return value, error
 
     def _failure(self, raw: TaskResult) -> BaseException:
-        return read_error(raw, blamed(self._full_name(), self.needs))
+        return read_error(raw, blamed(self._full_name(), self.needs), self.keys)
 
     def _full_name(self) -> str:
         return self.name if self.item_of is None else name_of_item(self.name, *self.item_of)

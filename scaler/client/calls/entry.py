@@ -12,13 +12,24 @@ from typing import Protocol, TypeAlias
 from scaler.client.calls.inputs import Input
 from scaler.client.object_reference import ObjectReference
 from scaler.graph.positions import positions
-from scaler.ids import NO_ID, ObjectId, TaskId
+from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
 from scaler.wire.messages.client import GraphNode, GraphTask, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction
 
 PREFIX_BYTES = 8
 """A task's id in a graph of several nodes begins with so many random bytes, followed by its place among these."""
+
+
+def node_id(graph_id: GraphId, place: int) -> TaskId:
+    """Return the id of a task of a graph."""
+    return TaskId(graph_id[:PREFIX_BYTES] + place.to_bytes(8, "big"))
+
+
+def place_of(task_id: bytes) -> int:
+    """Return the place of a task among the nodes of its graph, if its id was made here."""
+    return int.from_bytes(task_id[PREFIX_BYTES:], "big")
+
 
 MakeError: TypeAlias = Callable[[], BaseException]
 """Makes the error of one future. Several threads must not raise one exception object."""
@@ -82,9 +93,10 @@ class GraphEntry:
         objects: made for it.
         references: kept alive by it.
         inputs: the results of other tasks that it needs: its first nodes, in this order.
+        keys: the names of its nodes in the user's graph, in their order.
     """
 
-    __slots__ = ("functions", "inputs", "keepers", "nodes", "objects", "references", "sinks", "spec")
+    __slots__ = ("functions", "inputs", "keepers", "keys", "nodes", "objects", "references", "sinks", "spec")
 
     def __init__(
         self,
@@ -94,6 +106,7 @@ class GraphEntry:
         objects: Sequence[ObjectInstruction],
         references: Sequence[ObjectReference],
         inputs: Sequence[Input] = (),
+        keys: Sequence[str] = (),
     ) -> None:
         self.spec = spec
         self.nodes = nodes
@@ -101,6 +114,7 @@ class GraphEntry:
         self.objects = objects
         self.references = references
         self.inputs = inputs
+        self.keys = keys
         self.keepers: Sequence[object] = ()
         """the futures of the inputs, whose large results stay with the scheduler while the graph is open"""
         self.sinks: dict[TaskId, Sink] = {}
@@ -114,7 +128,7 @@ class GraphEntry:
 
     def position_of(self, task_id: TaskId) -> int:
         """Return the position of one of its nodes."""
-        nodes, place = self.nodes, int.from_bytes(task_id[PREFIX_BYTES:], "big")
+        nodes, place = self.nodes, place_of(task_id)
         if place >= len(nodes) or nodes[place].task_id != task_id:  # another way of making ids up
             place = next(place for place, node in enumerate(nodes) if node.task_id == task_id)
         return len(self.inputs) + place

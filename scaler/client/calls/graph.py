@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
-from scaler.client.calls.entry import PREFIX_BYTES, GraphEntry
+from scaler.client.calls.entry import GraphEntry, node_id
 from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import SerializeObjectError
@@ -85,7 +85,7 @@ class _GraphPacker:
                 text = str(error).removeprefix("argument 1: ")
                 raise SerializeObjectError(f"the node {key!r}: {text}") from error.__cause__
             positions[key] = position
-            task_id = TaskId(graph_id[:PREFIX_BYTES] + position.to_bytes(8, "big"))
+            task_id = node_id(graph_id, position)
             is_wanted = key in asked
             if is_wanted:
                 asked[key] = task_id
@@ -93,7 +93,7 @@ class _GraphPacker:
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted))
         functions = [function.instruction for function in self._functions.values()]
         spec = GraphTask(graph_id, len(nodes), *self._terms)
-        return GraphEntry(spec, nodes, functions, self._objects, self._references), asked
+        return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=tuple(positions)), asked
 
     def _function(self, function: Callable[..., Any]) -> Function:
         known = self._functions[id(function)] = self._get_function(function)

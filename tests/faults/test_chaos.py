@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.faults import chaos
 from tests.faults.storms import report
-from tests.faults.storms.faults import Fault, was_killed
+from tests.faults.storms.faults import Fault, note_deaths, was_killed
 from tests.faults.storms.journal import Delivery, Execution, Journal, read
 from tests.faults.storms.network import Namespaces
 from tests.faults.storms.scenarios import ALL_WORK, SCENARIOS, Scenario, soak_of
@@ -136,6 +140,8 @@ def test_wrong_doubled_and_hung_results_are_counted() -> None:
         (Fault("processor killed", "processor", 1.5, frozenset({100})), True),
         (Fault("processor killed", "processor", 1.5, frozenset({101})), False),
         (Fault("processor killed", "processor", 3.5, frozenset({100})), False),
+        (Fault("fork server killed", "fork server", 0.3, frozenset({100}), dead_at=1.1), True),  # a slow death
+        (Fault("fork server killed", "fork server", 0.3, frozenset({100}), dead_at=0.4), False),
         (Fault("agent killed", "agent0", 0.8, took_life="agent"), True),  # it takes a moment to die
         (Fault("agent killed", "agent0", 0.4, took_life="agent"), False),
         (Fault("agent killed", "agent0", 2.5, took_life="agent"), True),
@@ -159,6 +165,19 @@ def test_the_number_of_a_process_that_was_killed_is_given_to_others() -> None:
     assert was_killed(faults, 100, since=1.0)
     assert not was_killed(faults, 100, since=6.0)
     assert not was_killed(faults, 101, since=1.0)
+
+
+def test_a_kill_lasts_until_all_that_it_took_has_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        fault = Fault("processor killed", "processor", 1.0, dying=[psutil.Process(process.pid)])
+        moments = itertools.count(2.0)
+        note_deaths([fault], lambda: next(moments))
+        assert (fault.dead_at, len(fault.dying)) == (2.0, 1), "it lives"
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays as a zombie, which begins nothing
+        for _ in range(2):
+            note_deaths([fault], lambda: next(moments))
+        assert (fault.dead_at, fault.dying) == (3.0, [])
 
 
 CUT = Fault("black hole", "agent0", 1.5, until=4.0, cut_off_life="agent")

@@ -24,6 +24,7 @@ class Fault:
     or a client, or all.
 
     `until` is when it was over; a kill has none, but that of a scheduler is over when the next one listens.
+    The system takes its time to end what was killed: `dead_at` is when all of it was seen to have ended.
     """
 
     kind: str
@@ -37,6 +38,9 @@ class Fault:
     heal: Callable[[], None] | None = None
     cut_off_life: str | None = None
     """the life of a member that neither hears nor says anything for so long"""
+    dying: list[psutil.Process] = field(default_factory=list)
+    """what a kill took and was not seen to have ended"""
+    dead_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,26 @@ def _running(place: Place, kind: str) -> list[Member]:
     return [each for each in place.members.of(kind) if each.is_running and each.name not in place.afflicted]
 
 
-def _below(process: int) -> frozenset[int]:
+def _below(process: int) -> list[psutil.Process]:
     """Return a process and all below it."""
     with contextlib.suppress(psutil.Error):
-        return frozenset({process, *(each.pid for each in psutil.Process(process).children(recursive=True))})
-    return frozenset()
+        top = psutil.Process(process)
+        return [top, *top.children(recursive=True)]
+    return []
+
+
+def note_deaths(faults: Sequence[Fault], clock: Callable[[], float]) -> None:
+    """Look which of the killed processes have ended; each may begin something until then."""
+    for fault in faults:
+        if fault.dying:
+            fault.dying = [each for each in fault.dying if _lives(each)]
+            fault.dead_at = clock()
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def was_killed(faults: Sequence[Fault], process: int, since: float) -> bool:
@@ -102,7 +121,7 @@ def _kill(kind: str, victim: str, process: int, place: Place, **took: Any) -> Fa
     at = place.clock()
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    return Fault(kind, victim, at, below, **took)
+    return Fault(kind, victim, at, frozenset(each.pid for each in below), dying=below, **took)
 
 
 def _kill_processor(place: Place, plan: Plan) -> Fault | None:

@@ -15,7 +15,7 @@ from tests.faults.storms.journal import Execution, Journal
 
 MIB = 1 << 20
 DYING_SECONDS = 0.5
-"""What is below a process that was killed may begin something for so long."""
+"""What a fault took may begin something for so long after the end of the fault, or after the deaths that were seen."""
 
 
 @dataclass
@@ -90,7 +90,8 @@ def executed_again(
 
 
 def _took(fault: Fault, former: Execution, later: Execution) -> bool:
-    if former.begin > (fault.until or fault.at) + DYING_SECONDS or fault.at > later.begin:
+    over = fault.until or fault.dead_at or fault.at
+    if former.begin > over + DYING_SECONDS or fault.at > later.begin:
         return False
     is_of_client = fault.took_client is not None and former.task.startswith(f"{fault.took_client}/")
     # The work of an agent that was silent for too long moved, and it begins what it has before it hears of that.

@@ -182,6 +182,7 @@ class Storm:
         now = time.monotonic()
         while self._due and self._due[0][0] <= now:
             heapq.heappop(self._due)[2]()
+        faults.note_deaths(self._faults, time.monotonic)
         for member in (self._members.scheduler, *self._members.of("agent")):
             if not member.is_running:
                 self._resurrect(member)

@@ -32,6 +32,7 @@ from scaler.agent.link import Link
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
 from scaler.ids import Connection, SchedulerId, random_id
+from scaler.process.doors import Doors
 from scaler.process.files import OpenFiles
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
@@ -106,8 +107,8 @@ class SchedulerParty(_Shelled):
         shell.watch(listener.descriptor, listener.expect)
         process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
         process._listener, process._shell, process._suspects = listener, shell, {}
-        process._open_files = OpenFiles()
-        shell.watch(listener.monitor_descriptor, lambda: process._connections_lost(self.edge))
+        process._open_files, process._doors = OpenFiles(), Doors([])
+        shell.watch(listener.monitor_descriptor, lambda: process._connections_changed(self.edge))
         process._look_regularly()
 
     def _listen_in(self) -> None:

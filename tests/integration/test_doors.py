@@ -55,7 +55,7 @@ def test_a_scheduler_lets_nobody_else_connect_to_its_files_while_few_can_be_open
     with command("scheduler", f"ipc://{tmp_path}/s", preexec_fn=few_files_for_ever) as running:
         with Client(f"ipc://{tmp_path}/s") as client:
             client.info()
-            with many_connections(door, psutil.Process(running.process.pid)):
+            with many_connections(door):
                 running.wait_for("nearly all of the 256 files")
                 client.info()  # who is there stays
             wait_until(door.exists, "others can connect again")
@@ -65,17 +65,18 @@ def test_a_scheduler_lets_nobody_else_connect_to_its_files_while_few_can_be_open
 
 
 @contextlib.contextmanager
-def many_connections(door: Path, process: psutil.Process) -> Iterator[None]:
+def many_connections(door: Path) -> Iterator[None]:
     """Connect, one after the other, until the door is shut."""
     with zmq.Context() as context, contextlib.ExitStack() as stack:
         while door.exists():
-            files = process.num_fds()
             one = stack.enter_context(context.socket(zmq.SUB if "monitor" in door.name else zmq.DEALER))
             one.linger = 0
             if one.type == zmq.SUB:
                 one.subscribe("anything")
-            one.connect(f"ipc://{door}")
-            wait_until(lambda files=files: process.num_fds() > files or not door.exists(), "it is taken")
+            with one.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED) as taken:
+                one.connect(f"ipc://{door}")
+                wait_until(lambda taken=taken: taken.poll(10) or not door.exists(), "it is taken")
+                one.disable_monitor()
         yield
 
 

@@ -455,7 +455,10 @@ def test_each_task_is_interrupted_or_not_and_never_the_next_one(driver: Driver) 
 
 
 def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Path) -> None:
-    (tmp_path / "slow_module.py").write_text("import time\nfor _ in range(30): time.sleep(0.01)\n")
+    mark = tmp_path / "starts"
+    (tmp_path / "slow_module.py").write_text(
+        f"import time\nopen({str(mark)!r}, 'w').close()\nfor _ in range(30): time.sleep(0.01)\n"
+    )
 
     def import_it(folder: str) -> None:
         sys.path.insert(0, folder)
@@ -464,6 +467,7 @@ def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Pa
         time.sleep(60)
 
     number = driver.start(import_it, str(tmp_path))
+    wait_until(mark.exists, "the import has begun")
     driver.interrupt_until_over(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert value_of(driver.call(lambda: "slow_module" in sys.modules))

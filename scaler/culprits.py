@@ -16,6 +16,7 @@ from types import FunctionType, MethodType
 from typing import Any, TypeAlias
 
 from scaler.errors import class_name
+from scaler.interruptions import is_interruption
 from scaler.pickler import Pickler
 
 SEARCH_SECONDS = 0.25
@@ -47,7 +48,9 @@ def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
     try:
         found = _Search(time.thread_time() + seconds).inside(value, "")
         return f"{found[0]} ({class_name(type(found[1]))})" if found and found[0] else ""
-    except Exception:  # noqa: BLE001 - code of any class runs here
+    except BaseException as error:  # code of any class runs here
+        if is_interruption(error):
+            raise
         return ""
 
 
@@ -110,7 +113,9 @@ class _Search:
             Pickler(self, protocol=5, buffer_callback=_leave_out).dump(part)
         except _OutOfTimeError:
             raise
-        except Exception:  # noqa: BLE001 - the `__reduce__` of any class
+        except BaseException as error:  # the `__reduce__` of any class
+            if is_interruption(error):
+                raise
             return True
         return False
 
@@ -174,7 +179,9 @@ def _parts_of_object(value: object) -> Iterator[_Part]:
     """Yield what the object itself says that it is made from. Where that raises, it is to blame itself."""
     try:
         reduced: Any = value.__reduce_ex__(5)
-    except Exception:  # noqa: BLE001 - as above
+    except BaseException as error:  # as above
+        if is_interruption(error):
+            raise
         return
     if not isinstance(reduced, tuple):
         return

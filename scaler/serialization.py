@@ -22,6 +22,7 @@ from scaler import pickled_classes, pickler
 from scaler.culprits import culprit_in
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 from scaler.ids import ID_BYTES, ObjectId
+from scaler.interruptions import is_interruption
 from scaler.shipped import install
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
@@ -126,12 +127,25 @@ def to_frames(serializer: Serializer, obj: Any, dumps: Callable[..., bytes] = pi
         frames: list[Buffer] = [b""]
         frames[0] = dumps(obj, protocol=5, buffer_callback=_collect_large(frames))
         return frames
-    except Exception as error:  # the user's `__reduce__` and serializer run here and may raise anything
-        raise SerializeObjectError(f"{_described(obj)} cannot be serialised: {error}") from error
+    except BaseException as error:  # the user's `__reduce__` and serializer run here and may raise anything
+        if is_interruption(error):
+            raise
+        if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
+            raise SerializeObjectError(f"a value of type {type(obj).__name__} {_TOO_DEEP}") from error
+        raise SerializeObjectError(f"{_described(obj)} cannot be serialised: {_reason(error)}") from error
 
 
 result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, dumps=pickled_classes.dumps)
 """The same for the result of a task, whose classes the client has already."""
+
+
+_TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of objects is; give it a flat form"
+
+
+def _reason(error: BaseException) -> str:
+    """Return what an exception says. That of a pickler is a sentence, any other one may be a word."""
+    text = str(error)
+    return text if isinstance(error, (TypeError, pickle.PicklingError)) else f"{type(error).__name__}: {text}"
 
 
 def _described(obj: Any) -> str:
@@ -173,7 +187,9 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
         if type(serializer) is DefaultSerializer:
             return pickle.loads(frames[0], buffers=frames[1:])
         return serializer.deserialize(bytes(frames[0]))
-    except Exception as error:  # unpickling runs user code, which may raise anything
+    except BaseException as error:  # unpickling runs user code, which may raise anything
+        if is_interruption(error):
+            raise
         raise DeserializeObjectError(f"a value cannot be deserialised here: {type(error).__name__}: {error}") from error
 
 

@@ -130,6 +130,14 @@ def test_what_cannot_be_serialised_or_read_says_why() -> None:
         from_frames(DEFAULT, [b""])
 
 
+def test_a_value_that_is_nested_too_deeply_says_so() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(SerializeObjectError, match=r"^a value of type list .*: it is nested too deeply"):
+        to_frames(DEFAULT, nested)
+
+
 class Careless(Serializer):
     """A serializer that returns whatever it was made with."""
 

@@ -1,0 +1,35 @@
+"""Interruptions: tells an exception that code of a value has raised from one that is meant for the whole thread.
+
+Values run code while they are written and read, and that may raise anything, `SystemExit` too. Such an exception is the
+failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are not: they may come
+at any moment, and must get through.
+"""
+
+from __future__ import annotations
+
+import opcode
+import signal
+import threading
+import traceback
+
+from scaler.errors import TaskInterrupt
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an exception only happened to come while a value was written or read."""
+    if isinstance(error, TaskInterrupt):
+        return True
+    if threading.current_thread() is not threading.main_thread():  # no other thread hears signals
+        return False
+    if isinstance(error, KeyboardInterrupt) and not _is_raised_by_statement(error):
+        return True
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _is_raised_by_statement(error: BaseException) -> bool:
+    """Return whether a `raise` in Python has raised it, and not Python itself between two instructions."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] == opcode.opmap["RAISE_VARARGS"]

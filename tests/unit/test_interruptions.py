@@ -1,0 +1,130 @@
+"""Which exceptions belong to the value that is written or read."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NoReturn
+
+import pytest
+
+from scaler.culprits import culprit_in
+from scaler.errors import DeserializeObjectError, SerializeObjectError, TaskInterrupt
+from scaler.serialization import DefaultSerializer, Serializer, from_frames, to_frames
+
+DEFAULT = DefaultSerializer()
+
+
+class Endless(BaseException):
+    """Neither an error nor one that Python knows."""
+
+
+def raise_it(error: BaseException) -> NoReturn:
+    raise error
+
+
+def hear_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class Read:
+    """Does something where it is read."""
+
+    def __init__(self, does: Callable[..., object], *arguments: object) -> None:
+        self.made = does, arguments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.made
+
+
+class Written:
+    """Does something where it is written."""
+
+    def __init__(self, does: Callable[..., object], *arguments: object) -> None:
+        self.does, self.arguments = does, arguments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.does(*self.arguments)
+        return int, ()
+
+
+class Own(Serializer):
+    def serialize(self, obj: Any) -> bytes:
+        return pickle.dumps(obj)
+
+    def deserialize(self, payload: bytes) -> Any:
+        return pickle.loads(payload)
+
+
+def read(does: Callable[..., object], *arguments: object) -> object:
+    return from_frames(DEFAULT, [pickle.dumps(Read(does, *arguments))])
+
+
+def write(does: Callable[..., object], *arguments: object) -> object:
+    return to_frames(DEFAULT, [Written(does, *arguments)])
+
+
+@pytest.fixture
+def at_alarm() -> Iterator[Callable[[Callable[..., object]], None]]:
+    before = signal.getsignal(signal.SIGALRM)
+    yield lambda handler: signal.signal(signal.SIGALRM, handler) and None
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("serializer", [DEFAULT, Own()])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt("here"), Endless("there")])
+def test_what_a_value_raises_is_the_error_of_that_value(error: BaseException, serializer: Serializer) -> None:
+    name = type(error).__name__
+    with pytest.raises(DeserializeObjectError, match=f"cannot be deserialised here: {name}: {error}") as unread:
+        from_frames(serializer, [pickle.dumps(Read(raise_it, error))])
+    assert type(unread.value.__cause__) is type(error)
+    with pytest.raises(SerializeObjectError, match=f"list.* cannot be serialised: {name}: {error}") as unwritten:
+        to_frames(serializer, [Written(raise_it, error)])
+    assert unwritten.value.__cause__ is error
+
+
+def test_the_part_that_raises_it_is_named() -> None:
+    assert culprit_in({"a": 1, "b": [2, Written(raise_it, SystemExit(3))]}).startswith("['b'][1] ")
+
+
+def test_in_another_thread_each_one_is_the_error_of_that_value() -> None:
+    caught: list[BaseException] = []
+
+    def read_there() -> None:
+        try:
+            read(raise_it, KeyboardInterrupt())
+        except BaseException as error:  # noqa: BLE001 - it is looked at below
+            caught.append(error)
+
+    thread = threading.Thread(target=read_there)
+    thread.start()
+    thread.join()
+    assert type(caught[0]) is DeserializeObjectError
+
+
+@pytest.mark.parametrize("do", [read, write])
+def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        do(hear_ctrl_c)
+
+
+@pytest.mark.parametrize("do", [read, write])
+def test_an_exception_of_a_signal_handler_is_no_error_of_a_value(
+    do: Callable[..., object], at_alarm: Callable[[Callable[..., object]], None]
+) -> None:
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(5)
+
+    at_alarm(leave)
+    with pytest.raises(SystemExit):
+        do(signal.raise_signal, signal.SIGALRM)
+
+
+@pytest.mark.parametrize("do", [read, write])
+def test_the_end_of_a_cancelled_task_is_no_error_of_a_value(do: Callable[..., object]) -> None:
+    with pytest.raises(TaskInterrupt):
+        do(raise_it, TaskInterrupt())

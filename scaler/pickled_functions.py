@@ -1,16 +1,20 @@
 """Pickled functions: what the pickle of a function depends on, so that one that cannot change is made once.
 
-Used by the client. Must never: call the function.
+Used by the client, and by processors, which say from which pickle a function was read. Must never: call the function.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import cloudpickle
+
+_read: WeakKeyDictionary[Callable[..., Any], tuple[tuple[Any, ...], Sequence[bytes]]] = WeakKeyDictionary()
+"""function that was read here -> what its pickle depends on, and the frames that it was read from"""
 
 
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
@@ -32,6 +36,23 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
         return None
     modules = _modules_read(function.__code__, function.__globals__, function)
     return None if modules is None else (function.__code__, *modules)
+
+
+def was_read(function: Callable[..., Any], frames: Sequence[bytes]) -> None:
+    """Note that `function` was read from these frames, by the default serializer, and has not changed since."""
+    state = what_pickle_depends_on(function)
+    if state:
+        _read[function] = state, frames
+
+
+def read_from(function: Callable[..., Any], state: tuple[Any, ...] | None) -> Sequence[bytes] | None:
+    """Return the frames that `function` was read from, if they are still its pickle; None if that is not known.
+
+    Args:
+        state: what its pickle depends on now.
+    """
+    known = _read.get(function) if state else None
+    return known[1] if known is not None and known[0] == state else None
 
 
 _MAIN_MODULES = ("__main__", "__mp_main__")

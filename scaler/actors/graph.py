@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import chain
 
 from scaler.actors.explanations import follow
-from scaler.actors.graph_node import Node, input_node, of_needed
+from scaler.actors.graph_node import Node, for_others, input_node
 from scaler.actors.graph_values import GraphValues
 from scaler.actors.graph_view import show_graph, tell_ended
 from scaler.actors.home import Home
@@ -148,7 +148,7 @@ class GraphActor(Actor):
         elif state == FAILED:
             cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
             assert cause.status is not None
-            self._end(node, cause.status, cause.payload)
+            self._end(node, cause.status, for_others(cause, cause.status, cause.payload))
 
     def _add_ended(self, node: Node, status: TaskStatus, payload: bytes) -> None:
         self._readiness.add(())
@@ -281,10 +281,11 @@ class GraphActor(Actor):
 
     def _fail(self, position: int, status: int, payload: bytes) -> None:
         """End a node and all nodes that need it in the same way."""
-        first, for_others = self._nodes[position], of_needed(status, payload)
+        first = self._nodes[position]
+        of_others = for_others(first, status, payload)
         failed = map(self._nodes.__getitem__, chain((position,), self._readiness.fail(position)))
         waiting = (node for node in failed if node.status is None)  # the graph may be given up meanwhile
-        self._slices.add(lambda node: self._end(node, status, payload if node is first else for_others), waiting)
+        self._slices.add(lambda node: self._end(node, status, payload if node is first else of_others), waiting)
 
     # Ends
 

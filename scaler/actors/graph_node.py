@@ -15,6 +15,7 @@ from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES
 from scaler.wire.messages.client import GraphInput, GraphNode, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.needed import of_needed
 
 SHARED_BYTES = 100_000
 """A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
@@ -57,11 +58,11 @@ class Node:
         return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
 
 
-def of_needed(status: int, payload: bytes) -> bytes:
-    """Return the payload of all nodes that end because they need one that has failed: a sentence says so."""
+def for_others(node: Node, status: int, payload: bytes) -> bytes:
+    """Return the payload of all nodes that end because they need one that has failed: a sentence says which."""
     if status in (TaskStatus.FAILED, TaskStatus.CANCELED):  # a failure names its task itself
         return payload
-    return b"a task that it needs has failed: " + payload
+    return of_needed(node.task_id, payload)
 
 
 def input_node(item: GraphInput) -> Node:

@@ -26,6 +26,7 @@ from scaler.errors import (
 from scaler.serialization import DefaultSerializer, Frames, Serializer, from_frames
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
+from scaler.wire.needed import without_needed
 from scaler.wire.structs import TaskFailure
 
 _ERRORS: dict[int, type[Exception]] = {
@@ -71,7 +72,10 @@ def read_error(result: TaskResult, name: str, keys: Sequence[str] = ()) -> BaseE
         return _read_failure(result, name, keys)
     if result.status == TaskStatus.CANCELED:
         return CancelledError()
-    text, _, where = result.payload.decode("utf-8", "replace").partition("\n")
+    failed, sentence = without_needed(result.payload)
+    if failed:
+        name = _name_of_needed(failed, name, keys)
+    text, _, where = sentence.decode("utf-8", "replace").partition("\n")
     error_type = _ERRORS.get(result.status)
     if error_type is None:
         return TaskFailedError(f"task {name} ended with the unknown status {result.status}: {text}")
@@ -103,6 +107,11 @@ def lost_result(times: int) -> BaseException:
         f"the result was lost {times} times because its scheduler ended before it was read; the task does not run once "
         "more; look into the logs of the schedulers for the reason"
     )
+
+
+def cancelled(name: str, is_of_graph: bool) -> CancelledError:
+    """Return the error of a task that was cancelled."""
+    return CancelledError(f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled")
 
 
 def unrepeatable_result() -> BaseException:

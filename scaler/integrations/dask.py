@@ -6,7 +6,7 @@ whose graphs consist of task objects. Must never: compute anything here but the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 from scaler.integrations.extras import with_cure
@@ -36,13 +36,21 @@ def get(client: _Gets) -> Callable[..., Any]:
         if hasattr(graph, "__dask_graph__"):
             graph = graph.__dask_graph__()
         tasks = convert_legacy_graph(ensure_dict(graph))
-        names = {key: str(number) for number, key in enumerate(tasks)}
+        names = _names(tasks)
         wanted = dict.fromkeys(_flat(keys))
         translated = {name: _translated(tasks[key], names) for key, name in names.items()}
         values = client.get(translated, [names[key] for key in wanted])
         return _in_shape(keys, {key: values[names[key]] for key in wanted})
 
     return run
+
+
+def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
+    """Return a text for each key, as errors show it."""
+    names = {key: str(key) for key in keys}
+    if len(set(names.values())) < len(names):  # `1` and `"1"` are two keys
+        names = {key: f"{name} ({number})" for number, (key, name) in enumerate(names.items())}
+    return names
 
 
 def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:

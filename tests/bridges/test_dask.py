@@ -72,6 +72,16 @@ def test_an_exception_of_a_task_is_raised_as_it_is(scheduler: Any) -> None:
         dask.delayed(divmod)(1, 0).compute(scheduler=scheduler)
 
 
+def test_errors_name_the_node_as_dask_does(scheduler: Any) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        dask.delayed(abs)(dask.delayed(divmod)(1, 0, dask_key_name="split"), dask_key_name="size").compute(
+            scheduler=scheduler, optimize_graph=False
+        )
+    assert "task split, which task size needs:" in str(caught.value.__cause__)
+    same = {"1": (abs, -1), 1: (abs, "1")}
+    assert scheduler(same, [1]) == (1,)
+
+
 def test_the_client_may_have_options(scheduler: Any) -> None:
     import scaler.integrations.dask
 

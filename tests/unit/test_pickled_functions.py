@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from scaler.pickled_functions import what_pickle_depends_on
+from scaler.pickled_functions import read_from, was_read, what_pickle_depends_on
 from scaler.serialization import DefaultSerializer, argument_block, function_to_frames, size_of
 from tests.unit.test_serialization import Point
 
@@ -90,8 +90,17 @@ def test_a_change_is_noticed(change: Any) -> None:
     function = in_main("def f(a): return len(a), math.pi, x", math=math)
     before = what_pickle_depends_on(function)
     assert before is not None
+    was_read(function, [b"pickle"])
+    assert read_from(function, before) == [b"pickle"]
     change(function)
     assert what_pickle_depends_on(function) != before
+    assert read_from(function, what_pickle_depends_on(function)) is None
+
+
+@pytest.mark.parametrize("function", [len, in_main("def f(a=[]): return a"), [1].append])
+def test_what_a_function_that_is_found_by_name_or_can_change_was_read_from_is_not_kept(function: Any) -> None:
+    was_read(function, [b"pickle"])
+    assert read_from(function, what_pickle_depends_on(function)) is None
 
 
 def test_a_recursion_that_leads_elsewhere_is_noticed() -> None:

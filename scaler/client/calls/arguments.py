@@ -52,6 +52,16 @@ class PackedArguments(NamedTuple):
     references: Sequence[ObjectReference] = ()
 
 
+def is_of_one_process(error: SerializeObjectError) -> bool:
+    """Return whether a value cannot be serialised because it belongs to its process, as locks and open files do."""
+    return str(error.__cause__).startswith("cannot pickle ")
+
+
+def cure_of(error: SerializeObjectError) -> str:
+    """Return what to do about a value that cannot be serialised, as the end of its sentence."""
+    return "; pass what it is made from, and make it inside the task" if is_of_one_process(error) else ""
+
+
 class ArgumentPacker:
     """Packs arguments for one client. Safe to use from several threads.
 
@@ -146,8 +156,7 @@ class ArgumentPacker:
             packed.extend(self._one(argument) for _, argument in named)
         except SerializeObjectError as error:
             place = places[len(packed)] if places else _place(len(packed) + 1, named[len(packed)][0])
-            cure = _GIVE_ITS_PARTS if str(error.__cause__).startswith("cannot pickle ") else ""
-            raise SerializeObjectError(f"{place}: {error}{cure}") from error.__cause__
+            raise SerializeObjectError(f"{place}: {error}{cure_of(error)}") from error.__cause__
         return packed
 
     def _pack(self, named: list[tuple[str, Any]], places: Sequence[str] = ()) -> PackedArguments:
@@ -174,7 +183,6 @@ class _Result(int):
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
 
-_GIVE_ITS_PARTS = "; pass what it is made from, and make it inside the task"
 _NOT_OF_THIS_CALL = (
     "a future can be an argument of submit, and not of this call: pass its result(), or use submit instead"
 )

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any, TypeAlias
 
 from scaler.amounts import call_of
-from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.arguments import ArgumentPacker, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.edits import Edits
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
@@ -28,7 +28,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
-from scaler.pickled_functions import what_pickle_depends_on
+from scaler.pickled_functions import read_from, what_pickle_depends_on
 from scaler.serialization import (
     JSON_SERIALIZER,
     NAMED,
@@ -86,7 +86,12 @@ class Function:
         modules: bytes = b"",
     ) -> None:
         _refuse_coroutines(function)
-        frames = frozen(function_to_frames(serializer, function, modules))
+        known = None if modules else read_from(function, state)
+        try:
+            frames = known or frozen(function_to_frames(serializer, function, modules))
+        except SerializeObjectError as error:
+            cure = "; make it inside the function" if is_of_one_process(error) else ""
+            raise SerializeObjectError(f"{error}{cure}") from error.__cause__
         self.instruction = ObjectInstruction(
             InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
         )
@@ -123,9 +128,7 @@ class Function:
             try:
                 block, object_ids, objects, references = self._pack_values(arguments, keywords)
             except SerializeObjectError as error:
-                raise SerializeObjectError(
-                    f"{self.instruction.name}: {self._with_name(str(error))}"
-                ) from error.__cause__
+                raise SerializeObjectError(self.about(str(error))) from error.__cause__
         else:
             object_ids, objects, references = b"", NO_OBJECTS, ()
         priority, name, options, account = terms
@@ -176,8 +179,11 @@ class Function:
         entry.keepers = [each for each in (*arguments, *keywords.values()) if isinstance(each, ResultArgument)]
         return entry, arguments_awaited
 
+    def about(self, problem: str) -> str:
+        """Return a problem of "argument 2" with the names of the function and of that parameter."""
+        return f"{self.instruction.name}: {self._with_name(problem)}"
+
     def _with_name(self, problem: str) -> str:
-        """Return a problem of "argument 2" with the name of that parameter."""
         number = problem.removeprefix("argument ").partition(":")[0]
         parameters = list(getattr(_signature(getattr(self, "_function", None)), "parameters", {}).values())
         if not number.isdigit() or not 0 < int(number) <= len(parameters):
@@ -197,8 +203,11 @@ class Function:
         try:
             signature.bind(*arguments, **keywords)
         except TypeError as error:
-            options = [name for name in keywords if name in OPTIONS and not self._may_take(name)]
-            hint = f"; as an option of the task: client.options({options[0]}=...).submit(...)" if options else ""
+            hint, unknown = "", [name for name in keywords if not self._may_take(name)]
+            if options := [name for name in unknown if name in OPTIONS]:
+                hint = f"; as an option of the task: client.options({options[0]}=...).submit(...)"
+            elif unknown and repr(unknown[0]) not in str(error):
+                hint = f"; it takes no argument {unknown[0]!r}"
             raise TypeError(f"{self.instruction.name}: {error}{hint}") from None
 
     def take_name(self, keywords: dict[str, Any]) -> str:

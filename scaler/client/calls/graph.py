@@ -76,14 +76,15 @@ class _GraphPacker:
         asked: dict[str, TaskId | None] = dict.fromkeys(keys)
         nodes = []
         for position, (key, call) in enumerate(calls):
-            function = self._functions.get(id(call[0])) or self._function(call[0])
-            if not function.least <= len(call) - 1 <= function.most:
-                function.check(call[1:], {})
             try:
+                function = self._functions.get(id(call[0])) or self._function(call[0])
+                if not function.least <= len(call) - 1 <= function.most:
+                    function.check(call[1:], {})
                 block, object_ids, needed = self._arguments(call)
-            except SerializeObjectError as error:  # each argument is packed alone, so each is the first one
-                text = str(error).removeprefix("argument 1: ")
-                raise SerializeObjectError(f"the node {key!r}: {text}") from error.__cause__
+            except TypeError as error:
+                raise TypeError(f"the node {key!r}: {error}") from None
+            except SerializeObjectError as error:
+                raise self._explained(error, key, call) from error.__cause__
             positions[key] = position
             task_id = node_id(graph_id, position)
             is_wanted = key in asked
@@ -94,6 +95,21 @@ class _GraphPacker:
         functions = [function.instruction for function in self._functions.values()]
         spec = GraphTask(graph_id, len(nodes), *self._terms)
         return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=tuple(positions)), asked
+
+    def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
+        """Return the error of a node with the argument that cannot be serialised. They are packed again to find it."""
+        function = self._functions.get(id(call[0]))
+        for number, argument in enumerate(call[1:] if function else (), 1):
+            try:
+                if not (isinstance(argument, str) and argument in self._positions):
+                    self._value(argument)
+            except SerializeObjectError as again:  # each is packed alone, so each is the first one
+                text = str(again).removeprefix("argument 1: ")
+                if isinstance(argument, str):
+                    return SerializeObjectError(f"the node {argument!r}, which the node {key!r} needs: {text}")
+                assert function is not None
+                return SerializeObjectError(f"the node {key!r}: {function.about(f'argument {number}: {text}')}")
+        return SerializeObjectError(f"the node {key!r}: {error}")
 
     def _function(self, function: Callable[..., Any]) -> Function:
         known = self._functions[id(function)] = self._get_function(function)

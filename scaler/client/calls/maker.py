@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from scaler import task_context
-from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.arguments import ArgumentPacker, cure_of
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.functions import Functions, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions
 from scaler.client.calls.snapshot import freeze_for
 from scaler.client.object_reference import ObjectReference
+from scaler.errors import SerializeObjectError
 from scaler.ids import IdSource, ObjectId
 from scaler.pickled_functions import pickle_main_by_value
 from scaler.serialization import Frames, Serializer, size_of, to_frames
@@ -72,7 +73,11 @@ class CallMaker:
         """
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an object must be a str, not {name!r}")
-        frames = self.serialised(obj)
+        try:
+            frames = self.serialised(obj)
+        except SerializeObjectError as error:
+            what = "the object" if name is None else f"the object {name!r}"
+            raise SerializeObjectError(f"{what}: {error}{cure_of(error)}") from error.__cause__
         object_id = ObjectId(self.new_id())
         name = name or f"{type(obj).__name__}-{object_id.hex()[-8:]}"
         self.stored_ids.add(object_id)

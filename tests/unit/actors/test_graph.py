@@ -20,6 +20,7 @@ from scaler.serialization import BLOCK_BYTES, OBJECT, VALUE, WORTH_AN_OBJECT_BYT
 from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
 from scaler.wire.messages.worker import RunTask
+from scaler.wire.needed import without_needed
 from scaler.wire.structs import RunOptions
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
@@ -283,6 +284,22 @@ def test_a_failure_fails_those_that_need_it_in_the_same_way_and_the_rest_goes_on
     leave_and_check(simulation, client)
 
 
+def test_nodes_that_need_one_that_nothing_has_raised_in_end_with_its_id(simulation: Simulation) -> None:
+    client = simulation.client()
+    graph_id = GraphId(b"g" * 16)
+    first, second, third = (node(client, graph_id, TaskId(bytes([number]) * 16)) for number in (1, 2, 3))
+    simulation.agent(1, lambda _run: Outcome(TaskStatus.TIMED_OUT, b"too long"))
+    client.say(GraphTask(graph_id, 3), first)
+    simulation.advance(5.0)
+    client.say(replace(second, dependencies=bytes(4)), replace(third, dependencies=(1).to_bytes(4, "little")))
+    simulation.advance(5.0)
+    payloads = {result.task_id: result.payload for result in client.surplus}
+    assert without_needed(payloads[first.task_id]) == (b"", b"too long")
+    assert without_needed(payloads[second.task_id]) == (first.task_id, b"too long")
+    assert without_needed(payloads[third.task_id]) == (first.task_id, b"too long")
+    leave_and_check(simulation, client)
+
+
 def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     graph_id = client.submit_graph([(), (), (), (), (), (0, 1)], range(6))
@@ -290,8 +307,7 @@ def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simul
     (other,) = client.submit(1)
     simulation.advance(300.0)
     nodes = [node.task_id for node in client.graphs[graph_id]]
-    # When it gets ready the next one is on its way already.
-    assert [run.task_id for run in agent.started] == [*nodes[:3], nodes[5], *nodes[3:5], other]
+    assert [run.task_id for run in agent.started] == [*nodes[:2], nodes[5], *nodes[2:5], other]
 
 
 def test_a_node_that_is_refused_fails_the_whole_graph_and_nothing_else() -> None:

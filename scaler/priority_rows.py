@@ -34,9 +34,11 @@ class PriorityRows(dict[int, Row]):
     def first(self) -> Row:
         """Return the row of the highest priority that is not empty, or an empty row."""
         priorities = self.priorities
-        while not self[priorities[-1]] and len(priorities) > 1:
+        row = self[priorities[-1]]
+        while not row and len(priorities) > 1:
             del self[priorities.pop()]
-        return self[priorities[-1]]
+            row = self[priorities[-1]]
+        return row
 
     def in_order(self) -> Iterator[Row]:
         """Return all rows, the highest priority first."""

@@ -2,7 +2,7 @@
 task.
 
 Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
-proxies. It asks for decisions once per turn, after all mail of the turn, and when a check is due.
+proxies. It runs last: it asks for decisions once per turn, after all mail of all actors, and when a check is due.
 
 Recalled tasks wait here like retries. A task that only one worker may run goes there in any case, whether there is room
 or not; the policy only counts it.
@@ -29,7 +29,6 @@ from scaler.actors.messages.tasks import (
     ChoosyTaskReady,
     ExplainWaiting,
     LookAtBalance,
-    PlaceReadyTasks,
     PlacesFreed,
     PlacesTaken,
     RecallTasks,
@@ -47,7 +46,6 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.policy import Needs, Policy
 from scaler.actors.task_states import READY
 
-_PLACE = PlaceReadyTasks()
 _LOOK = LookAtBalance()
 _FORGOTTEN = WorkerForgotten()
 
@@ -59,6 +57,8 @@ class Balancer(Actor):
     Args:
         policy: decides; it knows nothing yet.
     """
+
+    runs_last = True
 
     def __init__(self, acceptor: ActorRef, policy: Policy[ActorRef, TaskReady]) -> None:
         self._acceptor = acceptor
@@ -73,6 +73,7 @@ class Balancer(Actor):
         self._by_name: dict[str, ActorRef] = {}
         """the workers that take any tasks"""
         self._will_place = False
+        """when this turn ends"""
         self._timer: Timer | None = None
         self._look_at = math.inf
         """when the timer fires"""
@@ -83,8 +84,7 @@ class Balancer(Actor):
     @handles(TaskReady)
     def _task_ready(self, ready: TaskReady) -> None:
         self._ready.append(ready)
-        if not self._will_place:
-            self._place_soon()
+        self._will_place = True
 
     @handles(ChoosyTaskReady)
     def _choosy_task_ready(self, choosy: ChoosyTaskReady) -> None:
@@ -92,7 +92,7 @@ class Balancer(Actor):
             self._bound[choosy.ready.task] = choosy.ready, choosy.needs.worker
         else:
             self._choosy.append((choosy.ready, choosy.needs))
-        self._place_soon()
+        self._will_place = True
 
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
@@ -109,12 +109,12 @@ class Balancer(Actor):
         if not joined.offer.named_only:  # what is for one worker is a pickled function
             self._names[joined.worker] = joined.name
             self._by_name[joined.name] = joined.worker
-        self._place_soon()
+        self._will_place = True
 
     @handles(WorkerLeft)
     def _worker_left(self, left: WorkerLeft) -> None:
         if self._policy.leave(left.worker):
-            self._place_soon()
+            self._will_place = True
         name = self._names.pop(left.worker, "")
         if self._by_name.get(name) == left.worker:
             del self._by_name[name]
@@ -131,13 +131,13 @@ class Balancer(Actor):
     @handles(PlacesFreed)
     def _places_freed(self, freed: PlacesFreed) -> None:
         if self._policy.freed(freed.worker, freed.count, freed.expected_us, freed.measured):
-            self._place_soon()
+            self._will_place = True
 
     @handles(TasksRecalled)
     def _tasks_recalled(self, returned: TasksRecalled) -> None:
         # They may have been cancelled meanwhile: then nothing else says that there is room for those that wait.
         if self._policy.recalled(returned.worker, returned.count, returned.expected_us, returned.function_ids):
-            self._place_soon()
+            self._will_place = True
 
     @handles(PlacesTaken)
     def _places_taken(self, taken: PlacesTaken) -> None:
@@ -146,21 +146,19 @@ class Balancer(Actor):
     @handles(AmountsChanged)
     def _amounts_changed(self, changed: AmountsChanged) -> None:
         if self._policy.amounts_changed(changed.worker, changed.changes, changed.is_unsure):
-            self._place_soon()
-
-    def _place_soon(self) -> None:
-        if not self._will_place:
             self._will_place = True
-            self.actor_ref.send(_PLACE)
 
     @handles(LookAtBalance)
     def _look(self, _look: LookAtBalance) -> None:
         self._look_at = math.inf
-        self._place_soon()
+        self._will_place = True
 
-    @handles(PlaceReadyTasks)
-    def _place(self, _place: PlaceReadyTasks) -> None:
-        self._will_place = False
+    def on_turn_end(self) -> None:
+        if self._will_place:
+            self._will_place = False
+            self._place()
+
+    def _place(self) -> None:
         self._hand_over()
         if self._bound:
             self._place_bound()

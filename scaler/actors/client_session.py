@@ -141,12 +141,15 @@ class ClientSession(GraphOwner):
         """
         if self._again is not None:
             batch = self._again.still_to_run(batch, self._tasks)
-        room = max(0, self._tasks_most - len(self._tasks))
+        room = self._tasks_most - len(self._tasks)
+        if len(batch) <= room:
+            return batch
+        room = max(0, room)
         for spec in batch[room:]:
             if spec.task_id not in self._tasks:
                 sentence = f"its client has {self._tasks_most} open tasks, more than the scheduler takes".encode()
                 self._outbox.put(self._peer, TaskResult(spec.task_id, TaskStatus.NO_WORKER, sentence, 0))
-        return batch[:room] if room < len(batch) else batch
+        return batch[:room]
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:

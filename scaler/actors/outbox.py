@@ -1,8 +1,8 @@
 """The outbox: the actors' one door out.
 
 Actors put single items in, which wait in the pipe of their peer. The edge serves the peers for which there is something
-to do, whenever the dispatcher is idle or its budget is spent. So batches grow with the load, and a single item leaves
-at once.
+to do, whenever all actors but those that run last are idle, or the budget of the dispatcher is spent. So batches grow
+with the load, and a single item leaves at once.
 
 Must never: know what an item means, or look at a peer to whom nothing is said.
 """
@@ -31,21 +31,21 @@ class Outbox:
     """Who is to be served next."""
 
     def __init__(self) -> None:
-        self._due: list[Peer] = []
+        self.due: list[Peer] = []
         self.parting: list[tuple[Peer, Connection]] = []
         self.parcels: dict[Connection, Parcel] = {}
-        """nearly always there are none of both, which the edge asks often"""
+        """nearly always there are none of both. The edge asks often whether there is anything"""
 
     @property
     def has_work(self) -> bool:
         """Whether there is something to say, to whomever."""
-        return bool(self._due or self.parcels)
+        return bool(self.due or self.parcels or self.parting)
 
     def put(self, peer: Peer, item: Any) -> None:
         """Send `item` to a peer, on this connection or the next one."""
         if not peer.is_due:
             peer.is_due = True
-            self._due.append(peer)
+            self.due.append(peer)
         peer.put(item)
 
     def put_all(self, peer: Peer, items: list[Any]) -> None:
@@ -64,7 +64,7 @@ class Outbox:
         """There is something to do for a peer: a window is open again, or an acknowledgement is due."""
         if not peer.is_due:
             peer.is_due = True
-            self._due.append(peer)
+            self.due.append(peer)
 
     def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
         """Send `item` to a connection that has no peer: a refusal."""
@@ -93,7 +93,7 @@ class Outbox:
 
     def take_due(self) -> list[Peer]:
         """Take the peers for which there is something to do, in the order of the first item."""
-        due, self._due = self._due, []
+        due, self.due = self.due, []
         for peer in due:
             peer.is_due = False
         return due

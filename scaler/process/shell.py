@@ -1,9 +1,9 @@
 """The shell: the one loop of a process, on an event loop: our own (`loop.py`) or uvloop.
 
-    receive what is there -> run the dispatcher -> flush what it said -> sleep until a frame, a timer or a signal
+    receive what is there -> run the dispatcher, which flushes -> sleep until a frame, a timer or a signal
 
 The edge of the process (`Edge`) owns the sockets; the shell only decides when to call it. ZeroMQ's fd is
-edge-triggered: only an empty read re-arms it. So a turn ends only after an empty read.
+edge-triggered: only an empty read re-arms it, and to send counts as a look. So a turn ends only after an empty read.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Edge(Protocol):
         something is to be sent that no actor has said.
         """
 
-    def flush(self) -> bool:
-        """Send the items of actors. Return whether there were any."""
+    def flush(self) -> object:
+        """Send the items of actors. Called often: before the actors that run last, too."""
 
 
 def new_event_loop(name: str) -> EventLoop:
@@ -182,10 +182,7 @@ class Shell:
             may_be_more = edge.receive()
             if count and not may_be_more and not dispatcher.has_mail:
                 break
-            idle = dispatcher.run()
-            sent = edge.flush()
-            if idle and not sent and not may_be_more:
-                break
+            dispatcher.run(flush=edge.flush)
             if time.monotonic() >= ends_at:
                 self._turn_soon()
                 break

@@ -198,14 +198,14 @@ class SchedulerEdge:
 
     def flush(self) -> bool:
         outbox = self._outbox
+        if not (outbox.due or outbox.parting or outbox.parcels):
+            return False
         due = outbox.take_due()
         if outbox.parting or outbox.parcels:
             for peer, connection in outbox.take_parting():
                 self._say_last(peer, connection)
             for parcel in outbox.take_parcels():
                 self._send_to_stranger(parcel)
-        elif not due:
-            return False
         for peer in due:
             self._serve(peer)
         return True
@@ -258,8 +258,8 @@ class SchedulerEdge:
             self._begin_anew(peer, reason)
 
     def _send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
-        self.sent.add_message(header, frames)
         self._listener.send(connection, header, frames)
+        self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
         """What is kept for a peer that is away is bounded; beyond that, its session begins anew when it is back."""

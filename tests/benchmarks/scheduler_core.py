@@ -122,7 +122,7 @@ class Run:
 
     def turn(self) -> None:
         start = time.perf_counter()
-        while self.edge.receive() | (not self.dispatcher.run()) | self.edge.flush():
+        while self.edge.receive() | (not self.dispatcher.run(flush=self.edge.flush)):
             pass
         self.seconds += time.perf_counter() - start
 

@@ -24,6 +24,8 @@ from scaler.actors.kit import (
 from scaler.message import message
 
 ACTORS = 4
+LAST = 3
+"""the one that runs last"""
 NO_LIMIT = RestartBudget(times=10**9)
 BACK_OFF = BackOff(first_seconds=0.1, most_seconds=0.4)
 
@@ -76,6 +78,16 @@ class Correspondent(Actor):
             self._peers[peer].send(self._ledger.new(self._number, peer, rest))
 
 
+class LastCorrespondent(Correspondent):
+    """The same, when no other one has mail."""
+
+    runs_last = True
+
+
+def kind(number: int) -> type[Correspondent]:
+    return LastCorrespondent if number == LAST else Correspondent
+
+
 actor_numbers = st.integers(0, ACTORS - 1)
 letters = st.tuples(actor_numbers, st.lists(actor_numbers, max_size=12).map(tuple), st.booleans())
 batches = st.lists(st.tuples(actor_numbers, st.integers(1, 700)), max_size=6)
@@ -102,7 +114,7 @@ def test_messages_between_two_actors_keep_their_order_and_none_is_lost(
     dispatcher, ledger = Dispatcher(VirtualClock()), Ledger()
     peers: dict[int, ActorRef] = {}
     for number in range(ACTORS):
-        peers[number] = dispatcher.spawn(Correspondent(number, peers, ledger))
+        peers[number] = dispatcher.spawn(kind(number)(number, peers, ledger))
     for receiver, onward, by_another_thread in first:
         mail = ledger.new(-1 if by_another_thread else -2, receiver, onward)
         if by_another_thread:
@@ -130,7 +142,7 @@ def test_a_supervised_restart_loses_the_failing_message_and_no_other(
     peers: dict[int, ActorRef] = {}
 
     def spec(number: int) -> ChildSpec:
-        return ChildSpec(str(number), Correspondent, lambda _peers: Correspondent(number, peers, ledger))
+        return ChildSpec(str(number), kind(number), lambda _peers: kind(number)(number, peers, ledger))
 
     supervisor = Supervisor(tuple(spec(number) for number in range(ACTORS)), strategy, NO_LIMIT, BACK_OFF)
     dispatcher.spawn(supervisor)

@@ -101,7 +101,7 @@ class System:
         """From now on nothing bad happens: everything must end well."""
         self._be_well()
         world = self.world
-        if not self._await(lambda: all(self._has_all(program) for program in self.living_programs()), "has no result"):
+        if not self._await(lambda: all(program.user.has_all for program in self.living_programs()), "has no result"):
             return
         for program in self.living_programs():
             program.user.is_at_end = True
@@ -127,10 +127,6 @@ class System:
     def _end_clients(self) -> None:
         for agent in self.living_agents():
             agent.end_clients()
-
-    def _has_all(self, program: ProgramParty) -> bool:
-        user = program.user
-        return all(call.is_over or call.is_lazy for call in user.calls) and all(each.is_over for each in user.maps)
 
     def _be_well(self) -> None:
         world = self.world

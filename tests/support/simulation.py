@@ -224,6 +224,8 @@ class Simulation:
         self._ids = 0
         self._choppy = choppy
         self._audited = audited
+        self._checked: tuple[Dispatcher, int] | None = None
+        """the scheduler, and how much it had done, when its invariants were checked last"""
         self.run()
 
     def _new_tree(self) -> SchedulerTree:
@@ -303,14 +305,21 @@ class Simulation:
         """Let everything happen that can happen now; check all invariants whenever the actors are idle."""
         for _ in range(MOST_ROUNDS):
             self.edge.receive()
-            idle = self.dispatcher.run(self.random.randint(1, 20) if self._choppy else 8192)
+            idle = self.dispatcher.run(self.random.randint(1, 20) if self._choppy else 8192, self.edge.flush)
             if idle and self._audited and not self.escalations and not self._is_due():
-                self.check()
+                self._check_what_is_new()
             sent = self.edge.flush()
             delivered = self._deliver()
             if idle and not sent and not delivered and not self.router.has_mail() and self.dispatcher.run(0):
                 return
         raise AssertionError(f"not idle after {MOST_ROUNDS} rounds: {self.dispatcher.statistics()}")
+
+    def _check_what_is_new(self) -> None:
+        """Check all invariants, if any actor has handled anything since the last time."""
+        state = self.dispatcher, self.dispatcher.messages_handled
+        if state != self._checked:
+            self.check()
+            self._checked = state
 
     def _is_due(self) -> bool:
         """Return whether a timer is due now: then an actor may be in the midst of long work."""
@@ -394,9 +403,10 @@ class Simulation:
             AssertionError: naming what is wrong.
         """
         self._check_directory()
-        tasks = self._check_tasks()
-        self._check_runs(tasks)
-        self._check_places()
+        proxies = self.proxies()
+        tasks = self._check_tasks(proxies)
+        self._check_runs(proxies, tasks)
+        self._check_places(proxies)
         self._check_graphs()
         self._check_store(tasks)
 
@@ -409,16 +419,18 @@ class Simulation:
                 open_ones = session._tasks if source == NO_ID else ()
                 assert source in session._graphs or not tasks.keys() - set(open_ones), "a result is awaited for ever"
         for graph in self.graphs():
-            nodes = graph._nodes
-            assert graph._open_count == sum(node.status is None for node in nodes)
-            assert graph._open_count or not graph._is_complete(), "a graph that is over goes on"
+            nodes, is_complete, going_on = graph._nodes, graph._is_complete(), graph._running | graph._inputs
+            open_nodes = [node for node in nodes if node.status is None]
+            assert graph._open_count == len(open_nodes)
+            assert open_nodes or not is_complete, "a graph that is over goes on"
+            needs = Counter(needed for node in open_nodes for needed in set(node.dependencies))
             for position, node in enumerate(nodes):
-                needed_by = sum(position in other.dependencies for other in nodes if other.status is None)
+                needed_by = needs[position]
                 assert node.needed_by == needed_by, f"node {position}"
-                if node.status is None and node.task_id not in (graph._running | graph._inputs):
+                if node.status is None and node.task_id not in going_on:
                     open_ones = [nodes[d] for d in node.dependencies if nodes[d].status is None]
                     assert open_ones, f"node {position} waits for nothing"
-                if graph._is_complete() and node.status is not None and not needed_by:
+                if is_complete and node.status is not None and not needed_by:
                     assert not node.is_stored, f"nobody needs the result of node {position}"
                     assert node.wanted or not node.payload, f"nobody needs the result of node {position}"
 
@@ -439,12 +451,12 @@ class Simulation:
                 assert waits, f"{session} would never notice that its peer is gone"
         assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
 
-    def _check_tasks(self) -> dict[ActorRef, TaskActor]:
+    def _check_tasks(self, proxies: list[WorkerProxy]) -> dict[ActorRef, TaskActor]:
         """Every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its run."""
         balancer: Balancer | None = self.actor(BALANCER)
         queued = _queued(balancer) if balancer is not None else None
         owners: dict[tuple[ActorRef, int], int] = {}
-        for proxy in self.proxies():
+        for proxy in proxies:
             for run in proxy._runs.values():
                 owners[run.task, run.attempt] = owners.get((run.task, run.attempt), 0) + 1
         tasks: dict[ActorRef, TaskActor] = {}
@@ -472,8 +484,8 @@ class Simulation:
             assert (actor.state, actor._attempt) == (READY, attempt), "an old attempt waits in the queue"
         return tasks
 
-    def _check_runs(self, tasks: dict[ActorRef, TaskActor]) -> None:
-        for proxy in self.proxies():
+    def _check_runs(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
+        for proxy in proxies:
             for run in proxy._runs.values():
                 task = cast("TaskActor | None", run.task._actor)
                 current = task is not None and task._attempt == run.attempt and task._worker is proxy.actor_ref
@@ -481,21 +493,22 @@ class Simulation:
                 if task is not None:
                     tasks[run.task] = task
 
-    def _check_places(self) -> None:
+    def _check_places(self, proxies: list[WorkerProxy]) -> None:
         balancer: Balancer | None = self.actor(BALANCER)
         if balancer is None or self.actor(ACCEPTOR) is None:
             return
         places, most = cast("Any", balancer._policy)._places, self.limits.per_worker_queue_size
-        connected = [proxy for proxy in self.proxies() if proxy._peer.connection != NO_CONNECTION]
+        connected = [proxy for proxy in proxies if proxy._peer.connection != NO_CONNECTION]
         present = [proxy for proxy in connected if proxy._outlook is Outlook.WORK]
-        assert {ref: places.load(ref) for ref in places._workers} == {p.actor_ref: p.load for p in present}
-        plain = list(cast("Any", balancer._policy)._queue)
+        loads = {proxy.actor_ref: proxy.load for proxy in present}
+        assert {ref: places.load(ref) for ref in places._workers} == loads
+        some_wait = any(True for _ in cast("Any", balancer._policy)._queue)
         self._check_amounts(balancer, present)
         for proxy in present:
-            tasks, work_us = proxy.load
+            tasks, work_us = loads[proxy.actor_ref]
             has_room = places.has_room(proxy.actor_ref)
             assert tasks <= most or self.goes_on, f"{proxy.name} has too many tasks"
-            assert not (has_room and plain), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
+            assert not (has_room and some_wait), f"tasks wait although {proxy.name} has room: {tasks} of {work_us} us"
             runs = list(proxy._runs.values())
             if tasks == len(runs) > 1 and not self.goes_on and not any(run.was_adopted for run in runs):
                 ahead_us = sum(run.expected_us for run in runs[:-1])

@@ -6,7 +6,13 @@ What it promises is on one page: docs/explanation/actor-semantics.md.
 from scaler.actors.kit.actor import Actor, ActorRef, SupervisedRef, handles
 from scaler.actors.kit.clock import Clock, Timer, VirtualClock
 from scaler.actors.kit.dispatcher import Dispatcher
-from scaler.actors.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, UnknownMessageError
+from scaler.actors.kit.lifecycle import (
+    ActorStoppedError,
+    ChildFailed,
+    ChildStopped,
+    ExplainedError,
+    UnknownMessageError,
+)
 from scaler.actors.kit.supervisor import (
     BackOff,
     ChildSpec,
@@ -28,6 +34,7 @@ __all__ = [
     "ChildStopped",
     "Clock",
     "Dispatcher",
+    "ExplainedError",
     "Peers",
     "Restart",
     "RestartBudget",

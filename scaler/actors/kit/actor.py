@@ -96,13 +96,15 @@ class ActorRef(pykka.ActorRef["Actor"]):
     `stop`, `proxy`); to block on an answer in the dispatcher's own thread is to wait for ever.
     """
 
-    __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "supervised")
+    __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "_queue", "supervised")
 
     def __init__(self, actor_type: type[Actor], dispatcher: Dispatcher, parent: ActorRef | None) -> None:
         self._actor: Actor | None = None
         self._actor_type = actor_type
         self._handlers = actor_type.handlers
         self._dispatcher = dispatcher
+        self._queue = dispatcher._last if actor_type.runs_last else dispatcher._ready
+        """where it waits for its turn while it has mail"""
         self._parent = parent
         self.supervised = False
         """whether a supervisor may put a new actor behind this address after a failure"""
@@ -113,7 +115,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
         mailbox = self._mailbox
         if mailbox is None:
             self._mailbox = [message]
-            self._dispatcher._ready.append(self)
+            self._queue.append(self)
         else:
             mailbox.append(message)
 
@@ -209,6 +211,9 @@ class Actor(pykka.Actor):
     has_on_stop: ClassVar[bool] = False
     """whether the class has such a method of its own: to call an empty one costs time in each task"""
 
+    runs_last: ClassVar[bool] = False
+    """whether it has its turn when no other actor has mail, for all that it got meanwhile"""
+
     _actor_ref: ActorRef
 
     def __init__(self) -> None:
@@ -289,6 +294,9 @@ class Actor(pykka.Actor):
 
     def _stop(self) -> None:
         self.stop_now()
+
+    def on_turn_end(self) -> None:
+        """Act on all mail of a turn at once. Only for actors that run last; urgent mail is no turn."""
 
     def on_failure(
         self,

@@ -1,8 +1,9 @@
 """The dispatcher: one thread that runs all actors of a process, one turn after the other.
 
 A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages, then the next actor has
-its turn. Urgent mail (failures, supervision) goes before every turn. The shell of the process calls `run` whenever
-something arrived, and sleeps until `next_deadline` when it returns True.
+its turn. Actors that run last have theirs when no other one has mail, with all that they got meanwhile. Urgent mail
+(failures, supervision) goes before every turn. The shell of the process calls `run` whenever something arrived, and
+sleeps until `next_deadline` when no mail waits.
 
 Must never: block, sleep, read a clock of its own, or let an exception of an actor reach the caller of `run`.
 """
@@ -16,7 +17,7 @@ from typing import Any
 
 from scaler.actors.kit.actor import Actor, ActorRef, Question, SupervisedRef
 from scaler.actors.kit.clock import Clock, Timer, Timers
-from scaler.actors.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped
+from scaler.actors.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, ExplainedError
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ class Dispatcher:
         self._wake = wake
         self._on_escalation = on_escalation
         self._ready: deque[ActorRef] = deque()
+        self._last: deque[ActorRef] = deque()
+        """the same for actors that run last"""
         self._urgent: deque[tuple[ActorRef, Any]] = deque()
         self._posted: deque[tuple[ActorRef, Any]] = deque()
         self._timers = Timers()
@@ -111,7 +114,7 @@ class Dispatcher:
         if ref._actor is not actor:
             return  # on_start raised, or it has stopped itself
         if ref._mailbox:
-            self._ready.append(ref)
+            ref._queue.append(ref)
         else:
             ref._mailbox = None
 
@@ -167,35 +170,57 @@ class Dispatcher:
 
     # The loop
 
-    def run(self, budget: int = RUN_MESSAGES) -> bool:
-        """Run actors with mail until there is none or `budget` messages were handled.
+    def run(self, budget: int = RUN_MESSAGES, flush: Callable[[], object] = _nothing) -> bool:
+        """Run actors with mail until there is none or about `budget` messages were handled.
+
+        Args:
+            flush: called when what actors have said may leave: before an actor that runs last has its turn, when those
+                to whom it wrote have had theirs, and at the end. So peers work while the rest is done here.
 
         Returns:
             True when no mail waits; False when the budget ended the run.
         """
-        if self._refuse_if_closed():
+        if self.is_closed:
+            self._refuse_waiting()
             return True
-        posted, ready, urgent = self._posted, self._ready, self._urgent
-        if posted:
+        if self._posted:
             self._take_posted()
         self._timers.fire(self.clock())
-        left = budget
+        left = budget - self._run_mail(budget)
+        while self._last and not self._urgent:
+            flush()
+            left -= self._run_last()
+            if left <= 0:
+                break
+            if self._ready:
+                left -= self._run_ready(len(self._ready))
+                flush()
+                left -= self._run_mail(left)
+        self.messages_handled += budget - left
+        flush()
+        return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
+
+    def _run_mail(self, most: int) -> int:
+        """Run all but the actors that run last, until no mail waits or `most` messages were handled. Returns their
+        number.
+        """
+        ready, urgent = self._ready, self._urgent
+        left = most
         while left > 0:
             if urgent:
                 left -= self._run_urgent(left)
             elif ready:
                 left -= self._run_ready(left)
-            elif posted:
+            elif self._posted:
                 self._take_posted()
             else:
                 break
-        self.messages_handled += budget - left
-        return self._refuse_if_closed() or not (ready or urgent or posted)
+        return most - left
 
     @property
     def has_mail(self) -> bool:
         """Whether there is anything for `run` to do, timers apart."""
-        return bool(self._ready or self._urgent or self._posted)
+        return bool(self._ready or self._last or self._urgent or self._posted)
 
     def _take_posted(self) -> None:
         """Put into mailboxes what other threads have posted until now; what they go on posting is for the next time."""
@@ -230,18 +255,30 @@ class Dispatcher:
                 self._fail(ref, actor, error)
         return most
 
-    def _turn(self, ref: ActorRef) -> int:
+    def _run_last(self) -> int:
+        """Let the next actor that runs last have its turn. Returns the number of messages."""
+        ref = self._last.popleft()
+        handled = self._turn(ref, RUN_MESSAGES)
+        actor = ref._actor
+        if actor is not None:
+            try:
+                actor.on_turn_end()
+            except BaseException as error:
+                self._fail(ref, actor, error)
+        return handled
+
+    def _turn(self, ref: ActorRef, most: int = TURN_MESSAGES) -> int:
         """Let one actor handle the mail it had when its turn began. Returns the number of messages."""
         mailbox, actor = ref._mailbox, ref._actor
         if type(mailbox) is not list or actor is None:
             return 0
-        if len(mailbox) > TURN_MESSAGES:
+        if len(mailbox) > most:
             # A share of a very long mailbox, so that moving up the rest stays cheap beside handling the share.
-            share = max(TURN_MESSAGES, len(mailbox) >> 7)
+            share = max(most, len(mailbox) >> 7)
             waiting = mailbox
             mailbox = waiting[:share]
             del waiting[:share]
-            self._ready.append(ref)
+            ref._queue.append(ref)
         else:
             ref._mailbox = None
         handlers, mail = ref._handlers, iter(mailbox)
@@ -295,7 +332,10 @@ class Dispatcher:
 
     def _log_failure(self, ref: ActorRef, error: BaseException) -> None:
         self.failures += 1
-        logger.error("%s failed: %r", ref, error, exc_info=error)
+        if isinstance(error, ExplainedError):
+            logger.debug("%s failed: %r", ref, error)  # its supervisor says so, with what it does about it
+        else:
+            logger.error("%s failed: %r", ref, error, exc_info=error)
 
     def _tell_parent(self, ref: ActorRef, error: BaseException) -> None:
         if ref._parent is not None:
@@ -332,18 +372,20 @@ class Dispatcher:
                 return
 
     def _refuse_if_closed(self) -> bool:
+        """A handler may have closed this dispatcher, and others have sent since."""
         if self.is_closed:
             self._refuse_waiting()
         return self.is_closed
 
     def _refuse_waiting(self) -> None:
         """Every actor with mail is in one of these: ready, notified, or an address whose actor is to be restarted."""
-        for ref in (*self._ready, *self._addresses):
+        for ref in (*self._ready, *self._last, *self._addresses):
             waiting, ref._mailbox = ref._mailbox, self.dead_letters
             if type(waiting) is list:
                 self.dead_letters.extend(waiting)
         self.dead_letters.extend(message for _, message in self._urgent)
         self._ready.clear()
+        self._last.clear()
         self._addresses.clear()
         self._urgent.clear()
 
@@ -353,6 +395,6 @@ class Dispatcher:
             "messages_handled": self.messages_handled,
             "dead_letters": self.dead_letters.count,
             "failures": self.failures,
-            "actors_with_mail": len(self._ready),
+            "actors_with_mail": len(self._ready) + len(self._last),
             "timers": len(self._timers),
         }

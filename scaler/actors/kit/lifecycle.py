@@ -28,6 +28,10 @@ class ChildStopped:
     child: ActorRef
 
 
+class ExplainedError(RuntimeError):
+    """An actor cannot go on, and its code is not to blame. The sentence says all, so the log has no traceback."""
+
+
 class UnknownMessageError(TypeError):
     """An actor got a message it has no handler for: a bug of the sender, and a failure of the receiver."""
 

@@ -289,11 +289,6 @@ class GraphEnded:
 
 
 @message
-class PlaceReadyTasks:
-    """balancer -> itself: all mail of this turn is in, now place."""
-
-
-@message
 class WorkerJoined:
     """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `host`: the
     session of my agent, the same for all workers beside me. `offer`: what my node has. `taken`: how many of my tasks

@@ -48,7 +48,7 @@ class FairShare(Generic[T]):
             queue = self._ring.get(account)
             if queue is None:
                 queue = self._ring[account] = self._spare.pop() if self._spare else InOrder()
-            elif not queue:
+            elif len(self._ring) > 1 and not queue:
                 self._ring.move_to_end(account)
             queue.put(row)
 

@@ -38,6 +38,45 @@ def say(simulation: Simulation, client: SimulatedClient, hello: ClientHello | Wo
     simulation.run()
 
 
+def test_what_is_said_leaves_before_the_scheduler_does_its_own_books(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(2)
+    to, there_is_more = list[Connection](), list[bool]()
+
+    def flush() -> None:
+        simulation.edge.flush()
+        to.extend(connection for connection, *_ in simulation.router.outgoing)
+        there_is_more.append(simulation.dispatcher.has_mail)
+        simulation._deliver()
+
+    client.submit(1)
+    simulation.advance(1.0)  # the agent has the function now
+    client.submit(1)
+    simulation.edge.receive()
+    simulation.dispatcher.run(flush=flush)
+    assert to == [agent.connection]
+    assert there_is_more == [True, True, False], "the balancer is to place; the task is to hear where it is; nothing"
+    to.clear()
+    there_is_more.clear()
+    simulation.clock.advance(0.1)
+    agent.on_time(simulation.clock())
+    simulation.edge.receive()
+    simulation.dispatcher.run(flush=flush)
+    assert to == [client.connection]
+    assert there_is_more == [True, False], "the balancer is to hear that a place is free; nothing"
+
+
+def test_what_is_placed_in_one_turn_at_all_workers_of_an_agent_is_one_message(simulation: Simulation) -> None:
+    client, agent = simulation.client(), simulation.agent(4)
+    client.submit(1)
+    simulation.advance(1.0)  # the agent has the function now
+    client.submit(12)
+    simulation.edge.receive()
+    simulation.dispatcher.run(flush=simulation.edge.flush)
+    assert [connection for connection, *_ in simulation.router.outgoing] == [agent.connection]
+    simulation.advance(1.0)
+    assert client.statuses() == [TaskStatus.SUCCESS] * 13
+
+
 def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,8 +142,10 @@ def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
     ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)])
     simulation.router.deliver(client.connection, header, frames)
     simulation.router.open_connections.discard(client.connection)
+    sent = simulation.edge.sent.n_messages
     assert simulation.edge.probe([client.connection]) == []
     assert simulation.edge.undeliverable == 1
+    assert simulation.edge.sent.n_messages == sent
     simulation.run()
     assert simulation.sessions(ClientSession) == []
     assert "its connection broke" not in caplog.text

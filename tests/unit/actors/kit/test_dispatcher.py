@@ -1,4 +1,4 @@
-"""The dispatcher: turns, budgets, the urgent lane, addresses, other threads, the end."""
+"""The dispatcher: turns, budgets, the urgent lane, who runs last, addresses, other threads, the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scaler.actors.kit import (
     VirtualClock,
     handles,
 )
-from scaler.actors.kit.dispatcher import TURN_MESSAGES
+from scaler.actors.kit.dispatcher import RUN_MESSAGES, TURN_MESSAGES
 from scaler.message import message
 
 
@@ -63,6 +63,15 @@ class Listener(Actor):
     @handles(Close)
     def close(self, _command: Close) -> None:
         self.actor_ref._dispatcher.close()
+
+
+class Last(Listener):
+    """Runs last, and writes down the end of each turn of its own."""
+
+    runs_last = True
+
+    def on_turn_end(self) -> None:
+        self.log.append((self._name, -1))
 
 
 class Indifferent(Actor):
@@ -205,6 +214,142 @@ def test_an_urgent_handler_that_raises_is_a_failure_as_any_other(dispatcher: Dis
     ref.notify(Fail())
     dispatcher.run()
     assert ref.is_stopped()
+
+
+# Actors that run last
+
+
+def test_an_actor_that_runs_last_has_one_turn_for_all_that_it_got_meanwhile(dispatcher: Dispatcher) -> None:
+    class Sender(Listener):
+        def work(self, work: Work | Urgent) -> int:
+            if work.number:
+                self.actor_ref.send(Work(work.number - 1))
+            last.send(work)
+            return super().work(work)
+
+    log: list[tuple[str, int]] = []
+    last = dispatcher.spawn(Last(log, "last"))
+    sender = dispatcher.spawn(Sender(log, "sender"))
+    last.send(Work(9))
+    sender.send(Work(2))
+    assert dispatcher.run()
+    of_sender = [("sender", number) for number in (2, 1, 0)]
+    assert log == [*of_sender, *(("last", number) for number in (9, 2, 1, 0)), ("last", -1)]
+
+
+def test_what_is_said_leaves_before_the_last_turn_and_when_those_it_wrote_to_have_had_theirs(
+    dispatcher: Dispatcher,
+) -> None:
+    class Asker(Last):
+        def on_turn_end(self) -> None:
+            super().on_turn_end()
+            for worker in workers:
+                worker.send(Work(1))
+
+    class Worker(Listener):
+        def work(self, work: Work | Urgent) -> int:
+            first.send(Work(2))
+            return super().work(work)
+
+    log: list[tuple[str, int]] = []
+    last = dispatcher.spawn(Asker(log, "last"))
+    first = dispatcher.spawn(Listener(log, "first"))
+    workers = [dispatcher.spawn(Worker(log, "worker")) for _ in range(2)]
+    last.send(Work(0))
+    first.send(Work(0))
+    dispatcher.run(flush=lambda: log.append(("flush", 0)))
+    assert log == [
+        ("first", 0),
+        ("flush", 0),
+        ("last", 0),
+        ("last", -1),
+        ("worker", 1),
+        ("worker", 1),
+        ("flush", 0),
+        ("first", 2),
+        ("first", 2),
+        ("flush", 0),
+    ]
+
+
+def test_an_actor_that_runs_last_has_its_turn_in_each_run_however_busy_the_others_are(dispatcher: Dispatcher) -> None:
+    class Restless(Listener):
+        def work(self, work: Work | Urgent) -> int:
+            self.actor_ref.send(work)
+            return super().work(work)
+
+    last = Last()
+    dispatcher.spawn(Restless()).send(Work(1))
+    ref = dispatcher.spawn(last)
+    for number in range(3):
+        ref.send(Work(number))
+        assert not dispatcher.run(budget=10)
+        assert last.numbers[-2:] == [number, -1]
+
+
+def test_much_mail_of_an_actor_that_runs_last_is_several_turns_and_keeps_its_order(dispatcher: Dispatcher) -> None:
+    last = Last()
+    ref = dispatcher.spawn(last)
+    for number in range(RUN_MESSAGES + 1):
+        ref.send(Work(number))
+    assert not dispatcher.run(), "the process gets to its sockets"
+    assert dispatcher.run()
+    assert last.numbers == [*range(RUN_MESSAGES), -1, RUN_MESSAGES, -1]
+    assert dispatcher.statistics()["messages_handled"] == RUN_MESSAGES + 1
+
+
+def test_urgent_mail_goes_before_the_last_turn(dispatcher: Dispatcher) -> None:
+    class Hasty(Listener):
+        def work(self, work: Work | Urgent) -> int:
+            self.actor_ref.notify(work)
+            return super().work(work)
+
+    last = Last()
+    dispatcher.spawn(Hasty()).notify(Urgent(1))
+    dispatcher.spawn(last).send(Work(1))
+    assert not dispatcher.run(budget=50)
+    assert last.numbers == []
+
+
+def test_an_actor_that_raises_at_the_end_of_its_turn_has_failed(dispatcher: Dispatcher) -> None:
+    class Failing(Last):
+        def on_turn_end(self) -> None:
+            raise RuntimeError("told to fail")
+
+    ref = dispatcher.spawn(Failing())
+    ref.send(Work(1))
+    dispatcher.run()
+    assert ref.is_stopped()
+    assert dispatcher.failures == 1
+
+
+def test_an_actor_that_ends_in_its_last_turn_has_no_end_of_a_turn(dispatcher: Dispatcher) -> None:
+    last = Last()
+    ref = dispatcher.spawn(last)
+    ref.send(Fail())
+    dispatcher.run()
+    assert last.log == []
+
+
+def test_an_actor_that_is_put_behind_an_address_with_mail_runs_last_too(dispatcher: Dispatcher) -> None:
+    log: list[tuple[str, int]] = []
+    ref = dispatcher.address(Last, dispatcher.spawn(Indifferent()))
+    ref.send(Work(1))
+    dispatcher.put_behind(ref, Last(log, "last"))
+    dispatcher.spawn(Listener(log, "first")).send(Work(2))
+    dispatcher.run()
+    assert log == [("first", 2), ("last", 1), ("last", -1)]
+
+
+def test_mail_of_actors_that_run_last_is_refused_at_the_end(dispatcher: Dispatcher) -> None:
+    ref = dispatcher.spawn(Last())
+    ref.send(Work(1))
+    assert dispatcher.has_mail
+    assert dispatcher.statistics()["actors_with_mail"] == 1
+    dispatcher.close()
+    assert dispatcher.run()
+    assert ref.is_stopped()
+    assert dispatcher.dead_letters.count == 1
 
 
 # Failures and addresses

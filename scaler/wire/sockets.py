@@ -105,7 +105,7 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
     """Return frames that can be sent. Before any of them is, because a part that was sent cannot be taken back."""
-    return [frame if type(frame) is bytes else memoryview(frame) for frame in frames] if frames else ()
+    return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
 class _Inlet:
@@ -244,7 +244,7 @@ class RouterSocket:
                 _shut_down(descriptor)
                 return connection, b"", []  # which no codec accepts
             self._descriptors.add(connection, descriptor)
-        if self._unread is not None and self._unread.is_counting:
+        if self._unread is not None and self._unread.counts:
             sizes = map(len, (header, *frames))
             self._unread.read(self._descriptors.known[connection], sizes)
         return connection, header.bytes, frames
@@ -257,7 +257,7 @@ class RouterSocket:
                 which is hung up on then.
         """
         try:
-            parts = _as_parts(frames)
+            parts = _as_parts(frames) if frames else ()
             _send_part(self._socket, connection, _NOBLOCK_SNDMORE, True)
             _send(self._socket, header, parts)
         except zmq.ZMQError as error:
@@ -361,7 +361,7 @@ class DealerSocket:
             PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
         """
         try:
-            _send(self._socket, header, _as_parts(frames))
+            _send(self._socket, header, _as_parts(frames) if frames else ())
         except zmq.Again as error:
             raise PeerGoneError(error.errno, "the other end is closed") from error
 

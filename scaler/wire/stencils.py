@@ -6,7 +6,8 @@ have the same bytes except for the values. So after some messages of a shape, a 
 Neighbours of one kind make one batch of columns, so they have a stencil only if their shapes are equal.
 
 Arguments and results hardly ever have the same length twice. So a second table has the shapes without their length. Its
-stencils take about a microsecond more, and are used for a message that fits none of the first table.
+stencils take about a microsecond more, and are used for a message that fits none of the first table. A length that
+comes very often, in what is written or read, gets a stencil of the first table.
 
 A message that fits no stencil goes the long way. Both ways give the same items, so no peer needs to know of stencils.
 Must never: accept a message that the codec would refuse, or grow with the input of peers.
@@ -55,6 +56,8 @@ class Stencils:
         """the same, by the shape without the length of its value of any length"""
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
+        self._stretched: dict[int, int] = {}
+        """how often one of those has read a message of this size, since a stencil was cut for one"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`, or None if there is no stencil for it."""
@@ -84,8 +87,26 @@ class Stencils:
                 if stretch_stencil is not tried[0]:  # what follows is most often of the same shape
                     # Another list, because another thread may be at this one.
                     self._of_any_size = [stretch_stencil, *(each for each in tried if each is not stretch_stencil)]
+                self._count_read(len(header), batches)
                 return batches
         return None
+
+    def _count_read(self, size: int, batches: Sequence[Sequence[Any]]) -> None:
+        """Count a message that a stencil for any length has read. What comes very often gets one of its own."""
+        count = self._stretched.get(size, 0) + 1
+        if count < SEEN_BEFORE_CUT_TWICE:
+            if len(self._stretched) >= SHAPES_MOST:
+                self._stretched.clear()
+            self._stretched[size] = count
+            return
+        del self._stretched[size]
+        items = list(chain.from_iterable(batches))
+        shaped = self._shape(items)
+        seen = 0 if shaped is None else self._by_shape.get(shaped[1], 0)
+        if shaped is not None and isinstance(seen, int) and seen >= 0:
+            if not seen:
+                self._make_room()
+            self._cut([self._kinds[type(item)] for item in items], shaped[1], items)
 
     def learn(self, batches: Sequence[Sequence[Any]]) -> None:
         """Learn from a message that was read the long way: others of its shape may follow."""
@@ -123,18 +144,25 @@ class Stencils:
         seen = self._by_shape.get(shape, 0)
         if not isinstance(seen, int) or seen < 0:
             return found
-        if not seen and len(self._by_shape) >= SHAPES_MOST:
-            self._by_shape.clear()
-            self._by_size.clear()
+        if not seen:
+            self._make_room()
         self._by_shape[shape] = seen + 1
         if seen + 1 == (SEEN_BEFORE_CUT * len(items) if found is None else SEEN_BEFORE_CUT_TWICE):
-            stencil = self._cutter.cut(kinds, items)
-            if stencil is not None:
-                of_size = self._by_size.setdefault(stencil.size, [])
-                if len(of_size) < CANDIDATES_MOST:
-                    of_size.append(stencil)
-            self._by_shape[shape] = stencil or -1
+            self._cut(kinds, shape, items)
         return found
+
+    def _make_room(self) -> None:
+        if len(self._by_shape) >= SHAPES_MOST:
+            self._by_shape.clear()
+            self._by_size.clear()
+
+    def _cut(self, kinds: list[ItemKind], shape: Shape, items: Sequence[Any]) -> None:
+        stencil = self._cutter.cut(kinds, items)
+        if stencil is not None:
+            of_size = self._by_size.setdefault(stencil.size, [])
+            if len(of_size) < CANDIDATES_MOST:
+                of_size.append(stencil)
+        self._by_shape[shape] = stencil or -1
 
     def _count_stretch(self, kinds: list[ItemKind], shape: Shape, items: Sequence[Any]) -> StretchStencil | None:
         places = _stretches(kinds, shape)

@@ -70,29 +70,25 @@ class Unread:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._descriptors: set[int] = set()
-        self._counts: dict[int, _Count] = {}
+        self.counts: dict[int, _Count] = {}
+        """by descriptor; empty: nobody need say what is read, which is asked for each message"""
         self._least = 0
         """the size of the process when it was smallest, or when all was last found well"""
-
-    @property
-    def is_counting(self) -> bool:
-        """Whether it wants to know what is read."""
-        return bool(self._counts)
 
     def open(self, descriptor: int) -> None:
         """Take a new connection."""
         self._descriptors.add(descriptor)
-        if self._counts:
-            self._counts[descriptor] = _Count(0)
+        if self.counts:
+            self.counts[descriptor] = _Count(0)
 
     def close(self, descriptor: int) -> None:
         """A connection has ended."""
         self._descriptors.discard(descriptor)
-        self._counts.pop(descriptor, None)
+        self.counts.pop(descriptor, None)
 
     def read(self, descriptor: int, sizes: Iterator[int]) -> None:
         """Note the frames of a message that was read."""
-        count = self._counts.get(descriptor)
+        count = self.counts.get(descriptor)
         if count is not None:
             for size in sizes:
                 count.n_bytes += size_on_its_way(size)
@@ -104,23 +100,23 @@ class Unread:
         Args:
             resident_bytes: the size of this process; 0 if the system does not tell.
         """
-        if self._counts:
+        if self.counts:
             return self._compare(resident_bytes)
         if not self._least or resident_bytes < self._least:
             self._least = resident_bytes
         elif resident_bytes > self._least + GROWN_BYTES:
             came = ((descriptor, received_bytes(descriptor)) for descriptor in self._descriptors)
-            self._counts = {descriptor: _Count(n_bytes) for descriptor, n_bytes in came if n_bytes is not None}
+            self.counts = {descriptor: _Count(n_bytes) for descriptor, n_bytes in came if n_bytes is not None}
         return []
 
     def _compare(self, resident_bytes: int) -> list[int]:
         over, greatest = [], 0
-        for descriptor, count in self._counts.items():
+        for descriptor, count in self.counts.items():
             came = received_bytes(descriptor)
             unread = 0 if came is None else count.unread(came)
             greatest = max(greatest, unread)
             if unread > self._most_bytes:
                 over.append(descriptor)
         if greatest < CALM_BYTES:
-            self._counts, self._least = {}, resident_bytes
+            self.counts, self._least = {}, resident_bytes
         return over

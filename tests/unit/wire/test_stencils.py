@@ -83,6 +83,30 @@ def test_a_length_that_comes_very_often_gets_a_stencil_of_its_own() -> None:
     assert list(known._by_size) == [len(long_way([task(1)])), len(long_way([task(1, b"a longer payload")]))]
 
 
+@pytest.mark.parametrize("has_learned", [False, True])
+def test_a_length_that_is_read_very_often_gets_a_stencil_of_its_own(has_learned: bool) -> None:
+    known, size = taught([task(1)]), len(long_way([task(1, b"a longer payload")]))
+    if has_learned:
+        known.learn([[task(1, b"a longer payload")]])
+    for number in range(stencils.SEEN_BEFORE_CUT_TWICE):
+        assert size not in known._by_size
+        assert known.read(long_way([task(number, b"a longer payload")])) == [[task(number, b"a longer payload")]]
+    known._of_any_size.clear()
+    assert known.read(long_way([task(7, b"a longer payload")])) == [[task(7, b"a longer payload")]]
+    assert known.read(long_way([task(7, b"another payload")])) is None
+
+
+@pytest.mark.thorough
+def test_lengths_that_are_read_make_no_table_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stencils, "SHAPES_MOST", 4)
+    known = taught([task(1)])
+    for n_bytes in range(8, 20 * 8, 8):
+        for number in range(stencils.SEEN_BEFORE_CUT_TWICE if n_bytes % 16 else 1):
+            known.read(long_way([task(number, bytes(n_bytes))]))
+    assert len(known._by_shape) <= 4
+    assert len(known._stretched) <= 4
+
+
 def test_a_large_value_leaves_in_one_segment_and_can_be_read() -> None:
     known = taught([task(1)])
     large = task(2, bytes(20_000))

@@ -62,14 +62,14 @@ def test_who_sends_more_than_is_read_is_found(ends: tuple[socket.socket, socket.
     send(ends, 3 * MOST)
     assert unread.look(SMALL) == []
     assert unread.look(LARGE) == []  # from here on it counts
-    assert unread.is_counting
+    assert unread.counts
     send(ends, MOST)
     assert unread.look(LARGE) == []
     send(ends, MOST)
     assert unread.look(LARGE) == [descriptor]
     unread.close(descriptor)
     assert unread.look(LARGE) == []
-    assert not unread.is_counting
+    assert not unread.counts
 
 
 def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]) -> None:
@@ -77,9 +77,9 @@ def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]
     send(ends, 2 * MOST)
     unread.read(descriptor, iter([1000 - 9] * (2 * MOST // 1000)))
     assert unread.look(LARGE) == []
-    assert not unread.is_counting
+    assert not unread.counts
     assert unread.look(LARGE) == []  # its size is the measure now
-    assert not unread.is_counting
+    assert not unread.counts
 
 
 def test_short_frames_count_as_what_they_take(ends: tuple[socket.socket, socket.socket]) -> None:
@@ -95,4 +95,4 @@ def test_without_growth_nothing_is_counted(ends: tuple[socket.socket, socket.soc
     unread.open(ends[1].fileno())
     for resident_bytes in (LARGE, LARGE + GROWN_BYTES, LARGE // 2, 0):
         assert unread.look(resident_bytes) == []
-        assert not unread.is_counting
+        assert not unread.counts

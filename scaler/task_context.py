@@ -144,10 +144,15 @@ class TaskContext:
         """
 
 
+def _connects_nothing(_address: str) -> Callable[[], None]:
+    return _nothing
+
+
 current = TaskContext()
 
-connect: Callable[[str], object] = str
-"""Makes the connection that clients in tasks will probably need, to an address. Set by the client module."""
+connector: Callable[[str], Callable[[], object]] = _connects_nothing
+"""Returns what makes the connection that clients in tasks will probably need, to an address. Set by the client module.
+"""
 
 
 def current_task() -> CurrentTask | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 
+from scaler.wire.lookup import Lookup
+
 logger = logging.getLogger(__name__)
 
 SAY_AFTER_SECONDS = 3.0
@@ -20,10 +22,12 @@ class Absence:
     Args:
         address: where it should be.
         most_seconds: after this time the cluster ends, says the log.
+        lookup: of the name in that address.
     """
 
-    def __init__(self, address: str, most_seconds: float, now: float) -> None:
+    def __init__(self, address: str, most_seconds: float, now: float, lookup: Lookup) -> None:
         self._address = address
+        self._lookup = lookup
         self._most_seconds = most_seconds
         self._began = now
         self._said = 0
@@ -34,16 +38,22 @@ class Absence:
         if seconds >= self._next_say():
             self._said += 1
             logger.warning(
-                "no scheduler has answered at %s for %.0f s. Is that its address, is it running, and does the network "
-                "let this machine reach it? The cluster keeps trying, and ends itself after %g s without one",
+                "no scheduler has answered at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s "
+                "without one",
                 self._address,
                 seconds,
+                self._why(),
                 self._most_seconds,
             )
 
     def next_seconds(self, now: float) -> float:
         """Return when to look again, in seconds from now."""
         return max(0.0, self._began + self._next_say() - now)
+
+    def _why(self) -> str:
+        if self._lookup.problem:
+            return f"The reason: {self._lookup.problem}."
+        return "Is that its address, is it running, and does the network let this machine reach it?"
 
     def _next_say(self) -> float:
         return SAY_AFTER_SECONDS + self._said * SAY_EVERY_SECONDS

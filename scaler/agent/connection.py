@@ -13,6 +13,7 @@ import logging
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ from scaler.peer.states import Action, Event
 from scaler.peer.times import Patience
 from scaler.settings import ClusterConfig
 from scaler.version import __version__
+from scaler.wire.lookup import Lookup
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     IS_BACK,
@@ -54,6 +56,7 @@ from scaler.wire.session import Session
 logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.1
+_SPEAKING = (states.UP, states.AWAY, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
 """More cannot be written: a process that was stopped for an hour and a half finds an echo as old as that."""
 
@@ -137,6 +140,7 @@ class SchedulerConnection(Actor):
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._absence: Absence | None = None
+        self._lookup = Lookup(config.address, partial(logger.warning, "%s. The cluster keeps trying"))
         self._drain: DrainRequest | None = None
         self._exit_code = 0
         self._refused_because = ""
@@ -197,6 +201,7 @@ class SchedulerConnection(Actor):
 
     def _open(self, _text: str) -> None:
         self._door.connect(self.actor_ref)
+        self._lookup.begin()
         self._happened(states.OPENED)
 
     def _say_hello(self, _text: str) -> None:
@@ -250,7 +255,8 @@ class SchedulerConnection(Actor):
 
     def _expire(self, _text: str) -> None:
         address, seconds = self._config.address, self._config.death_timeout_seconds
-        logger.warning("no scheduler at %s for %g s: the cluster ends", address, seconds)
+        why = f" ({self._lookup.problem})" if self._lookup.problem else ""
+        logger.warning("no scheduler at %s for %g s%s: the cluster ends", address, seconds, why)
         self._happened(states.LEAVE, "there was no answer for too long")
 
     def _give_up(self, reason: str) -> None:
@@ -274,7 +280,8 @@ class SchedulerConnection(Actor):
 
     def _start_absence(self) -> None:
         if self._absence is None:
-            self._absence = Absence(self._config.address, self._config.death_timeout_seconds, self.now())
+            address, seconds = self._config.address, self._config.death_timeout_seconds
+            self._absence = Absence(address, seconds, self.now(), self._lookup)
             self._look_again_at(self._absence)
 
     def _look_again_at(self, absence: Absence) -> None:
@@ -351,7 +358,7 @@ class SchedulerConnection(Actor):
 
     def _say(self, items: Sequence[Any]) -> None:
         """Say items, on this connection or the next one; if that begins anew, its first words say the same."""
-        if self._course.state in (states.UP, states.AWAY, states.GREETING):
+        if self._course.state in _SPEAKING:
             self._door.say(items)
 
     # The end

@@ -1,8 +1,9 @@
 """Edge: the agent's socket and session. It belongs to the shell's thread; the link decides when there is a new one.
 
-The shell calls `receive` and `flush`. Arriving items go to the link as batches, and so does the news of what the
-scheduler has heard. Items of the link leave once per turn of the shell; without a connection they wait, since the
-session may go on. After bytes that are not a message, the edge closes the connection and tells the link.
+The shell calls `receive` and `flush`. Arriving items go to the link as batches. The news of what the scheduler has
+heard follows when these have been seen to: nobody waits for it. Items of the link leave once per turn of the shell;
+without a connection they wait, since the session may go on. After bytes that are not a message, the edge closes the
+connection and tells the link.
 
 Must never: keep state of the protocol, or let bytes from outside raise.
 """
@@ -47,6 +48,8 @@ class _OpenConnection:
     """whether the link has said how the session goes on after the reply to its hello"""
     is_drained: bool = False
     """whether nothing can have come since the last look: sending looks too, and takes what the descriptor had to say"""
+    is_calm: bool = False
+    """messages come one by one: to ask whether there is another one costs as much as to read it"""
 
     def expect(self) -> None:
         """A message may have come."""
@@ -102,6 +105,8 @@ class Edge:
         connection, self._open = self._open, None
         if connection is None:
             return None
+        if self._heard:
+            self._tell_heard(connection)
         self._shell.unwatch(connection.socket.descriptor)
         self._shell.unwatch(connection.socket.monitor_descriptor)
         return connection.socket
@@ -170,19 +175,27 @@ class Edge:
 
     def receive(self) -> bool:
         connection = self._open
-        if connection is None or connection.is_drained:
+        if connection is None:
             return False
-        has_more = self._receive_some(connection)
         if self._heard:
-            connection.link.send(LinkHeard(list(self._heard)))
-            self._heard.clear()
-        return has_more
+            self._tell_heard(connection)
+        if connection.is_drained:
+            return False
+        return self._receive_some(connection) or bool(self._heard)
+
+    def _tell_heard(self, connection: _OpenConnection) -> None:
+        connection.link.send(LinkHeard(list(self._heard)))
+        self._heard.clear()
 
     def _receive_some(self, connection: _OpenConnection) -> bool:
-        for _ in range(RECEIVED_MOST):
+        is_calm, connection.is_calm = connection.is_calm, False
+        for number in range(RECEIVED_MOST):
+            if number and is_calm:
+                return True  # it is asked when this one has been answered
             received = connection.socket.receive()
             if received is None:
                 connection.is_drained = True
+                connection.is_calm = number < 2
                 return False
             try:
                 batches = self.session.pipe.receive(*received)
@@ -193,7 +206,7 @@ class Edge:
             for batch in batches:
                 connection.link.send(batch)
             if not batches:
-                connection.link.send(LinkHeard([]))
+                self._tell_heard(connection)
             elif type(batches[0]) is _REPLIES:
                 return True  # what follows belongs to the session that the link chooses now
         return True
@@ -218,8 +231,8 @@ class Edge:
         try:
             for header, frames in messages:
                 connection.is_drained = False
-                self.sent.add_message(header, frames)
                 connection.socket.send(header, frames)
+                self.sent.add_message(header, frames)
         except PeerGoneError:
             self.hang_up()
             connection.link.send(LinkCut("the scheduler is gone"))

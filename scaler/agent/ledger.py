@@ -88,8 +88,10 @@ class Ledger:
 
     def not_blocked_at(self, worker: int) -> int:
         """Return how many tasks a worker has that do not wait for others."""
-        waiting = sum(run.worker == worker for run in self._waiting.values()) if self._waiting else 0
-        return self._at_worker[worker] - waiting
+        count = self._at_worker[worker]
+        if self._waiting:
+            count -= sum(run.worker == worker for run in self._waiting.values())
+        return count
 
     def open_by_worker_and_function(self) -> Counter[tuple[int, ObjectId]]:
         """Return how many tasks of each function each worker has."""
@@ -99,22 +101,21 @@ class Ledger:
 
     def add(self, tasks: Sequence[RunTask]) -> dict[int, Batch[RunTask]]:
         """Open tasks. Returns those that are new, by worker."""
-        known = self._open
+        known, at_worker = self._open, self._at_worker
         by_worker: dict[int, Batch[RunTask]] = {}
         for task in tasks:
             task_id, worker = task.task_id, task.worker
-            before = known.get(task_id)
-            if before is not None:
+            if task_id in known:
+                before = known[task_id]
                 if not self._replaces(task, before):
                     continue
-                self._at_worker[before.worker] -= 1
+                at_worker[before.worker] -= 1
             known[task_id] = task
-            new = by_worker.get(worker)
-            if new is None:
-                new = by_worker[worker] = _TASKS()
-            new.append(task)
-        for worker, new in by_worker.items():
-            self._at_worker[worker] += len(new)
+            at_worker[worker] += 1
+            if worker in by_worker:
+                by_worker[worker].append(task)
+            else:
+                by_worker[worker] = _TASKS((task,))
         return by_worker
 
     def _replaces(self, task: RunTask, before: RunTask) -> bool:

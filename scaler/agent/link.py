@@ -184,9 +184,9 @@ class Link(SchedulerConnection):
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         if not self._is_up():
             return
-        by_worker = self._ledger.add(tasks)
-        self.ignored += len(tasks) - sum(map(len, by_worker.values()))
-        for worker, new in by_worker.items():
+        self.ignored += len(tasks)  # but for those that are new
+        for worker, new in self._ledger.add(tasks).items():
+            self.ignored -= len(new)
             if worker < len(self._workers):
                 self._workers[worker].send(new if self._devices is None else self._devices.number(new))
             else:
@@ -227,19 +227,16 @@ class Link(SchedulerConnection):
             self._devices.end(results)
         if may_wait:
             self._say_with_next(results)
-        else:
-            self._say_now(results)
+            return
+        if self._results_timer is not None:
+            self._results_timer.cancel()
+            self._results_timer = None
+        self._say(results)
 
     def _say_with_next(self, results: Batch[RunResult]) -> None:
         self._door.say_with_next(results)
         if self._results_timer is None:
             self._results_timer = self.schedule(WAIT_SECONDS, _ResultsDue())
-
-    def _say_now(self, results: Batch[RunResult]) -> None:
-        if self._results_timer is not None:
-            self._results_timer.cancel()
-            self._results_timer = None
-        self._say(results)
 
     @handles(_ResultsDue)
     def _results_due(self, _due: _ResultsDue) -> None:

@@ -11,6 +11,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -325,17 +326,19 @@ def _check_processes(processes: bool, address: str | None) -> None:
         raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
 
 
-def _connect(address: str) -> None:
-    """Connect in a process that will run nested tasks of the scheduler at `address`, before the first one needs it.
-
-    As `Client()` does there, which looks at its arguments for as long as all else takes.
+def _connector(address: str) -> Callable[[], object]:
+    """Return what connects a process that will run nested tasks of the scheduler at `address`, before the first one
+    needs it: with the settings that `Client()` has there. They are read now, once for all processes that are forked.
     """
-    said = gather(ClientConfig, {"address": address})
+    try:
+        said = gather(ClientConfig, {"address": address})
+    except Exception:  # noqa: BLE001 - whatever it is, a task that makes a client hears of it
+        return lambda: None
     seconds = (said.timeout_seconds, said.heartbeat_interval_seconds)
-    shared_core(ClientSettings(address, said.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
+    return partial(shared_core, ClientSettings(address, said.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
 
 
-task_context.connect = _connect
+task_context.connector = _connector
 
 
 def _arrive(*settings: Any) -> Client:

@@ -24,6 +24,7 @@ OURS = "scaler."
 TASK_OUTPUT = "scaler.task"
 """The logger of the prints of tasks; it ignores the level."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
+_DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
 
 def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = True) -> None:
@@ -52,6 +53,13 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
     root.setLevel(config.level)
     logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
     logging.captureWarnings(True)
+
+
+def have_one_place(config: LoggingConfig) -> bool:
+    """Return whether all workers log to the same devices, so that a process can set that up for those that it forks."""
+    return config.config_file is None and all(
+        path in _DEVICES or path.startswith(_DESCRIPTORS) for path in config.paths
+    )
 
 
 def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:

@@ -97,14 +97,14 @@ class _Reader:
             self._rest += data
         return len(data)
 
-    def messages(self) -> Sequence[ChannelMessage]:
+    def messages(self) -> list[ChannelMessage]:
         """Take out the complete messages."""
         rest = self._rest
         if type(rest) is bytes and len(rest) >= _PREFIX_BYTES:
             header_bytes, n_frames, _ = _PREFIX.unpack_from(rest)
             if not n_frames and len(rest) == _PREFIX_BYTES + header_bytes:  # a single one, as most often
                 self._rest = b""
-                return ((rest[_PREFIX_BYTES:], []),)
+                return [(rest[_PREFIX_BYTES:], [])]
         return list(self._several(rest))
 
     def _several(self, rest: bytes | bytearray) -> Iterator[ChannelMessage]:
@@ -241,19 +241,25 @@ class Channel:
         Raises:
             ChannelClosedError: if the other end is gone, and everything that it had sent was returned before.
         """
-        messages: list[ChannelMessage] = []
-        for _ in range(_READS_MOST):
+        n_bytes = self._reader.pull()
+        messages = self._reader.messages() if n_bytes else []
+        if messages and n_bytes < _READ_BYTES:
+            return messages  # probably it was all: to look again costs as much as to read
+        return self._receive_on(messages, n_bytes)
+
+    def _receive_on(self, messages: list[ChannelMessage], n_bytes: int) -> list[ChannelMessage]:
+        """Go on to read: a message has come in part, or there is more than was read at once."""
+        is_blocking = self._socket.gettimeout() is None
+        for _ in range(_READS_MOST - 1):
+            if not n_bytes or (messages and (is_blocking or n_bytes < _READ_BYTES)):
+                break
             try:
                 n_bytes = self._reader.pull()
             except ChannelClosedError:
                 if messages:
                     break
                 raise
-            if not n_bytes:
-                break
-            messages.extend(self._reader.messages())
-            if messages and (n_bytes < _READ_BYTES or self._socket.gettimeout() is None):
-                break  # probably it was all: to look again costs as much as to read
+            messages += self._reader.messages() if n_bytes else []
         return messages or self._wait()
 
     def has_come(self) -> bool:

@@ -59,7 +59,7 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
         _clean(_try(str, error, "<its text cannot be shown>")),
         _clean(_try(_traceback, error, "") or _try(_frames, error, "") + f"{name}: <it cannot be shown>\n")
         + _try(_hint, error, "")
-        + (f"(on worker {worker})\n" if worker else ""),
+        + (_try(_terminal_hint, error, "") + f"(on worker {worker})\n" if worker else ""),
         _try(_pickled, error, b""),
         _try(_bases, error, ()),
     )
@@ -84,6 +84,14 @@ def _hint(error: BaseException) -> str:
             "(Values of send_object and of graphs are shared by the tasks of a worker process, so their arrays and "
             "buffers are read-only: change a copy.)\n"
         )
+    return ""
+
+
+def _terminal_hint(error: BaseException) -> str:
+    """Return the same for an error of what reads from a terminal, in a worker process."""
+    is_end_of_input = type(error) is EOFError and str(error) == "EOF when reading a line"
+    if is_end_of_input or class_name(type(error)) == "bdb.BdbQuit":
+        return "(Worker processes have no terminal. With Client(processes=False), breakpoint() stops in yours.)\n"
     return ""
 
 
@@ -213,7 +221,7 @@ def _pickled(error: BaseException) -> bytes:
 def _can_be_read(data: bytes, kind: type[BaseException]) -> bool:
     try:
         return type(pickle.loads(data)) is kind
-    except Exception:  # noqa: BLE001 - it runs the class's code
+    except BaseException:  # noqa: BLE001 - it runs the class's code
         return False
 
 

@@ -31,14 +31,13 @@ from scaler import starters
 from scaler.process import strays
 from scaler.process.interpreter import no_collections, part_of_node
 from scaler.process.logs import set_up_logging
-from scaler.processor import processor
+from scaler.processor.bootstrap import Bootstrap
 from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
 from scaler.processor.usual import USUAL
 from scaler.settings import ClusterConfig
 from scaler.wire.codec import prepare
-from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
@@ -77,7 +76,9 @@ class ForkServer:
 
     def __init__(self, agent: socket.socket, config: ClusterConfig) -> None:
         self._agent = agent
-        self._config = config
+        os.environ[strays.MARK] = str(os.getpid())  # here as in processors, each of which sets its own
+        self._workers = config.worker_names
+        self._bootstrap = Bootstrap(config)
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
         """of the signals that are ignored here and not in processors"""
@@ -94,8 +95,8 @@ class ForkServer:
         # For the agent to follow, or to ignore; its end is the signal.
         self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
         strays.adopt()
-        prepare(AGENT_TO_PROCESSOR)
-        prepare(PROCESSOR_TO_AGENT)
+        for direction, _ in USUAL:
+            prepare(direction)
         gc.freeze()
         with selectors.DefaultSelector() as selector:
             selector.register(self._agent, selectors.EVENT_READ)
@@ -157,7 +158,7 @@ class ForkServer:
         if kind == END:
             raise _AgentEndsError
         if kind == START:
-            birth = Birth(number, agent_token, is_extra, self._config.worker_names[worker])
+            birth = Birth(number, agent_token, is_extra, self._workers[worker])
             self._start(birth, descriptors, not_for_children)
         elif number in self._pids:  # only reaped here, so the id cannot belong to another process
             if kind == KILL:
@@ -201,7 +202,7 @@ class ForkServer:
             _die_with_parent(self._pid)
             _go_first_when_memory_is_short()
             os.environ[strays.MARK] = str(os.getpid())
-            processor.main(socket.socket(fileno=channel), progress, birth, self._config)
+            self._bootstrap.run(socket.socket(fileno=channel), progress, birth)
             code = 0
         except BaseException:  # nothing may return into the loop
             logging.getLogger(__name__).exception("worker %s: its processor ends because of an error", birth.worker)

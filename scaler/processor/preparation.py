@@ -11,6 +11,7 @@ import base64
 import contextlib
 import importlib
 import logging
+import mmap
 import pickle
 import threading
 import traceback
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.errors import DeserializeObjectError
+from scaler.interruptions import is_interruption
 from scaler.serialization import Named, serves_nothing
 from scaler.settings.functions import PICKLED, read_functions
 
@@ -27,7 +29,11 @@ logger = logging.getLogger(__name__)
 GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
 """how the names of their device files begin"""
 FAILED_EXIT_CODE = 78
-"""of a process whose preparation failed: EX_CONFIG of sysexits.h"""
+"""of a process whose preparation can never succeed: EX_CONFIG of sysexits.h"""
+RAISED_EXIT_CODE = 75
+"""of a process whose initializer has raised, which may succeed later: EX_TEMPFAIL"""
+_failures = mmap.mmap(-1, 8)
+"""how often the initializer has failed, in all processes that are forked from this one"""
 
 
 class PreloadError(RuntimeError):
@@ -82,15 +88,25 @@ def _open_devices() -> set[str]:
     return {path for path in paths if path.startswith(GPUS)}
 
 
-def initialize(text: str) -> bool:
-    """Call the initializer that a setting says. Returns whether it succeeded; the log says why not."""
+def initialize(text: str) -> int:
+    """Call the initializer that a setting says. Returns 0, or the code with which this process is to exit; the log says
+    why, with a traceback for the first process that fails.
+    """
+    code = FAILED_EXIT_CODE
     try:
         if text:
-            _function(text)()
-    except BaseException:  # as above
-        logger.critical("the initializer failed, so this worker process cannot start", exc_info=True)
-        return False
-    return True
+            function = _function(text)
+            code = RAISED_EXIT_CODE
+            function()
+    except BaseException as error:  # as above
+        times = int.from_bytes(_failures[:], "little") + 1
+        _failures[:] = times.to_bytes(8, "little")
+        if times == 1:
+            logger.critical("the initializer failed, so this worker process cannot start", exc_info=True)
+        else:
+            logger.critical("the initializer has failed %d times now: %s: %s", times, type(error).__name__, error)
+        return code
+    return 0
 
 
 def finder(functions: Sequence[str]) -> Named:
@@ -102,7 +118,9 @@ def finder(functions: Sequence[str]) -> Named:
             return serves_nothing(name)
         try:
             return _function(served[name])
-        except Exception as error:  # a module of the user may raise anything
+        except BaseException as error:  # a module of the user may raise anything
+            if is_interruption(error):
+                raise
             raise DeserializeObjectError(
                 f"the function {name!r} that this cluster serves is not to be had here: {type(error).__name__}: {error}"
             ) from error

@@ -16,25 +16,20 @@ Must never: let an exception of a task out of that task's result.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import gc
 import logging
 import os
-import select
-import socket
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from time import monotonic_ns, perf_counter_ns, sleep
+from time import monotonic_ns, perf_counter_ns
 from types import FrameType
 from typing import Any, NoReturn
 
-from scaler import pickled_classes, task_context
+from scaler import pickled_classes
 from scaler.amounts import GPU, read_amounts
 from scaler.errors import TaskInterrupt
-from scaler.process.logs import set_up_logging
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor import signals
@@ -42,13 +37,11 @@ from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.devices import VisibleDevices, numbers_of
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
-from scaler.processor.leaving import LEAVE_SECONDS, leave
 from scaler.processor.limits import ProcessLimits
 from scaler.processor.meter import Meter
-from scaler.processor.outputs import OutputHandler, TaskOutputs
-from scaler.processor.preparation import FAILED_EXIT_CODE, finder, initialize
+from scaler.processor.outputs import TaskOutputs
+from scaler.processor.preparation import finder
 from scaler.processor.progress_page import Progress
-from scaler.processor.streams import TaskStreams
 from scaler.processor.task_context import Birth, ProcessorTaskContext
 from scaler.processor.uplink import Uplink
 from scaler.processor.values import Values
@@ -85,7 +78,7 @@ class Processor:
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
         self.waiting = ProcessorTaskContext(birth, config.address, progress.words, *ways, limit_seconds=limit_seconds)
-        self._address, self._is_extra = config.address, birth.is_extra
+        self._is_extra = birth.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
         self._devices = VisibleDevices()
@@ -115,18 +108,19 @@ class Processor:
         self._write: Callable[[Serializer, Any], Frames] = result_to_frames
         self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=birth.worker)
 
-    def run(self, after_task: Callable[[], None]) -> None:
+    def run(self, after_task: Callable[[], None], connect: Callable[[], object]) -> None:
         """Serve until the agent closes the channel.
 
         Args:
             after_task: called after each task; it must not raise.
+            connect: makes the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
         self._uplink.start()
         with contextlib.suppress(ChannelClosedError):
             self._uplink.say([ProcessorReady(os.getpid())])
             if self._is_extra:
-                task_context.connect(self._address)
+                connect()
             for batch in self._uplink.hear():
                 self._take[type(batch)](batch)
                 if self._is_over:
@@ -338,61 +332,3 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, Values.__module__})
 """What can be interrupted: values may take long to read and to write, and nothing is kept before they are read."""
-
-
-def _follow_agent(channel: int) -> None:
-    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end soon after."""
-    poll = select.poll()
-    poll.register(channel, 0)
-    poll.poll()
-    sleep(LEAVE_SECONDS)
-    os._exit(1)
-
-
-def _after_task(processor: Processor, streams: TaskStreams, logs_tasks: bool) -> Callable[[], None]:
-    """Have what tasks write go to the agent, and to the log or not. Return what is to be called after each task."""
-    outputs = processor.outputs
-    streams.forward, streams.logs_tasks = outputs.say, logs_tasks
-    if not logs_tasks:
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(outputs.leaves_to_log)
-    logging.getLogger().addHandler(OutputHandler(outputs))
-    held, written = outputs.held, streams.written
-
-    def after_task() -> None:
-        if written:
-            streams.after_task()
-        if held:
-            outputs.after_task()
-        signals.stop_timer()
-
-    return after_task
-
-
-def main(connection: socket.socket, progress_descriptor: int, birth: Birth, config: ClusterConfig) -> None:
-    """Run in a process that was just forked for this. Returns when it has left."""
-    os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
-    set_up_logging(config.logging, worker=birth.worker, is_strict=False)
-    with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
-        faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
-    streams = TaskStreams()
-    streams.enter()
-
-    if sys.platform != "linux":  # there the kernel sees to it
-        threading.Thread(target=_follow_agent, args=(connection.fileno(),), name="scaler-lifeline", daemon=True).start()
-    connection.setblocking(True)
-    progress = Progress(progress_descriptor)
-    os.close(progress_descriptor)
-    processor = Processor(Channel(connection, remembers_blocks=True), progress, birth, config)
-    after_task = _after_task(processor, streams, config.task_output_in_log)
-    os.register_at_fork(after_in_child=streams.forked)
-    os.register_at_fork(after_in_child=processor.forked)
-    continued = processor.waiting.continued if config.hard_processor_suspend else None
-    signals.catch_signals(processor.interrupt, processor.keyboard, continued)
-    task_context.enter(processor.waiting)
-    pickled_classes.take_changes()
-    if not initialize(config.initializer):
-        os._exit(FAILED_EXIT_CODE)
-    after_task()
-    processor.run(after_task)
-    leave(connection.fileno(), after_task)

@@ -84,6 +84,8 @@ class Uplink:
         """Send a result soon. `is_last`: the caller flushes right after."""
         unsent = self._unsent
         unsent.append(result)
+        if is_last and not self.is_patient:
+            return
         # Frames are perhaps memory that the task has kept, and that the next task changes.
         if result.frames or result.duration_us > SEND_AT_ONCE_US or self.is_patient:
             self.send_results()
@@ -91,7 +93,7 @@ class Uplink:
         now_ns = perf_counter_ns()
         if len(unsent) == 1:
             self._first_unsent_ns = now_ns
-            if self._is_flusher_asleep and not is_last:
+            if self._is_flusher_asleep:
                 self._has_results.set()
         elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
             self.send_results()
@@ -145,9 +147,10 @@ class Uplink:
         with self._lock:
             unsent = self._unsent
             self.is_patient = False
-            results = [unsent.popleft() for _ in range(len(unsent))]
-            if results:
-                self._send(results)
+            if len(unsent) == 1:  # as most often
+                self._send([unsent.popleft()])
+            elif unsent:
+                self._send([unsent.popleft() for _ in range(len(unsent))])
 
     def send_hurried(self) -> None:
         """Send all results, unless they are only wanted together: then `hear` sees to them."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
+from scaler.interruptions import is_interruption
+from scaler.pickled_functions import was_read
 from scaler.serialization import (
     INLINE_BYTES,
     DefaultSerializer,
@@ -95,6 +97,8 @@ class Values:
             if modules and carried() is not modules:  # what was read before may need modules that are not here any more
                 self.functions.clear()
                 self._values.clear()
+        if not memoryview(frames[0]).nbytes and size_of(frames) <= INLINE_BYTES:
+            was_read(function, [bytes(frame) for frame in frames])
         read = _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
         known = self.functions[object_id] = KnownFunction(serializer, function, read)
         return known
@@ -129,7 +133,9 @@ def _read_value(data: bytes) -> Any:
     """What `from_frames` does for the default serializer, in half the time: the path of most arguments."""
     try:
         return pickle.loads(data)
-    except Exception as error:  # unpickling runs code of the user
+    except BaseException as error:  # unpickling runs code of the user
+        if is_interruption(error):
+            raise
         raise DeserializeObjectError(f"an argument cannot be read here: {type(error).__name__}: {error}") from error
 
 

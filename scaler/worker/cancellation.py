@@ -74,19 +74,20 @@ class Cancellation:
         self._now = now
         self._schedule = schedule
         self._withhold = withhold
-        self._stops: dict[int, _Stop] = {}
+        self.stops: dict[int, _Stop] = {}
+        """by the number of the processor; empty: no run must end"""
         self._reasons: dict[int, str] = {}
         """why processors were killed"""
         self.mail: dict[type, Callable[[Any], None]] = {StopDue: self._insist}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""
-        self._stops.pop(processor.number, None)
+        self.stops.pop(processor.number, None)
         self._reasons.pop(processor.number, None)
 
     def ends(self, processor: ProcessorRecord) -> dict[RunKey, End] | None:
         """Return the runs of this processor that must end, if any. The caller removes a run when it answers for it."""
-        stop = self._stops.get(processor.number)
+        stop = self.stops.get(processor.number)
         return stop.ends if stop is not None and stop.ends else None
 
     def why_killed(self, processor: ProcessorRecord) -> str:
@@ -95,11 +96,11 @@ class Cancellation:
 
     def stop(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
         """End these runs in the processor. A run that must end already keeps its first reason."""
-        stop = self._stops.get(processor.number)
+        stop = self.stops.get(processor.number)
         if stop is not None:
             stop.ends = ends | stop.ends
         else:
-            stop = self._stops[processor.number] = _Stop(ends)
+            stop = self.stops[processor.number] = _Stop(ends)
             self._schedule(INSIST_SECONDS, StopDue(processor.number))
         if processor.state not in KILLED:
             self._stop_all(processor, stop)
@@ -116,7 +117,7 @@ class Cancellation:
 
     def audit(self, numbers: set[int]) -> None:
         """Audit that nothing is kept of other processors than these, and only of runs that they hold."""
-        assert self._stops.keys() | self._reasons.keys() <= numbers, "a processor is stopped that is gone"
+        assert self.stops.keys() | self._reasons.keys() <= numbers, "a processor is stopped that is gone"
         for processor in self._processors:
             ends = self.ends(processor) or {}
             assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
@@ -128,11 +129,11 @@ class Cancellation:
 
     def _insist(self, due: StopDue) -> None:
         """Stop again what has not ended yet."""
-        processor, stop = self._processors.get(due.number), self._stops.get(due.number)
+        processor, stop = self._processors.get(due.number), self.stops.get(due.number)
         if processor is None or stop is None or processor.state in KILLED:
             return
         if not stop.ends:
-            del self._stops[due.number]
+            del self.stops[due.number]
             return
         self._stop_all(processor, stop)
         self._schedule(INSIST_SECONDS, due)

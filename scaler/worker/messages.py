@@ -40,6 +40,14 @@ class InstallationWorks:
 
 
 @message
+class InitializerFailed:
+    """processor proxy -> pool: a process could not be prepared."""
+
+    is_hopeless: bool
+    """whether it was not even called: there is no such function"""
+
+
+@message
 class ProcessorComing:
     """It is being started."""
 
@@ -150,6 +158,8 @@ class DismissProcessor:
 
 @message
 class HandTasks:
+    """The slot also tells itself so, when a task is handed that came alone."""
+
     number: int
     tasks: Sequence[RunTask]
 

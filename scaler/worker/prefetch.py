@@ -5,17 +5,21 @@ whose objects it has (see `supplies.py`). A longer task has one other behind it,
 asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores. Of tasks
 whose results are only wanted together it gets more, so that it can give several at once.
 
+A task that comes alone, for a processor that has nothing, is handed over at once. Only then is learned from the calls
+before it, and estimated how long it takes (`weigh`): that is done while it travels.
+
 Must never: let a processor idle while tasks wait, or hold short tasks behind a long one.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable
 
 from scaler.durations import Durations
 from scaler.ids import ObjectId
 from scaler.wire.messages.worker import RunTask
-from scaler.worker.processors import ProcessorRecord
+from scaler.worker.processors import Held, ProcessorRecord
 from scaler.worker.supplies import Supplies
 from scaler.worker.task_queue import TaskQueue
 
@@ -42,8 +46,10 @@ class Prefetch:
         self._queue = queue
         self._supplies = supplies
         self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
-        self._took_us: dict[ObjectId, list[int]] = {}
-        """of the calls that have ended and are to be learned"""
+        self.took_us: defaultdict[ObjectId, list[int]] = defaultdict(list)
+        """of the calls that have ended, by function; they are learned together, before the next portion is weighed"""
+        self.unweighed: tuple[ProcessorRecord, Held] | None = None
+        """a task that was handed over before its time was estimated"""
 
     def take(self, processor: ProcessorRecord, together_us: float = TOGETHER_US) -> list[RunTask]:
         """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
@@ -51,15 +57,27 @@ class Prefetch:
         Args:
             together_us: the most work that it holds if results are only wanted together.
         """
-        held = processor.held
-        held_us = processor.held_us
-        portion: list[RunTask] = []
+        if self.unweighed is not None:
+            self.weigh()
         row = self._queue.first_row()
+        if len(row) == 1 and not processor.held and self._queue.is_one_row:
+            task = row[0]
+            if not task.object_ids and task.function_id in self._supplies.used_by(processor):
+                row.clear()
+                self.unweighed = processor, (task, 0.0)
+                processor.held.append(self.unweighed[1])
+                return [task]
+        return self._take_by_time(processor, row, together_us)
+
+    def _take_by_time(self, processor: ProcessorRecord, row: deque[RunTask], together_us: float) -> list[RunTask]:
+        held, held_us = processor.held, processor.held_us
+        portion: list[RunTask] = []
         if not row or (held and not _may_have_more(processor, together_us if row[0].together else HELD_US)):
             return portion
-        self._count()
-        function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
+        if self.took_us:
+            self._count()
         used = self._supplies.used_by(processor)
+        function_id, expected_us, together, most_us = b"", 0.0, 0, HELD_US
         room_bytes = PORTION_BYTES
         while row:
             task = row[0]
@@ -91,11 +109,17 @@ class Prefetch:
         processor.held_us = held_us
         return portion
 
-    def took_us(self, function_id: ObjectId) -> list[int]:
-        """Return the list to which the microseconds of each call that has ended are added. They are learned together,
-        before the next portion.
-        """
-        return self._took_us.setdefault(function_id, [])
+    def weigh(self) -> None:
+        """Estimate how long the task takes that was handed over alone, unless it has ended."""
+        self._count()
+        if self.unweighed is None:
+            return
+        (processor, entry), self.unweighed = self.unweighed, None
+        if processor.held and processor.held[0] is entry:
+            task = entry[0]
+            expected_us = self._durations.expected_us(task.function_id)
+            processor.held[0] = (task, expected_us)
+            processor.held_us += expected_us
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
         """These are deleted; ids of other objects may be among them."""
@@ -103,10 +127,10 @@ class Prefetch:
         self._durations.forget(function_ids)
 
     def _count(self) -> None:
-        for function_id, took_us in self._took_us.items():
+        for function_id, took_us in self.took_us.items():
             count = len(took_us)
             self._durations.learn(function_id, sum(took_us) + count * OVERHEAD_US, count)
-        self._took_us.clear()
+        self.took_us.clear()
 
 
 def _may_have_more(processor: ProcessorRecord, most_us: float) -> bool:

@@ -9,25 +9,30 @@
 A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge.
 One that never gets ready is a failure, and so is the loss of the fork server: back-off. Before the first processor of a
 node is ready, too many failures end the agent, since they will be those of its installation; one is enough if a module
-cannot be preloaded. Afterwards none does: it tries again for as long as it lives.
+cannot be preloaded, or the initializer cannot be found. Afterwards none does: it tries again for as long as it lives.
 
-Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`).
+Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import sys
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 
 from scaler.actors.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.process.shell import Shell
+from scaler.processor.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 from scaler.worker.fork_server_proxy import ForkServerProxy
-from scaler.worker.messages import AddProcessor, InstallationWorks
+from scaler.worker.messages import AddProcessor, InitializerFailed, InstallationWorks
 from scaler.worker.processor_proxy import ProcessorProxy
+
+logger = logging.getLogger(__name__)
 
 AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
@@ -52,6 +57,9 @@ class Pool(Supervisor):
         agent_token: bytes,
     ) -> None:
         self._is_known_to_work = False
+        self._shell = shell
+        self._unprepared = deque[float](maxlen=AT_FIRST.times * len(names) + 1)
+        """when the initializer failed; so many are one less than what the supervisor of the processors allows"""
         named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
 
         next_number = count(1).__next__
@@ -83,6 +91,22 @@ class Pool(Supervisor):
             self._is_known_to_work = True
             self._budget = ENDLESS
             self.children["processors"].send(works)
+
+    @handles(InitializerFailed)
+    def _initializer_failed(self, failed: InitializerFailed) -> None:
+        """End the agent if no processor was ever ready, and none will be."""
+        if self._is_known_to_work or self._shell.exit_code:
+            return
+        times, now = self._unprepared, self.now()
+        times.append(now)
+        if failed.is_hopeless:
+            logger.critical("the cluster ends: its initializer cannot be found or imported; the log says why")
+        elif len(times) == times.maxlen and times[0] >= now - AT_FIRST.within_seconds:
+            sentence = "the cluster ends: its initializer has failed %d times and never succeeded; the log says why"
+            logger.critical(sentence, len(times))
+        else:
+            return
+        self._shell.stop(FAILED_EXIT_CODE)
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:

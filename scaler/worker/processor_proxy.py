@@ -24,12 +24,12 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from scaler.actors.kit import Actor, ActorRef, Timer, handles
+from scaler.actors.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.errors import ProtocolError
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError, ChannelMessage
-from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.wire.codec import decode, encode
@@ -54,6 +54,7 @@ from scaler.worker.messages import (
     DropObjects,
     HandObject,
     HandTasks,
+    InitializerFailed,
     InstallationWorks,
     InterruptProcess,
     InterruptProcessor,
@@ -85,7 +86,7 @@ READY_SECONDS = 60.0
 the first task takes as long as it takes."""
 
 
-class ProcessorNotStartedError(RuntimeError):
+class ProcessorNotStartedError(ExplainedError):
     """A processor ended before it was ready for work."""
 
 
@@ -252,7 +253,7 @@ class ProcessorProxy(Actor):
             return
         placeholders = [b""] * len(stored.block.sizes)  # only their number is in the header
         for header, _ in encode(AGENT_TO_PROCESSOR, [ObjectResponse(stored.object_id, 1, placeholders)]):
-            self._sent(lambda header=header, block=stored.block: self._channel.send_block(header, block))
+            self._write(self._channel.send_block, header, stored.block)
 
     @_handles_own(DropObjects)
     def _drop_objects(self, drop: DropObjects) -> None:
@@ -287,11 +288,11 @@ class ProcessorProxy(Actor):
 
     def _send(self, items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
-            self._sent(lambda header=header, frames=frames: self._channel.send(header, frames))
+            self._write(self._channel.send, header, frames)
 
-    def _sent(self, send: Any) -> None:
+    def _write(self, send: Callable[[bytes, Any], bool], header: bytes, content: Any) -> None:
         try:
-            if send() or self._is_waiting_to_write:
+            if send(header, content) or self._is_waiting_to_write:
                 return
         except ChannelClosedError:
             return  # reading finds that too, after the last results
@@ -331,10 +332,12 @@ class ProcessorProxy(Actor):
     def _ended(self, ended: ProcessEnded) -> None:
         how = why_it_ended(ended.exit_code, self._killed_because, ended.peak_bytes, ended.is_memory_short)
         is_in_order = not ended.exit_code and (self._is_dismissed or not self._progress.executing)
-        level = logging.DEBUG if is_in_order else logging.WARNING
+        is_unprepared = ended.exit_code in (FAILED_EXIT_CODE, RAISED_EXIT_CODE) and not self._is_ready
+        level = logging.DEBUG if is_in_order or is_unprepared else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
-        if ended.exit_code == FAILED_EXIT_CODE and not self._is_ready:
+        if is_unprepared:
             how = "its initializer failed; the log of the process says why"
+            self._pool.send(InitializerFailed(ended.exit_code == FAILED_EXIT_CODE))
         self._over(
             self._blamed or self._progress.executing, f"died: process {self._pid}, {how}", is_failure=not self._is_ready
         )

@@ -27,6 +27,7 @@ from scaler.worker.processor_states import (
     DIE,
     DISMISSED,
     DISTRUSTED,
+    DOOMED,
     GET_SLOT,
     GONE,
     IDLE,
@@ -41,6 +42,8 @@ from scaler.worker.processor_states import (
     next_state,
 )
 from scaler.worker.task_queue import RunKey, run_of
+
+_UNUSUAL = (BLOCKED, ASKING, LOOSE, DOOMED, DISTRUSTED)
 
 Held: TypeAlias = tuple[RunTask, float]
 """A task in a processor, and the microseconds that it is expected to take. One is made for each task."""
@@ -93,10 +96,15 @@ class Processors:
     def __init__(self) -> None:
         self._members: dict[int, ProcessorRecord] = {}
         self._places: dict[State, dict[int, ProcessorRecord]] = {state: {} for state in TRANSITIONS}
+        self._unusual = [self._places[state] for state in _UNUSUAL]
         self._coming: set[int] = set()
         self._blocked: dict[int, RunTask] = {}
         self.active: ProcessorRecord | None = None
         """the one that holds the slot"""
+        self.is_usual = True
+        """whether the one that holds the slot gets the tasks: no other one runs, may run, or has a task that waits"""
+        self.has_blocked = False
+        """whether any processor has, or had, a task that waits"""
 
     def __iter__(self) -> Iterator[ProcessorRecord]:
         return iter(self._members.values())
@@ -116,11 +124,6 @@ class Processors:
     def blocked_task(self, processor: ProcessorRecord) -> RunTask | None:
         """Return the task of this processor that waits for others, or asks to go on."""
         return self._blocked.get(processor.number)
-
-    def has_blocked(self) -> bool:
-        """Return whether any processor has, or had, a task that waits."""
-        places = self._places
-        return bool(places[BLOCKED] or places[ASKING] or places[LOOSE])
 
     # Coming and going
 
@@ -169,11 +172,17 @@ class Processors:
             self._places[following][processor.number] = processor
         if following not in (BLOCKED, ASKING):
             self._blocked.pop(processor.number, None)
+        self._look_for_unusual()
         if before is RUNNING:
             self.active = None
         if following is RUNNING:
             self.active = processor
         processor.state = following
+
+    def _look_for_unusual(self) -> None:
+        blocked, asking, loose, doomed, distrusted = self._unusual
+        self.has_blocked = bool(blocked or asking or loose)
+        self.is_usual = not (self.has_blocked or doomed or distrusted)
 
     def give_slot(self, processor: ProcessorRecord) -> None:
         """Let a processor have the slot instead of the one that holds it now, which has no tasks."""
@@ -217,6 +226,8 @@ class Processors:
         running = list(self._places[RUNNING].values())
         assert running == ([] if self.active is None else [self.active]), "who holds the slot"
         assert self._blocked.keys() == self._places[BLOCKED].keys() | self._places[ASKING].keys(), "blocked tasks"
+        assert self.has_blocked == any(self._places[state] for state in _UNUSUAL[:3]), "whether a task waits"
+        assert self.is_usual != any(self._places[state] for state in _UNUSUAL), "whether all is as usual"
         for processor in self:
             first = processor.held[0] if processor.held else None
             blocked = self._blocked.get(processor.number)

@@ -86,9 +86,12 @@ class Recall:
 
     def watch(self, processor: ProcessorRecord) -> None:
         """Watch this processor, which was handed tasks, for as long as it has more than one."""
-        held, number, results_seen = processor.held, processor.number, processor.results_seen
+        held = processor.held
+        if len(held) < 2:
+            return
+        number, results_seen = processor.number, processor.results_seen
         watched = self._watched.get(number)
-        if len(held) < 2 or (watched is not None and watched[0] == results_seen):
+        if watched is not None and watched[0] == results_seen:
             return
         if watched is not None:
             watched[1].cancel()  # it need not wake the agent to see that

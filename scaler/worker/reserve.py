@@ -67,7 +67,7 @@ class Reserve:
     def fill(self) -> None:
         """Have idle processors ready, so that the next task that blocks need not wait for a fork."""
         processors = self._processors
-        wanted = SPARE_KEPT if processors.has_blocked() else int(processors.active is None)
+        wanted = SPARE_KEPT if processors.has_blocked else int(processors.active is None)
         for _ in range(wanted - self.count()):
             self._asked += 1
             self._add()

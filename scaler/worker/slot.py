@@ -21,7 +21,7 @@ Must never: decode a payload, answer a task twice, or believe a result that is n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scaler.actors.kit import Actor, ActorRef, handles
@@ -212,7 +212,8 @@ class Slot(Actor):
             processor.held_us = 0.0  # sums of floats drift
         if processor is not self._processors.active:
             self._turns.results_came(processor)
-        self._queue.put_back(unstarted)
+        if unstarted:
+            self._queue.put_back(unstarted)
         if finished:
             self._link.send(finished)
         self._hand_out()
@@ -225,10 +226,10 @@ class Slot(Actor):
         A result that is not that of the task at its place ends the processor: user code has written to the channel, or
         a process that a task forked has come back from it. Which of the further results are right cannot be known.
         """
-        held, ends = processor.held, self._cancellation.ends(processor)
+        held = processor.held
+        ends = self._cancellation.ends(processor) if self._cancellation.stops else None
         held_before = len(held)
-        function_id, took_us = b"", []
-        done_us = 0.0
+        took_us, done_us = self._prefetch.took_us, 0.0
         finished = _RESULTS()
         unstarted: list[RunTask] = []
         for result in results:
@@ -245,10 +246,7 @@ class Slot(Actor):
             done_us += expected_us
             end = ends.pop(run_of(task), None) if ends else None
             if result.status != STOPPED:
-                if task.function_id != function_id:
-                    function_id = task.function_id
-                    took_us = self._prefetch.took_us(function_id)
-                took_us.append(result.duration_us)
+                took_us[task.function_id].append(result.duration_us)
                 finished.append(result)
             elif end is not None:
                 self._answers.end([task], end, result.payload, result.profile)
@@ -304,14 +302,31 @@ class Slot(Actor):
         if old:
             self._renewal.dismiss()
         processor = self._turns.next()
-        if processor is None or processor.number in old or self._cancellation.ends(processor):
+        if processor is None or not self._queue.first_row() or processor.number in old:
+            return
+        if self._cancellation.stops and self._cancellation.ends(processor):
             return
         # A task that asks to go on waits for all that another processor holds.
-        portion = self._prefetch.take(processor, HELD_US if self._processors.has_blocked() else TOGETHER_US)
+        portion = self._prefetch.take(processor, HELD_US if self._processors.has_blocked else TOGETHER_US)
         if portion:
-            processor.proxy.send(HandTasks(processor.number, portion))
-            self._time_limit.watch(processor, portion)
-            self._recall.watch(processor)
+            hand = HandTasks(processor.number, portion)
+            processor.proxy.send(hand)
+            if self._prefetch.unweighed is None:
+                self._watch(processor, portion)
+            else:
+                self.actor_ref.send(hand)
+
+    @handles(HandTasks)
+    def _handed_out(self, hand: HandTasks) -> None:
+        """A task that came alone is on its way: see to what it had not to wait for."""
+        self._prefetch.weigh()
+        processor = self._processors.get(hand.number)
+        if processor is not None:
+            self._watch(processor, hand.tasks)
+
+    def _watch(self, processor: ProcessorRecord, portion: Sequence[RunTask]) -> None:
+        self._time_limit.watch(processor, portion)
+        self._recall.watch(processor)
 
     def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
         """Have these runs end that the processor holds."""

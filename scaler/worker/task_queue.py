@@ -36,6 +36,8 @@ class TaskQueue:
 
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
+        self.first_row = self._rows.first
+        """returns the row that is first now, to take tasks from; an empty one if nothing waits"""
         self._aside: list[RunTask] = []
         self._account = _NOBODY
         """of all tasks that wait, or of those that did"""
@@ -45,9 +47,10 @@ class TaskQueue:
         for row in self._rows.in_order():
             yield from row
 
-    def first_row(self) -> deque[RunTask]:
-        """Return the row that is first now, to take tasks from; an empty one if nothing waits."""
-        return self._rows.first()
+    @property
+    def is_one_row(self) -> bool:
+        """Whether all tasks that wait are in the first row."""
+        return len(self._rows) == 1
 
     def add(self, tasks: Iterable[RunTask]) -> None:
         """Put tasks behind all others of their priority; behind all if those are of several clients."""

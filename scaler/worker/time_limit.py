@@ -80,8 +80,11 @@ class TimeLimit:
 
     def _shortest(self, tasks: Iterable[RunTask]) -> float:
         """Return the shortest limit of any of these tasks."""
-        own = min((_own_limit(task) for task in tasks if task.options), default=math.inf)
-        return min(own, self._limit_seconds or math.inf)
+        shortest = self._limit_seconds or math.inf
+        for task in tasks:
+            if task.options:
+                shortest = min(shortest, _own_limit(task))
+        return shortest
 
     def audit(self, numbers: set[int]) -> None:
         """Audit that nothing is kept of other processors than these."""

@@ -81,6 +81,8 @@ class Turns:
     def next(self) -> ProcessorRecord | None:
         """Return the processor that gets the next tasks, if any may. Let a task go on instead, if one may."""
         active = self._processors.active
+        if active is not None and self._processors.is_usual:
+            return active
         loose, doomed, distrusted = self._obstacles
         if loose or doomed or distrusted or (self._asking and active is not None and active.held):
             return None

@@ -13,6 +13,7 @@ import pytest
 
 from scaler import Client, DeserializeObjectError, ProcessorDiedError
 from tests.support.processes import alive, command, descendants, free_address, scheduler, wait_until
+from tests.unit.wire.test_lookup import UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -222,3 +223,10 @@ def test_a_worker_has_one_log_file_however_many_processes_it_had(tmp_path: Path)
     logs = [path for path in tmp_path.iterdir() if not path.is_socket()]
     assert sorted(path.name for path in logs) == ["log", "log.a", "log.b", "log.c"]
     assert sum(path.read_text().count("said before") for path in logs) == 30
+
+
+def test_a_cluster_names_the_host_that_it_cannot_find_and_keeps_trying() -> None:
+    with command("cluster", f"tcp://{UNKNOWN}:6000", "-n", "1", "-ds", "1") as running:
+        running.wait_for(f"this machine cannot resolve the host name '{UNKNOWN}'")
+        running.wait_for("The cluster keeps trying")
+        assert running.end() == 0

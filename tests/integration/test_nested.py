@@ -163,3 +163,14 @@ def test_a_cluster_that_joins_later_runs_nested_tasks_too(client: Client, combo:
     finally:
         cluster.terminate()
         cluster.join()
+
+
+def test_a_bad_setting_in_the_environment_of_workers_keeps_nobody_from_nested_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is one of clients that are made there, and this one comes with its own."""
+    monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", "soon")
+    with SchedulerClusterCombo(n_workers=1, logging_level="CRITICAL") as combo:
+        monkeypatch.delenv("SCALER_TIMEOUT_SECONDS")
+        with Client(combo.get_address()) as client:
+            assert client.submit(parent, client, 1).result() == 3

@@ -21,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "heavy.py").write_text(
         "import os, logging\nLOADED_BY = os.getpid()\ndef start():\n    global up\n    up = 7\n"
     )
+    (tmp_path / "raises.py").write_text("def start():\n    raise OSError('no table')\n")
     (tmp_path / "broken.py").write_text("raise RuntimeError('out of order')\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -88,16 +89,15 @@ def test_commands_take_them_by_name(folder: Path) -> None:
     [
         (("--preload", "broken"), "cannot preload module 'broken': RuntimeError: out of order"),
         (("--initializer", "broken:start"), "RuntimeError: out of order"),
+        (("--initializer", "raises:start"), "OSError: no table"),
     ],
 )
 def test_failure_is_a_failure_of_the_start_with_its_reason(folder: Path, options: tuple[str, str], reason: str) -> None:
     with command("cluster", free_address(), "-n", "1", *options) as cluster:
         cluster.wait_for(reason)
-        if options[0] == "--preload":
-            cluster.wait_for("it cannot preload a module; the line before this one in the log says which")
-            assert cluster.end() == 78
-        else:
-            assert cluster.end() == 70
+        cluster.wait_for("the cluster ends: it")
+        assert cluster.end() == 78
+        assert cluster.output.count("Traceback") == (options[0] == "--initializer")
 
 
 def test_who_waits_for_a_local_cluster_that_cannot_preload_hears_so(folder: Path) -> None:

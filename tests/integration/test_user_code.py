@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler import Client, SerializeObjectError
+from scaler import Client, DeserializeObjectError, SerializeObjectError
 from tests.support.processes import complaints, run_python, scheduler, without_streams
 
 
@@ -31,6 +33,41 @@ def test_tasks_that_fork_have_their_own_results_and_leave_nothing_behind(client:
     futures = [client.submit(fork_and_come_back, number) for number in range(60)]
     assert [future.result(60) for future in futures] == list(range(60))
     assert len(set(client.map(lambda _: os.getpid(), [(number,) for number in range(50)]))) <= 2
+
+
+class Leaves:
+    """Ends the program where it is read."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.ballast = bytes(size)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (self.ballast or 3,)
+
+
+@pytest.mark.parametrize("size", [0, 100_000])
+def test_values_that_would_end_the_process_that_reads_them_fail_alone(client: Client, size: int) -> None:
+    value = Leaves(size)
+    processes = client.run_on_all(os.getpid)
+    unread = r"argument 1 \('obj'\) of id\(\) cannot be read by worker .*: SystemExit: "
+    with pytest.raises(DeserializeObjectError, match=unread):
+        client.submit(id, value).result(60)
+    with pytest.raises(DeserializeObjectError, match=unread):
+        client.submit(id, client.send_object(value)).result(60)
+    with pytest.raises(DeserializeObjectError, match=unread):
+        client.get({"value": value, "id": (id, "value")}, ["id"])
+    with pytest.raises(DeserializeObjectError, match=unread):
+        client.get({"value": (Leaves, size), "id": (id, "value")}, ["id"])
+    with pytest.raises(DeserializeObjectError, match=r"the function cannot be read by worker .*: SystemExit: "):
+        client.submit(partial(print, value)).result(60)
+    assert client.run_on_all(os.getpid) == processes
+
+
+@pytest.mark.parametrize("function", [breakpoint, input])
+def test_what_reads_from_a_terminal_is_told_that_there_is_none(client: Client, function: Callable[..., Any]) -> None:
+    error = client.submit(function).exception(60)
+    assert error is not None
+    assert "Worker processes have no terminal. With Client(processes=False), breakpoint()" in str(error.__cause__)
 
 
 def use_the_streams() -> tuple[str, int]:

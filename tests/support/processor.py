@@ -39,10 +39,11 @@ DEFAULT = DefaultSerializer()
 PROGRAM = """
 import socket, sys
 from scaler.settings import ClusterConfig
-from scaler.processor import processor
+from scaler.processor.bootstrap import Bootstrap
 from scaler.processor.task_context import Birth
 birth = Birth(7, bytes(16), worker="w")
-processor.main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth, ClusterConfig.from_json(sys.argv[3]))
+bootstrap = Bootstrap(ClusterConfig.from_json(sys.argv[3]))
+bootstrap.run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), birth)
 """
 
 

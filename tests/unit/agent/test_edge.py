@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -39,15 +40,18 @@ class Bench:
         self.until_heard()
         self.edge.begin()
 
-    def until_heard(self) -> None:
+    def until_heard(self) -> bool:
+        """Receive until something has come. Return whether the last call said that there is more to do."""
         deadline = time.monotonic() + 20
         before = (len(self.link.messages), self.edge.undecodable)
+        is_more = False
         while (len(self.link.messages), self.edge.undecodable) == before:
             assert time.monotonic() < deadline
             self.scheduler.poll(0.001)
             self.look_at_descriptors()
-            self.edge.receive()
+            is_more = self.edge.receive()
             self.shell.dispatcher.run()
+        return is_more
 
     def look_at_descriptors(self) -> None:
         """Have one round of the loop: the edge need not look at a socket whose descriptor says nothing."""
@@ -222,6 +226,58 @@ def test_link_learns_what_the_scheduler_has_heard_and_that_something_came(bench:
     bench.until_heard()
     assert {type(message) for message in bench.link.messages} == {LinkHeard}
     assert [item for message in bench.link.messages for item in message.items] == [result]
+
+
+def hear_of_a_result(bench: Bench) -> RunResult:
+    """Have something come that also says that a result was heard, and the link get the former only."""
+    bench.scheduler.acknowledges = False
+    result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
+    bench.edge.say([result])
+    assert bench.edge.flush()
+    bench.scheduler.until(lambda: bench.scheduler.results)
+    bench.scheduler.acknowledges = True
+    bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
+    bench.link.messages.clear()
+    assert bench.until_heard(), "the turn goes on, whatever else comes"
+    assert [type(message) for message in bench.link.take()] == [Batch[ObjectInstruction]]
+    return result
+
+
+def test_what_has_come_goes_to_the_link_before_the_news_of_what_was_heard(bench: Bench) -> None:
+    bench.greet()
+    result = hear_of_a_result(bench)
+    bench.edge.receive()
+    bench.shell.dispatcher.run()
+    assert bench.link.messages == [LinkHeard([result])]
+
+
+def test_a_connection_ends_after_the_news_of_what_was_heard_on_it(bench: Bench) -> None:
+    bench.greet()
+    result = hear_of_a_result(bench)
+    bench.edge.hang_up()
+    bench.shell.dispatcher.run()
+    assert bench.link.messages == [LinkHeard([result])]
+
+
+def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for(bench: Bench) -> None:
+    bench.greet()
+    assert not bench.edge.receive()
+    connection = bench.edge._open
+    assert connection is not None
+    receive, has_come = connection.socket.receive, []
+
+    def counted() -> Any:
+        message = receive()
+        has_come.append(message is not None)
+        return message
+
+    connection.socket.receive = counted  # type: ignore[method-assign]
+    for _ in range(2):
+        bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
+        bench.until_heard()
+        assert has_come[-1], "it was not asked whether there is another one"
+        bench.edge.receive()
+        assert not has_come[-1]
 
 
 def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Bench) -> None:

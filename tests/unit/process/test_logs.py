@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.process.logs import TASK_OUTPUT, set_up_logging
+from scaler.process.logs import TASK_OUTPUT, have_one_place, set_up_logging
 from scaler.settings import LoggingConfig
 
 
@@ -70,6 +70,20 @@ def test_the_processes_of_a_worker_append_to_the_files_of_their_worker(tmp_path:
         logging.getLogger("scaler").info(text)
     assert [path.name for path in tmp_path.iterdir()] == ["log.a_b"]
     assert [line.rpartition(": ")[2] for line in (tmp_path / "log.a_b").read_text().splitlines()] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (LoggingConfig(("/dev/stdout",)), True),
+        (LoggingConfig(("/dev/stderr", "/dev/null", "/dev/fd/3")), True),
+        (LoggingConfig(("/dev/stdout", "log")), False),
+        (LoggingConfig(("/dev/shm/log",)), False),
+        (LoggingConfig(("/dev/stdout",), config_file=__file__), False),
+    ],
+)
+def test_devices_are_one_place_for_all_workers(config: LoggingConfig, expected: bool) -> None:
+    assert have_one_place(config) is expected
 
 
 def test_handlers_that_were_there_are_replaced(tmp_path: Path) -> None:

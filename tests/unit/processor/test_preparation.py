@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.processor import preparation
-from scaler.processor.preparation import PreloadError, initialize, preload
+from scaler.processor.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE, PreloadError, initialize, preload
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import initializer_text
 
@@ -75,23 +74,36 @@ def test_module_that_opens_a_gpu_is_refused(folder: Path, monkeypatch: pytest.Mo
 
 def test_initializer_is_called_by_name_and_by_value(folder: Path) -> None:
     (folder / "of_start.py").write_text("class Start:\n    count = 0\n    def up():\n        Start.count += 1\n")
-    assert initialize("of_start:Start.up")
+    assert initialize("of_start:Start.up") == 0
     import of_start  # type: ignore[import-not-found]
 
-    assert initialize(initializer_text(of_start.Start.up))
+    assert initialize(initializer_text(of_start.Start.up)) == 0
     assert of_start.Start.count == 2
-    assert initialize("")
+    assert initialize("") == 0
 
 
-def test_initializer_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_initializer_that_fails_is_logged_with_its_traceback_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def leave() -> None:
         sys.exit(3)
 
-    for bad in ("no_such_module:f", "os:no_such_function", initializer_text(leave)):
+    cases = (
+        ("no_such_module:f", FAILED_EXIT_CODE, "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("os:no_such_function", FAILED_EXIT_CODE, "AttributeError: module 'os' has no attribute 'no_such_function'"),
+        (initializer_text(leave), RAISED_EXIT_CODE, "SystemExit: 3"),
+    )
+    for bad, code, error in cases:
+        monkeypatch.setattr(preparation, "_failures", bytearray(8))
         caplog.clear()
-        with caplog.at_level(logging.CRITICAL):
-            assert not initialize(bad)
-        assert "initializer failed" in caplog.text
+        for _ in range(3):
+            assert initialize(bad) == code
+        first, *others = caplog.text.split("CRITICAL")[1:]
+        assert "the initializer failed, so this worker process cannot start\nTraceback" in first
+        assert first.rstrip().endswith(error)
+        assert [line.partition("the initializer ")[2] for line in others] == [
+            f"has failed {times} times now: {error}\n" for times in (2, 3)
+        ]
 
 
 def test_initializer_as_a_setting() -> None:

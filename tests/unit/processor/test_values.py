@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
+from scaler.client.calls.arguments import ArgumentPacker
+from scaler.client.calls.functions import Functions
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.processor.values import Values
 from scaler.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
 from scaler.shared_memory import SharedBlock
+from scaler.shipped import Shipped
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 DEFAULT = DefaultSerializer()
@@ -35,6 +40,16 @@ class Backwards(Serializer):
 
     def deserialize(self, payload: bytes) -> Any:
         return payload.decode()[::-1]
+
+
+class ByCode(Serializer):
+    """Another one, that can write functions."""
+
+    def serialize(self, obj: Any) -> bytes:
+        return cloudpickle.dumps(obj)
+
+    def deserialize(self, payload: bytes) -> Any:
+        return pickle.loads(payload)
 
 
 def values(**objects: Any) -> Values:
@@ -72,6 +87,39 @@ def test_a_function_is_read_once() -> None:
     function_id = store_function(known, DEFAULT, max)
     assert known.read_function(function_id).call is max
     assert known.functions[function_id].read(b"\x80\x05K\x07.") == 7
+
+
+def in_main() -> Any:
+    """Return a function of a script: it travels with its code."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec("def f(n): return f(n - 1) if n else 0", space)
+    return space["f"]
+
+
+def submitted(function: Any, serializer: Serializer = DEFAULT, shipped: Shipped | None = None) -> ObjectId:
+    """Return the id under which a task that submits this function sends it."""
+    packer = ArgumentPacker(serializer, "tcp://127.0.0.1:1")
+    return Functions(serializer, "tcp://127.0.0.1:1", packer, shipped).get(function).instruction.object_id
+
+
+def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path) -> None:
+    frames = [b"", cloudpickle.dumps(in_main(), protocol=4)]  # not as it would be pickled here
+    known = Values()
+    known.store(content_id(frames), frames)
+    function = known.read_function(content_id(frames)).call
+    assert submitted(function) == content_id(frames) != submitted(in_main())
+    assert submitted(function, ByCode()) != content_id(frames)
+    (tmp_path / "helper.py").touch()
+    assert submitted(function, shipped=Shipped([tmp_path / "helper.py"])) != content_id(frames)
+    function.__globals__["f"] = abs
+    assert submitted(function) != content_id(frames)
+
+
+def test_a_large_function_is_not_kept_a_second_time() -> None:
+    frames = [b"", cloudpickle.dumps(in_main(), protocol=4) + b"." * INLINE_BYTES]
+    known = Values()
+    known.store(content_id(frames), frames)
+    assert submitted(known.read_function(content_id(frames)).call) != content_id(frames)
 
 
 def test_a_function_brings_the_serializer_of_its_arguments() -> None:

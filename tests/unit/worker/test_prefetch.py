@@ -6,6 +6,7 @@ import pytest
 
 from scaler.agent.messages import ObjectFound, StoredObject
 from scaler.ids import ObjectId, TaskId
+from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RunTask
 from scaler.worker.messages import TaskBlocks
 from scaler.worker.prefetch import (
@@ -185,16 +186,87 @@ class Stock:
         """Return what is expected of a task."""
         self.processor.held.clear()
         self.take(b"")
+        self.portions.weigh()
         return next(entry[1] for entry in self.processor.held if entry is not None)
+
+
+def test_a_task_that_comes_alone_is_taken_before_anything_is_learned() -> None:
+    stock = Stock()
+    assert stock.take(b"") == 1
+    stock.processor.held.clear()
+    stock.processor.held_us = 0.0
+    stock.portions.took_us[FUNCTION].append(70)
+    assert stock.take(b"") == 1
+    assert (stock.processor.held_us, stock.portions.took_us[FUNCTION]) == (0.0, [70])
+    stock.portions.weigh()
+    assert stock.processor.held_us == 70 + OVERHEAD_US
+    assert [entry[1] for entry in stock.processor.held if entry] == [70 + OVERHEAD_US]
+    assert stock.portions.took_us[FUNCTION] == []
+
+
+def test_what_follows_a_task_that_came_alone_is_taken_by_the_time_of_that_task() -> None:
+    stock = Stock()
+    assert stock.take(b"") == 1
+    stock.processor.held.clear()
+    stock.processor.held_us = 0.0
+    stock.portions.took_us[FUNCTION].append(int(NEXT_US) + 1)
+    assert stock.take(b"") == 1
+    assert stock.take(b"") == 0, "it is a long one"
+
+
+def test_a_task_that_came_alone_may_end_before_its_time_is_estimated() -> None:
+    stock = Stock()
+    assert stock.take(b"") == 1
+    for following in (None, (RunTask(TaskId(bytes(16)), 0, 2, FUNCTION, b"", b""), 3.0)):
+        stock.processor.held.clear()
+        stock.processor.held_us = 0.0
+        assert stock.take(b"") == 1
+        stock.processor.held.clear()
+        if following is not None:
+            stock.processor.held.append(following)
+        stock.portions.weigh()
+        assert list(stock.processor.held) == ([following] if following else [])
+        assert stock.processor.held_us == 0.0
+
+
+def test_a_task_that_comes_alone_is_on_its_way_before_its_time_is_estimated(bench: SlotBench) -> None:
+    bench.know()
+    prefetch, is_estimated = bench.actor._prefetch, []
+
+    class Mail(list[object]):
+        def append(self, message: object) -> None:
+            is_estimated.append(prefetch.unweighed is None)
+
+    bench.processor.messages = Mail()
+    bench.run(bench.task())
+    assert is_estimated == [False]
+    assert prefetch.unweighed is None
+
+
+def test_a_task_that_comes_alone_is_not_handed_without_its_objects(bench: SlotBench) -> None:
+    bench.know()
+    bench.run(bench.task(object_ids=b"o" * 16))
+    assert bench.handed() == []
+    bench.run(bench.task(OTHER))
+    assert bench.handed() == []
+
+
+def test_two_tasks_that_come_one_after_the_other_are_handed_by_their_times(bench: SlotBench) -> None:
+    bench.know(microseconds=int(NEXT_US) + 1)
+    first, second = bench.task(), bench.task()
+    bench.slot.send(Batch[RunTask]([first]))
+    bench.slot.send(Batch[RunTask]([second]))
+    bench.wait(0)
+    assert bench.handed() == [first]
 
 
 def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> None:
     half = bytes(PORTION_BYTES // 2)
     stock = Stock()
-    stock.portions.took_us(FUNCTION).append(0)
+    stock.portions.took_us[FUNCTION].append(0)
     assert stock.take(half, half, b"1") == 2
     stock = Stock()
-    stock.portions.took_us(FUNCTION).append(0)
+    stock.portions.took_us[FUNCTION].append(0)
     assert stock.take(half + half + b"1", b"") == 1
 
 
@@ -202,16 +274,16 @@ def test_a_function_that_takes_longer_is_believed_sooner_than_one_that_takes_les
     stock = Stock()
     assert stock.expected_us() == UNKNOWN_US
     for took_us, expected_us in ((100, 100), (200, 150), (50, 140)):
-        stock.portions.took_us(FUNCTION).append(took_us - OVERHEAD_US)
+        stock.portions.took_us[FUNCTION].append(took_us - OVERHEAD_US)
         assert stock.expected_us() == expected_us
 
 
 def test_nothing_is_known_of_a_deleted_function_and_of_too_many() -> None:
     stock = Stock()
-    stock.portions.took_us(FUNCTION).append(0)
+    stock.portions.took_us[FUNCTION].append(0)
     stock.portions.forget([OTHER, FUNCTION])
     assert stock.expected_us() == UNKNOWN_US
-    stock.portions.took_us(FUNCTION).append(0)
+    stock.portions.took_us[FUNCTION].append(0)
     for number in range(FUNCTIONS_REMEMBERED):
-        stock.portions.took_us(ObjectId(number.to_bytes(16, "big"))).append(0)
+        stock.portions.took_us[ObjectId(number.to_bytes(16, "big"))].append(0)
     assert stock.expected_us() == UNKNOWN_US

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from scaler.processor.preparation import FAILED_EXIT_CODE
+from scaler.settings.functions import initializer_text
 from scaler.wire.messages.common import TaskStatus
 from scaler.worker import fork_server_proxy
 from scaler.worker.messages import AddProcessor, ProcessorUp
@@ -84,6 +85,58 @@ def test_a_module_that_cannot_be_preloaded_ends_the_agent_at_once(caplog: pytest
         assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [
             "the cluster ends: it cannot preload a module; the line before this one in the log says which, and why"
         ]
+    finally:
+        node.close()
+
+
+def fails() -> None:
+    raise OSError("no table")
+
+
+@pytest.mark.parametrize(
+    ("initializer", "why"),
+    [
+        ("no_such_module:f", "its initializer cannot be found or imported; the log says why"),
+        (initializer_text(fails), "its initializer has failed 4 times and never succeeded; the log says why"),
+    ],
+)
+def test_an_initializer_that_never_succeeds_ends_the_agent_without_a_traceback(
+    initializer: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(initializer=initializer)
+    try:
+        node.until(lambda: node.shell.exit_code)
+        assert node.shell.exit_code == FAILED_EXIT_CODE
+        said = [record for record in caplog.records if record.levelno > logging.INFO]
+        assert [record.getMessage() for record in said if record.levelno > logging.WARNING] == [
+            f"the cluster ends: {why}"
+        ]
+        assert not any(record.exc_info for record in said)
+        assert {record.getMessage().partition(" in ")[0] for record in said[:-1]} <= {"restarting processor-0"}
+    finally:
+        node.close()
+
+
+def test_a_node_that_has_worked_tries_again_when_its_initializer_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mark = str(tmp_path / "mark")
+
+    def needs_the_mark() -> None:
+        Path(mark).stat()
+
+    Path(mark).touch()
+    node = Node(initializer=initializer_text(needs_the_mark))
+    try:
+        node.run(node.task(int))
+        node.until(lambda: node.results)
+        Path(mark).unlink()
+        node.run(node.task(lambda: os._exit(1)))
+        node.until(lambda: caplog.text.count("its initializer failed; the log of the process says why") > 5)
+        Path(mark).touch()
+        node.run(node.task(int))
+        node.until(lambda: len(node.results) == 3)
+        assert node.shell.exit_code == 0
     finally:
         node.close()
 

@@ -47,15 +47,15 @@ def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) 
 def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
     processor = bench.blocked()
     task = processor.executed_task(1)
-    assert (bench.processors.active, bench.processors.has_blocked()) == (None, True)
+    assert (bench.processors.active, bench.processors.has_blocked) == (None, True)
     for event in (bench.processors.ask, lambda processor: bench.processors.apply(processor, GO_ON)):
         assert bench.processors.blocked_task(processor) is task
         event(processor)
     assert (processor.state, bench.processors.blocked_task(processor)) == (LOOSE, None)
-    assert bench.processors.has_blocked()
+    assert bench.processors.has_blocked
     finish(processor)
     bench.processors.apply(processor, FINISH)
-    assert not bench.processors.has_blocked()
+    assert not bench.processors.has_blocked
     bench.processors.audit()
 
 

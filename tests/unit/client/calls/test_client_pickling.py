@@ -181,8 +181,19 @@ def test_the_connection_that_a_processor_makes_before_its_first_task_is_that_of_
     in_a_task: None, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch, timeout: str
 ) -> None:
     monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", timeout)
-    task_context.connect(scheduler.address)
+    task_context.connector(scheduler.address)()
     (core,) = shared_cores._shared_cores.values()
     assert Client()._core is core
     assert core.link.is_nested
     assert core.seconds == (float(timeout or 60), 2)
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_bad_setting_makes_no_connection_and_no_error_before_a_task_makes_a_client(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", "soon")
+    task_context.connector(scheduler.address)()
+    assert not shared_cores._shared_cores
+    with pytest.raises(ConfigError, match="SCALER_TIMEOUT_SECONDS"):
+        Client()

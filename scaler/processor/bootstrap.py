@@ -1,0 +1,107 @@
+"""Bootstrap: makes a forked process a processor. What all processors of a node have in common is made before the fork.
+
+    fork server --Bootstrap--> logging, streams, settings --fork--> Bootstrap.run --> Processor
+
+A task may wait for the processor that is forked, and each page of memory that this touches is copied for it.
+
+Must never: do anything before the fork that belongs to one processor alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import select
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from time import sleep
+
+from scaler import pickled_classes, task_context
+from scaler.process.logs import have_one_place, set_up_logging
+from scaler.processor import signals
+from scaler.processor.channel import Channel
+from scaler.processor.leaving import LEAVE_SECONDS, leave
+from scaler.processor.outputs import OutputHandler
+from scaler.processor.preparation import initialize
+from scaler.processor.processor import Processor
+from scaler.processor.progress_page import Progress
+from scaler.processor.streams import TaskStreams
+from scaler.processor.task_context import Birth
+from scaler.settings import ClusterConfig
+
+
+class Bootstrap:
+    """What is ready before the first fork, after the user's modules have been preloaded."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._streams = _streams(config, "any") if have_one_place(config.logging) else None
+        self._connect = task_context.connector(config.address)
+
+    def run(self, connection: socket.socket, progress_descriptor: int, birth: Birth) -> None:
+        """Be a processor, in a process that was just forked for this. Returns when it has left."""
+        config = self._config
+        os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
+        streams = self._streams or _streams(config, birth.worker)
+        with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
+            faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
+        streams.enter()
+
+        if sys.platform != "linux":  # there the kernel sees to it
+            arguments = (connection.fileno(),)
+            threading.Thread(target=_follow_agent, args=arguments, name="scaler-lifeline", daemon=True).start()
+        connection.setblocking(True)
+        progress = Progress(progress_descriptor)
+        os.close(progress_descriptor)
+        processor = Processor(Channel(connection, remembers_blocks=True), progress, birth, config)
+        after_task = _after_task(processor, streams, config.task_output_in_log)
+        os.register_at_fork(after_in_child=streams.forked)
+        os.register_at_fork(after_in_child=processor.forked)
+        continued = processor.waiting.continued if config.hard_processor_suspend else None
+        signals.catch_signals(processor.interrupt, processor.keyboard, continued)
+        task_context.enter(processor.waiting)
+        pickled_classes.take_changes()
+        if failed := initialize(config.initializer):
+            os._exit(failed)
+        after_task()
+        processor.run(after_task, self._connect)
+        leave(connection.fileno(), after_task)
+
+
+def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
+    """Set up logging. Return the streams that log what tasks write."""
+    set_up_logging(config.logging, worker=worker, is_strict=False)
+    return TaskStreams()
+
+
+def _after_task(processor: Processor, streams: TaskStreams, logs_tasks: bool) -> Callable[[], None]:
+    """Have what tasks write go to the agent, and to the log or not. Return what is to be called after each task."""
+    outputs = processor.outputs
+    streams.forward, streams.logs_tasks = outputs.say, logs_tasks
+    if not logs_tasks:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(outputs.leaves_to_log)
+    logging.getLogger().addHandler(OutputHandler(outputs))
+    held, written = outputs.held, streams.written
+
+    def after_task() -> None:
+        if written:
+            streams.after_task()
+        if held:
+            outputs.after_task()
+        signals.stop_timer()
+
+    return after_task
+
+
+def _follow_agent(channel: int) -> None:
+    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end soon after."""
+    poll = select.poll()
+    poll.register(channel, 0)
+    poll.poll()
+    sleep(LEAVE_SECONDS)
+    os._exit(1)

@@ -1,0 +1,60 @@
+"""Lookup: whether the host name of a scheduler can be resolved here.
+
+ZeroMQ resolves it too, again with each attempt to connect, and does not say when that fails. So a name that becomes
+known later works, and a wrong one looks like a scheduler that does not answer. This finds out in a thread of its own,
+because it may take long. Must never: keep anybody from connecting.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+
+from scaler.endpoint import Endpoint
+
+
+class Lookup:
+    """The look-ups of the host of one address.
+
+    Args:
+        address: where a scheduler should be.
+        tell: called with `problem` once it is known, in the thread that has found it; again only for another one.
+    """
+
+    def __init__(self, address: str, tell: Callable[[str], None] | None = None) -> None:
+        endpoint = Endpoint.parse(address)
+        self._host = endpoint.host if endpoint.has_name and not endpoint.is_near else ""
+        self._tell = tell
+        self._thread: threading.Thread | None = None
+        self.problem = ""
+        """why the name cannot be resolved, as a sentence for people; empty if it can, or if that is not known yet"""
+
+    def begin(self) -> None:
+        """Look the name up, if there is one and this is not being done already."""
+        if self._host and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._look, name="scaler-lookup", daemon=True)
+            self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of a look-up that goes on, at most so long."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _look(self) -> None:
+        before, self.problem = self.problem, why_unknown(self._host)
+        if self.problem not in ("", before) and self._tell is not None:
+            self._tell(self.problem)
+
+
+def why_unknown(host: str) -> str:
+    """Return why a host name cannot be resolved, and what to do about it; empty if it can."""
+    try:
+        socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return (
+            f"this machine cannot resolve the host name {host!r} ({reason}): check its spelling and the DNS or "
+            f"/etc/hosts of this machine (getent hosts {host}), or give an IP address"
+        )
+    return ""

@@ -133,7 +133,8 @@ def _print_once(subscriber: Subscriber, arguments: argparse.Namespace) -> str | 
     model = listen(subscriber, arguments.timeout)
     if model is None:
         advice = "\n".join(silence_advice(subscriber.address, subscriber.problem))
-        return f"scaler_top: nothing was heard from {subscriber.address} for {arguments.timeout:g} s.\n{advice}"
+        seconds = "" if subscriber.problem else f" for {arguments.timeout:g} s"
+        return f"scaler_top: nothing was heard from {subscriber.address}{seconds}.\n{advice}"
     if arguments.json:
         print(as_json(model))
     else:

@@ -23,9 +23,9 @@ from scaler.client.arrival import Arrival, FutureLink
 from scaler.client.asked_future import AskedFuture
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
-from scaler.client.condition import LazyCondition
+from scaler.client.condition import LeanCondition
 from scaler.client.explanation import late
-from scaler.client.outcome import read_error, read_value, unread_result
+from scaler.client.outcome import cancelled, read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
@@ -93,26 +93,29 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
     keys: Sequence[str] = ()
     """the keys of its graph, by the places of their nodes"""
 
+    # Until it has one of its own.
+    _state = PENDING
+    _result = None
+    _exception: BaseException | None = None
+    _done_callbacks = _NO_CALLBACKS
+    _raw: TaskResult | None = None
+    _arrival: Arrival | None = None
+    _release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
+    _outcome: tuple[Any, BaseException | None] | None = None
+    _is_wanted = False
+    _profile = b""
+
     def __init__(
         self, task_id: TaskId, link: FutureLink, serializer: Serializer, client: object, name: str = "task"
     ) -> None:
         # As the standard library's future does, with fewer objects: a full collection looks at all open futures.
-        self._condition = LazyCondition()  # type: ignore[assignment]
-        self._state = PENDING
-        self._result = self._exception = None
+        self._condition = LeanCondition()  # type: ignore[assignment]
         self._waiters = _Waiters(link) if task_context.current.task else []
-        self._done_callbacks = _NO_CALLBACKS
         self.task_id = task_id
         self.name = name
         self._link = link
         self._serializer = serializer
         self._client = client  # a client lives at least as long as its open futures
-        self._raw: TaskResult | None = None
-        self._arrival: Arrival | None = None
-        self._release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
-        self._outcome: tuple[Any, BaseException | None] | None = None
-        self._is_wanted = False
-        self._profile = b""
 
     # For users
 
@@ -189,6 +192,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         self._link.check_process()
         if not super().cancel():
             return False
+        self.needs = ()  # that of another task is not the reason
         self._link.cancel(self.task_id)  # its thread wakes those that wait for several futures
         return True
 
@@ -327,6 +331,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
                     super().exception(timeout)
             else:
                 super().exception(timeout)
+        except CancelledError:
+            raise cancelled(blamed(self.name, self.needs), bool(self.keys)) from None
         except FutureTimeoutError:
             if timeout is None or self.done():  # the task's own
                 raise

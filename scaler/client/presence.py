@@ -14,6 +14,7 @@ from typing import Protocol
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
+from scaler.client.link.advice import Advice
 from scaler.client.link.inquiries import Inquiry
 from scaler.config import ConfigError, check_number, check_whole_number
 from scaler.task_context import Voice
@@ -68,6 +69,8 @@ class WorkerInfo:
 
 class PresenceLink(Voice, Protocol):
     """The part of the link that is needed here."""
+
+    advice: Advice
 
     def inquire(self, inquiry: Inquiry) -> None: ...
 
@@ -206,14 +209,15 @@ def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | None) 
     response = answer.wait(link, timeout)
     if response is not None:
         return read_info(link.address, response)
-    raise too_few(link.address, n_workers, answer.response, timeout)
+    raise too_few(link.advice, n_workers, answer.response, timeout)
 
 
-def too_few(address: str, n_workers: int, last: InfoResponse | None, timeout: float | None) -> TimeoutError:
+def too_few(advice: Advice, n_workers: int, last: InfoResponse | None, timeout: float | None) -> TimeoutError:
     """Return the error of a wait for workers that took too long. `last`: the last answer, if there was one."""
-    seconds = f"{timeout:g} s"
+    assert timeout is not None, "else it waits on"
     if last is None:
-        return TimeoutError(f"no scheduler answered at {address} for {seconds}; check that one runs there")
+        return advice.silent_for(timeout)
+    address, seconds = advice.address, f"{timeout:g} s"
     return TimeoutError(
         f"{last.workers} of {n_workers} workers are connected to the scheduler at {address} after {seconds}; start "
         f"more with: scaler_cluster {address} -n {n_workers - last.workers}"

@@ -49,7 +49,7 @@ def _is_here(host: str) -> bool:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
             probe.bind(found[0][4])
-    except OSError:
+    except (OSError, UnicodeError):  # the latter: no name can be like that
         return False
     return True
 

@@ -29,7 +29,8 @@ BEGAN = "the recording has begun"
 def record(
     subscriber: Subscriber, seconds: float, began: Callable[[], None] = lambda: None, lifeline: int | None = None
 ) -> Trace:
-    """Return what was heard of tasks within `seconds`, or until SIGINT or SIGTERM.
+    """Return what was heard of tasks within `seconds`, or until SIGINT or SIGTERM; nothing, once it is known
+    why nothing can be heard.
 
     Args:
         began: called when the first message has come.
@@ -42,7 +43,7 @@ def record(
     with _ended_by_signals() as ended:
         while (left := min(ends_at, ended[0] + trace.awaits_nodes * GRAPHS_SECONDS) - time.monotonic()) > 0:
             subscriber.want(trace.topics)
-            if subscriber.wait(min(LOOK_SECONDS, left), *lifelines):
+            if subscriber.wait(min(LOOK_SECONDS, left), *lifelines) or (subscriber.problem and not is_heard):
                 break
             for news in subscriber.receive():
                 trace.take(news)

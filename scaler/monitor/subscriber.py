@@ -21,6 +21,7 @@ from scaler.errors import ProtocolError
 from scaler.monitor.news import News
 from scaler.monitor.place import find
 from scaler.wire.codec import decode, numbers
+from scaler.wire.lookup import Lookup
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR
 from scaler.wire.messages.monitor import StateHead
 from scaler.wire.sockets import FRAME_BYTES_MOST, HANDSHAKE_MS, give_up_after
@@ -52,8 +53,9 @@ class Subscriber:
         self._pause_seconds = PAUSE_SECONDS
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.is_connected = False
-        self.problem = ""
-        """Why the last attempt to connect was refused here; empty if it was not."""
+        self._lookup = Lookup(address)
+        self._refusal = ""
+        """why the last attempt to connect was refused here; empty if it was not"""
         self.refused = 0
         """How many messages could not be read."""
         try:
@@ -79,7 +81,13 @@ class Subscriber:
             socket.subscribe(topic)
         self.is_connected = False
         self._again_at = self._clock() + self._pause_seconds
+        self._lookup.begin()
         socket.connect(self.address)
+
+    @property
+    def problem(self) -> str:
+        """Why there is no connection, if that is known: it was refused here, or the host has no name."""
+        return "" if self.is_connected else self._refusal or self._lookup.problem
 
     def _hang_up(self) -> None:
         self._socket.disable_monitor()
@@ -92,9 +100,9 @@ class Subscriber:
         try:
             self.address = find(self._given)
         except ConfigError as error:
-            self.problem = str(error)
+            self._refusal = str(error)
             return
-        self.problem = ""
+        self._refusal = ""
         self._hang_up()
         self._open()
 

@@ -354,6 +354,7 @@ class ProcessorModel(Party):
         self._script, self._calls, self._timer = None, [], None
         if self.user is not None:
             self.user.calls.clear()
+            self.user.unread.clear()
         duration_us = min(int(seconds * 1e6), 2**32 - 1)
         result = RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"")
         self._tell(TasksFinished(self.number, Batch[RunResult]([result])))

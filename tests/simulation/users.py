@@ -74,7 +74,7 @@ class Driver:
 
     def _begin(self) -> None:
         self._link._turn.acquire()
-        self._link._conversation.look_at_the_clock(self._party.world.monotonic())
+        self._link._conversation.act(self._party.world.monotonic())
         self._turn()
 
     def is_readable(self, descriptor: int) -> bool:
@@ -111,17 +111,13 @@ class Driver:
         for _ in range(TURNS_MOST):
             if self._is_asleep:
                 self._is_asleep = False
-                link._wake_up(conversation.wait(0))
-                link._act()
+                link._wake_up(link._connection.wait(0))
             if link._ending is not None or conversation.ended_because:
                 self._end()
                 return
-            if conversation.receive():
-                link._act()
-                continue
             seconds = link._fall_asleep()
             self._is_asleep = True
-            if seconds > 0 and not conversation.wait(0):
+            if seconds > 0 and not link._connection.wait(0):
                 self._plan(min(seconds, 3600.0) + RESOLUTION_SECONDS)
                 return
         raise ViolationError(f"the link of {self._party.name} turns without an end")
@@ -181,7 +177,7 @@ class Call:
 
     def look(self, is_end: bool) -> None:
         """Read the result as soon as that does not block."""
-        if self.is_over or not self.future.done() or (self.is_lazy and not is_end):
+        if not self.future.done() or (self.is_lazy and not is_end):
             return
         self.fetch()
         if self.is_here:
@@ -245,6 +241,8 @@ class User:
         self.driver = Driver(party, self.link)
         self.calls: list[Call] = []
         self.maps: list[Mapped] = []
+        self.unread: list[Call | Mapped] = []
+        """those of both that are not over, oldest first"""
         self.references: dict[ObjectId, tuple[ObjectReference, Any]] = {}
         self.is_leaving = self.is_at_end = False
 
@@ -286,6 +284,7 @@ class User:
         self.record.owners[script.key] = self.name
         call = Call(self, future, script, _expected(script, known), is_lazy)
         self.calls.append(call)
+        self.unread.append(call)
         return call
 
     def submit_graph(self, nodes: Sequence[tuple[Script, Sequence[int]]], wanted: Sequence[int]) -> list[Call]:
@@ -312,7 +311,9 @@ class User:
     def map(self, scripts: Sequence[Script]) -> None:
         for script in scripts:
             self.record.owners[script.key] = self.name
-        self.maps.append(Mapped(self, scripts))
+        mapped = Mapped(self, scripts)
+        self.maps.append(mapped)
+        self.unread.append(mapped)
 
     def send_object(self, value: bytes) -> ObjectReference:
         reference = self.client.send_object(value)
@@ -337,14 +338,19 @@ class User:
     # What it checks
 
     def look(self) -> None:
-        for call in self.calls:
-            call.look(self.is_at_end)
-        for mapped in self.maps:
-            mapped.look()
+        for each in list(self.unread):
+            each.look(self.is_at_end)
+            if each.is_over:
+                self.unread.remove(each)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether it waits for nothing but what it reads at the very end."""
+        return all(each.is_lazy for each in self.unread)
 
     @property
     def is_done(self) -> bool:
-        return all(call.is_over for call in self.calls) and all(mapped.is_over for mapped in self.maps)
+        return not self.unread
 
     def forget(self) -> None:
         """Let go of all futures and objects."""
@@ -352,7 +358,7 @@ class User:
             error = (call.future._outcome or (None, None))[1]
             if error is not None:
                 error.__traceback__ = None  # it has the frames of `look`, and so other calls
-        self.calls, self.maps = [], []
+        self.calls, self.maps, self.unread = [], [], []
         self.references = {}
 
     def left(self) -> list[str]:
@@ -371,6 +377,8 @@ class User:
 class Mapped:
     """A call of `map`, without the thread that would wait in it."""
 
+    is_lazy = False
+
     def __init__(self, user: User, scripts: Sequence[Script]) -> None:
         core = user.core
         self._expected = [_expected(script, ()) for script in scripts]
@@ -381,9 +389,7 @@ class Mapped:
         self.is_over = False
         self._run._submit_all([(script,) for script in scripts])
 
-    def look(self) -> None:
-        if self.is_over:
-            return
+    def look(self, _is_end: bool) -> None:
         run = self._run
         try:
             run._collect()

@@ -43,7 +43,6 @@ Command: TypeAlias = Callable[[], None]
 
 COMMANDS_A_TURN = 128
 """More wait for the next turn, so that the loop is never held up for long."""
-MESSAGES_A_TURN = 1
 
 
 class AsyncLink:
@@ -80,6 +79,7 @@ class AsyncLink:
             Patience(heartbeat_seconds, timeout_seconds),
             self._work,
         )
+        self.advice = self._conversation.advice
         self._watched: dict[int, int] = {}
         """our own copies of the descriptors of the connection: these are closed before anybody hears of it"""
         self._watched_dial = 0
@@ -215,11 +215,9 @@ class AsyncLink:
     def _act(self) -> None:
         conversation = self._conversation
         ready, self._ready = self._ready, set()
-        conversation.hear(ready, MESSAGES_A_TURN)
+        conversation.hear(ready)
         self._obey(COMMANDS_A_TURN)
-        conversation.look_at_the_clock(time.monotonic())
-        conversation.send()
-        conversation.say_rest()
+        conversation.act(time.monotonic())
         if conversation.ended_because:
             self._end(conversation.ended_because)
             return

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
+from scaler.client.link.advice import Advice
 from scaler.client.link.inquiries import Inquiry
 from scaler.client.presence import Asked, SchedulerInfo, WorkerInfo, check_wait, read_info, read_workers, too_few
 from scaler.task_context import Voice
@@ -21,6 +22,7 @@ class PresenceLink(Voice, Protocol):
     """The part of the link that is needed here."""
 
     loop: asyncio.AbstractEventLoop
+    advice: Advice
 
     def inquire(self, inquiry: Inquiry) -> None: ...
 
@@ -85,7 +87,7 @@ async def wait_for_workers(link: PresenceLink, n_workers: int, timeout: float | 
     answer = _Answer(link, workers=n_workers)
     response = await answer.come(timeout)
     if response is None:
-        raise too_few(link.address, n_workers, answer.response, timeout)
+        raise too_few(link.advice, n_workers, answer.response, timeout)
     return read_info(link.address, response)
 
 

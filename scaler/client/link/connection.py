@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import select
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from scaler.errors import ProtocolError
@@ -42,7 +42,7 @@ class Connection:
         """the socket before this one, if it was silent: its end would look like the end of this client"""
         self._is_gone = False
         """whether the other end is known to be closed"""
-        self._is_drained = False
+        self.is_drained = True
         """whether nothing can have come since the last look: sending looks too, and takes what the descriptor had to
         say
         """
@@ -72,12 +72,13 @@ class Connection:
         """
         self._socket = self._transport.dial()
         self.dial_count += 1
-        self._is_gone = self._is_drained = False
+        self._is_gone = self.is_drained = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
         """Close the socket, if it is open. Messages have `linger_seconds` to leave."""
         socket, self._socket = self._socket, None
+        self.is_drained = True
         self._poller = self._new_poller()
         if socket is not None:
             socket.close(linger_seconds)
@@ -101,29 +102,26 @@ class Connection:
         self.close(linger_seconds)
         self._transport.close()
 
-    def wait(self, seconds: float) -> set[int]:
-        """Wait until a descriptor is ready. Return the ready descriptors."""
-        ready = {fd for fd, _ in self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000))}
-        self._is_drained = self._is_drained and not self.has_arrived(ready)
-        return ready
+    def wait(self, seconds: float) -> dict[int, int]:
+        """Wait until a descriptor is ready. Return the ready descriptors, and what they are ready for."""
+        return dict(self._poller.poll(math.ceil(min(seconds, WAIT_MOST_SECONDS) * 1000)))
 
-    def has_arrived(self, ready: set[int]) -> bool:
-        """Return whether there may be a message, given the result of `wait`."""
-        return self._socket is not None and self._socket.descriptor in ready
-
-    def expect(self) -> None:
-        """A message has arrived: the next `receive` need not look first."""
-        self._is_drained = False
-        if self._socket is not None:
-            self._socket.expect()
-
-    def was_cut(self, ready: set[int]) -> bool:
-        """Return whether the connection is lost, given the result of `wait`."""
-        if self._socket is None:
+    def has_arrived(self, ready: Container[int]) -> bool:
+        """Return whether a message has arrived, given the result of `wait`: then the next `receive` does not look."""
+        socket = self._socket
+        if socket is None or socket.descriptor not in ready:
             return False
-        was_cut = self._is_gone or (self._socket.monitor_descriptor in ready and self._socket.was_cut())
-        self._is_drained = self._is_drained and not was_cut
-        return was_cut
+        self.is_drained = False
+        socket.expect()
+        return True
+
+    def was_cut(self, ready: Container[int]) -> bool:
+        """Return whether the connection is lost, given the result of `wait`."""
+        socket = self._socket
+        if socket is None or not (self._is_gone or (socket.monitor_descriptor in ready and socket.was_cut())):
+            return False
+        self.is_drained = False
+        return True
 
     def has_message(self) -> bool:
         """Return whether a message waits."""
@@ -135,11 +133,11 @@ class Connection:
         Raises:
             ProtocolError: if it is not a message of the protocol. Then the session cannot go on.
         """
-        if self._socket is None or self._is_drained:
+        if self._socket is None or self.is_drained:
             return None
         message = self._socket.receive()
         if message is None:
-            self._is_drained = True
+            self.is_drained = True
             return None
         try:
             return self.session.pipe.receive(*message)
@@ -170,28 +168,26 @@ class Connection:
             self.session.spoil()
             raise
 
-    def flush(self) -> bool:
-        """Send of the session what may leave now. Return whether anything left.
+    def flush(self) -> None:
+        """Send of the session what may leave now.
 
         Raises:
             ProtocolError: if something cannot be written. Then the session cannot go on.
         """
-        pipe = self.session.pipe
-        if self._socket is None or not pipe.is_ready:
-            return False
+        if self._socket is None:
+            return
         try:
-            messages = pipe.take()
+            messages = self.session.pipe.take()
         except Exception as error:  # an argument may do anything when it is read; the call fails, and no other
             self.session.spoil()
             raise ProtocolError(f"{type(error).__name__}: {error}") from error
         self._send(messages)
-        return bool(messages)
 
     def _send(self, messages: Sequence[Message]) -> None:
         socket = self._socket
         if socket is None:
             return
-        self._is_drained = False
+        self.is_drained = False
         try:
             for header, frames in messages:
                 socket.send(header, frames)

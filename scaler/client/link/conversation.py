@@ -15,11 +15,11 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
-from scaler.client.link.advice import what_to_check
+from scaler.client.link.advice import Advice
 from scaler.client.link.connection import Connection
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Outputs, Taker
@@ -82,10 +82,10 @@ class Conversation:
     def __init__(self, hello: ClientHello, connection: Connection, patience: Patience, work: OpenWork) -> None:
         self._hello = hello
         self._connection = connection
-        self._timeout_seconds = patience.timeout_seconds
+        self.advice = Advice(connection.address, patience.timeout_seconds, is_nested=hello.agent_token != NO_ID)
         self._course = Course(patience, work.is_waiting)
         self._work = work
-        self._questions = Questions(work, connection.address, self._no_scheduler)
+        self._questions = Questions(work, connection.address, self.advice.nobody)
         self.outputs = Outputs(self._say_later)
         self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
@@ -166,6 +166,7 @@ class Conversation:
             self.ended_because = f"cannot connect to {self._connection.address}: {error}"
             self._happened(states.REFUSED)
             return
+        self.advice.find_out()
         self._happened(states.OPENED)
 
     def _say_hello(self) -> None:
@@ -210,7 +211,7 @@ class Conversation:
             self._alone_since = time.monotonic()
 
     def _expire(self) -> None:
-        self._work.give_up(self._timed_out, self._timed_out, tell=self._course.scheduler_id != NO_ID)
+        self._work.give_up(self.advice.timed_out, self.advice.timed_out, tell=self._course.scheduler_id != NO_ID)
         self.watch.forget()
 
     def _say_goodbye(self) -> None:
@@ -231,7 +232,8 @@ class Conversation:
             pipe.put_all(work.out)
             work.out = []
             self._is_rest_said = False
-        if pipe.is_ready:
+            self._flush()
+        elif pipe.is_ready:
             self._flush()
 
     def send_at_once(self) -> bool:
@@ -254,11 +256,11 @@ class Conversation:
         self._wait, self._is_wait_over = wait, is_over
         self._is_rest_said = False
 
-    def say_rest(self) -> None:
+    def _say_rest(self) -> None:
         """Tell the scheduler once that the process only waits, after everything is sent and if no received item has
         ended the wait.
         """
-        if self._wait and not self._is_rest_said and self.is_welcome and not self._is_wait_over():
+        if not self._is_rest_said and self.is_welcome and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
             self._flush()
@@ -273,19 +275,12 @@ class Conversation:
 
     # Receiving
 
-    def wait(self, seconds: float) -> set[int]:
-        """Wait until a descriptor is ready. Return the ready descriptors, for `hear`."""
-        return self._connection.wait(seconds)
-
-    def hear(self, ready: set[int], most: float = math.inf) -> None:
-        """Handle arrived messages, at most so many, and the end of the connection, given the result of `wait`."""
+    def hear(self, ready: Container[int]) -> None:
+        """Handle one message, if there is one, and the end of the connection, given the result of a wait."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
         was_cut = self._connection.was_cut(ready)
-        has_arrived = self._connection.has_arrived(ready)
-        if has_arrived:
-            self._connection.expect()
-        if was_cut or has_arrived:
-            self.receive(math.inf if was_cut else most)
+        if self._connection.has_arrived(ready) or was_cut:
+            self.receive(math.inf if was_cut else 1)
         if was_cut:
             self._happened(states.CUT, "it was cut")
 
@@ -359,12 +354,15 @@ class Conversation:
         """Return the seconds until something is due."""
         return max(0.0, min(self._course.next_at, self.watch.next_at) - now)
 
-    def look_at_the_clock(self, now: float) -> None:
-        """Do what is due: give up, open a new connection, send a heartbeat."""
+    def act(self, now: float) -> None:
+        """Do what is due: give up, open a new connection, send a heartbeat. Then say what there is to say."""
         while (action := self._course.look(now)) is not states.NOTHING:
             self._actions[action]()
         if now >= self.watch.look_at:
             self.watch.look(now)
+        self.send()
+        if self._wait:
+            self._say_rest()
 
     def _unreadable(self, text: str) -> BaseException:
         address = self._connection.address
@@ -377,17 +375,6 @@ class Conversation:
         return ProtocolError(
             f"{TRIES_MOST} times while this was open, what the client had to say could not be written, the last time "
             f"because of this: {text}; check the memory of this machine, and that no argument changes while it is sent"
-        )
-
-    def _timed_out(self) -> BaseException:
-        address, seconds = self._connection.address, self._timeout_seconds
-        return TimeoutError(f"no scheduler answered at {address} for {seconds:g} seconds; {what_to_check(address)}")
-
-    def _no_scheduler(self) -> str:
-        address, seconds = self._connection.address, self._timeout_seconds
-        return (
-            f"no scheduler answers at {address}; {what_to_check(address)}; what waits fails when there was no answer "
-            f"for {seconds:g} seconds"
         )
 
 

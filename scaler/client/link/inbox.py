@@ -63,6 +63,10 @@ class Inbox(Generic[T]):
 
     # For the one thread
 
+    @property
+    def has_items(self) -> bool:
+        return bool(self._queue)
+
     def take(self) -> T | None:
         """Return the next item, or None."""
         return self._queue.popleft() if self._queue else None

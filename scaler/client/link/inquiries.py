@@ -35,22 +35,20 @@ class Inquiries:
     """The open inquiries of a client, by number."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Inquiry] = {}
+        self.by_number: dict[int, Inquiry] = {}
+        """only to be looked at"""
         self._described: dict[int, list[WorkerInfo]] = {}
         self._numbers = count(1)
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def ask(self, inquiry: Inquiry) -> InfoRequest:
         """Add an inquiry. Return what asks for it."""
         number = next(self._numbers) % NUMBERS
-        self._open[number] = inquiry
+        self.by_number[number] = inquiry
         return _request(number, inquiry)
 
     def withdraw(self, inquiry: Inquiry) -> list[InfoRequest]:
         """Forget an inquiry. Return what has the scheduler forget it."""
-        numbers = [number for number, known in self._open.items() if known is inquiry]
+        numbers = [number for number, known in self.by_number.items() if known is inquiry]
         for number in numbers:
             self._forget(number)
         return [InfoRequest(number) for number in numbers]
@@ -58,24 +56,24 @@ class Inquiries:
     def all_again(self) -> Iterable[InfoRequest]:
         """Return the requests of all that are open."""
         self._described.clear()
-        return [_request(number, inquiry) for number, inquiry in self._open.items()]
+        return [_request(number, inquiry) for number, inquiry in self.by_number.items()]
 
     def on_worker(self, info: WorkerInfo) -> None:
-        if info.number in self._open:
+        if info.number in self.by_number:
             self._described.setdefault(info.number, []).append(info)
 
     def on_response(self, response: InfoResponse) -> None:
-        inquiry = self._open.get(response.number)
+        inquiry = self.by_number.get(response.number)
         if inquiry is not None and inquiry.hear(response, self._described.pop(response.number, [])):
             self._forget(response.number)
 
     def _forget(self, number: int) -> None:
-        del self._open[number]
+        del self.by_number[number]
         self._described.pop(number, None)
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all."""
-        inquiries, self._open = self._open, {}
+        inquiries, self.by_number = self.by_number, {}
         self._described.clear()
         for inquiry in inquiries.values():
             inquiry.fail(make_error)

@@ -16,17 +16,18 @@ class OpenGraphs:
     """All open graphs of a client, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._graphs: dict[GraphId, GraphEntry] = {}
+        self.by_id: dict[GraphId, GraphEntry] = {}
+        """only to be looked at"""
         self._by_task: dict[TaskId, GraphEntry] = {}
 
     def __iter__(self) -> Iterator[GraphEntry]:
-        return iter(self._graphs.values())
+        return iter(self.by_id.values())
 
     def __len__(self) -> int:
-        return len(self._graphs)
+        return len(self.by_id)
 
     def add(self, graph: GraphEntry) -> None:
-        self._graphs[graph.spec.graph_id] = graph
+        self.by_id[graph.spec.graph_id] = graph
         self._by_task.update(dict.fromkeys(graph.sinks, graph))
 
     def functions(self) -> Iterator[ObjectInstruction]:
@@ -34,11 +35,11 @@ class OpenGraphs:
         return (function for graph in self for function in graph.functions)
 
     def __contains__(self, call: object) -> bool:
-        return isinstance(call, GraphEntry) and call.spec.graph_id in self._graphs
+        return isinstance(call, GraphEntry) and call.spec.graph_id in self.by_id
 
     def get(self, graph_id: GraphId) -> GraphEntry | None:
         """Return an open graph; None if there is no such one."""
-        return self._graphs.get(graph_id)
+        return self.by_id.get(graph_id)
 
     def of(self, task_id: TaskId) -> GraphEntry | None:
         """Return the graph of an open task; None if it is in none."""
@@ -55,7 +56,7 @@ class OpenGraphs:
             return None
         sink = graph.sinks.pop(task_id)
         if not graph.sinks:
-            del self._graphs[graph.spec.graph_id]
+            del self.by_id[graph.spec.graph_id]
             graph.keepers = ()
         return graph, sink
 
@@ -66,7 +67,7 @@ class OpenGraphs:
 
     def remove_graph(self, graph_id: GraphId) -> GraphEntry | None:
         """Remove and return a graph; None if it is unknown."""
-        graph = self._graphs.pop(graph_id, None)
+        graph = self.by_id.pop(graph_id, None)
         if graph is not None:
             graph.keepers = ()
             for wanted in graph.sinks:

@@ -59,7 +59,9 @@ class OpenWork:
 
     def is_waiting(self) -> bool:
         """Return whether the scheduler owes an answer."""
-        return bool(self._tasks or self.graphs or self.large.requests or self._shutdowns or self.inquiries)
+        return bool(
+            self._tasks or self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.by_number
+        )
 
     def is_open(self, task_id: TaskId) -> bool:
         """Return whether a task has no result yet."""
@@ -278,7 +280,7 @@ class OpenWork:
                 sink.store(result)
         if touched is not None:
             touched.notify()
-        if self.window:
+        if self.window.waiting:
             self._say_waiting()
 
     def on_object_request(self, request: ObjectRequest) -> None:

@@ -12,11 +12,12 @@ Must never: run user code, block on anything but its own descriptors, or leave a
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -32,6 +33,7 @@ from scaler.client.link.inquiries import Inquiry
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
+from scaler.client.link.request import Reply, Request
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -42,6 +44,9 @@ from scaler.wire.zeromq import open_transport
 T = TypeVar("T")
 
 Command: TypeAlias = Callable[[], None]
+
+LONE_SECONDS = 0.01
+"""What follows a lone result may wait for so long."""
 
 
 class LinkThread:
@@ -71,18 +76,22 @@ class LinkThread:
         self._is_foreign = False
         self._turn = threading.Lock()
         """its holder may touch the socket and the tables: the thread while it is awake, or a lone submit"""
+        self._due_at = math.inf
+        """when that is done which follows a lone result"""
         self._is_doubtful = False
         """whether a lone submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         self._work = OpenWork()
         self.is_nested = address == task_context.current.address
+        self._connection = Connection(open_transport(address), self._inbox.descriptor)
         self._conversation = Conversation(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
-            Connection(open_transport(address), self._inbox.descriptor),
+            self._connection,
             Patience(heartbeat_seconds, timeout_seconds, silence_seconds),
             self._work,
         )
+        self.advice = self._conversation.advice
         if self.is_nested:
             task_context.current.keep_while(self._is_needed, partial(self.close, 0))
         _links.add(self)
@@ -116,7 +125,7 @@ class LinkThread:
                 if self._is_idle():
                     self._send_at_once(self._work.add_all, entries)
                     return
-        self._inbox.put(_Request(partial(self._work.add_all, entries), sink))
+        self._inbox.put(Request(partial(self._work.add_all, entries), sink))
 
     def submit_graph(self, graph: GraphEntry) -> None:
         """Send a graph."""
@@ -124,7 +133,7 @@ class LinkThread:
         if self.is_nested:
             for task_id in graph.sinks:
                 task_context.current.submitted(task_id, self.cancel)
-        self._inbox.put(_Request(partial(self._work.add_graph, graph), graph))
+        self._inbox.put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_idle(self) -> bool:
         """Return whether the thread sleeps with nothing open: waking it would cost more than doing its work."""
@@ -184,7 +193,7 @@ class LinkThread:
 
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result. The receiver gets its frames or an error."""
-        self._inbox.put(_Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
+        self._inbox.put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Tell the scheduler that the process only waits, see `task_context.Voice`."""
@@ -194,7 +203,7 @@ class LinkThread:
     def inquire(self, inquiry: Inquiry) -> None:
         """Ask who is there. The inquiry gets answers or an error."""
         self.check_open()
-        self._inbox.put(_Request(partial(self._work.inquire, inquiry), inquiry))
+        self._inbox.put(Request(partial(self._work.inquire, inquiry), inquiry))
 
     def withdraw(self, inquiry: Inquiry) -> None:
         self._inbox.put(partial(self._work.withdraw, inquiry))
@@ -226,8 +235,8 @@ class LinkThread:
     def clear(self) -> None:
         """Cancel everything and delete all objects; when this returns, all futures have ended."""
         self.check_open()
-        reply = _Reply()
-        self._inbox.put(_Request(partial(self._clear, reply), reply))
+        reply = Reply()
+        self._inbox.put(Request(partial(self._clear, reply), reply))
         reply.result()
 
     def _clear(self, reply: Future[None]) -> None:
@@ -237,8 +246,8 @@ class LinkThread:
     def shut_down(self) -> Future[None]:
         """Ask the scheduler to end; the future has its answer."""
         self.check_open()
-        reply = _Reply()
-        self._inbox.put(_Request(partial(self._work.shut_down, reply), reply))
+        reply = Reply()
+        self._inbox.put(Request(partial(self._work.shut_down, reply), reply))
         return reply
 
     def close(self, wait_seconds: float | None = None) -> None:
@@ -265,7 +274,7 @@ class LinkThread:
         """Fail an item that came after the end."""
         if isinstance(item, tuple):
             item[1].fail(self._ending or self._disconnected)
-        elif isinstance(item, _Request):
+        elif isinstance(item, Request):
             item.receiver.fail(self._disconnected)
 
     def _disconnected(self) -> BaseException:
@@ -283,10 +292,10 @@ class LinkThread:
         conversation = self._conversation
         with self._turn:
             try:
-                conversation.look_at_the_clock(time.monotonic())
+                conversation.act(time.monotonic())
                 while self._ending is None and not conversation.ended_because:
-                    self._listen()
-                    self._act()
+                    seconds = self._fall_asleep()
+                    self._wake_up(self._connection.wait(seconds))
                 conversation.say_goodbye()
             finally:
                 self._end()
@@ -304,23 +313,28 @@ class LinkThread:
             self.callbacks.close()
             self._conversation.end()
 
-    def _listen(self) -> None:
-        """Handle arrived messages; if there are none, wait until there is something to do."""
-        if self._conversation.receive():  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
-            return
-        seconds = self._fall_asleep()
-        ready = self._conversation.wait(seconds)
-        self._wake_up(ready)
-
     def _fall_asleep(self) -> float:
-        """Let others have the turn. Return how many seconds there is nothing to do."""
-        may_sleep = self._inbox.fall_asleep() and self._ending is None
-        seconds = self._conversation.seconds_to_next(time.monotonic()) if may_sleep else 0.0
-        self._turn.release()
-        return seconds
+        """Do what there is to do, and let others have the turn. Return how many seconds there is nothing more to do.
 
-    def _wake_up(self, ready: set[int]) -> None:
-        """Take the turn, and handle what has arrived at the ready descriptors."""
+        A lone result has woken a thread, which waits for the interpreter's lock until this one sleeps again. So all
+        that follows it can wait, also the empty read: the next lone submit reads the socket's state, too.
+        """
+        inbox = self._inbox
+        seconds = 0.0
+        if not (self._connection.is_drained or self._work.is_waiting() or inbox.has_items):
+            now = time.monotonic()
+            self._due_at = min(self._due_at, now + LONE_SECONDS)
+            seconds = self._due_at - now
+        if seconds <= 0:
+            self._due_at = math.inf
+            self._act()
+            seconds = self._conversation.seconds_to_next(time.monotonic())
+        may_sleep = inbox.fall_asleep() and self._ending is None and not self._conversation.ended_because
+        self._turn.release()
+        return seconds if may_sleep else 0.0
+
+    def _wake_up(self, ready: Container[int]) -> None:
+        """Take the turn, and handle one message, if any has arrived at the ready descriptors."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
         self._conversation.hear(ready)
@@ -329,12 +343,17 @@ class LinkThread:
             self._conversation.lose("a submit was interrupted")
 
     def _act(self) -> None:
-        """Do what others have asked for and what is due; say what there is to say."""
-        conversation = self._conversation
-        self._obey()
-        conversation.look_at_the_clock(time.monotonic())
-        conversation.send()
-        conversation.say_rest()
+        """Handle all messages; do what others have asked for and what is due; say what there is to say."""
+        connection, conversation = self._connection, self._conversation
+        is_new = True
+        if not connection.is_drained:
+            conversation.receive()
+        while is_new:
+            if self._inbox.has_items:
+                self._obey()
+            conversation.act(time.monotonic())
+            # ZeroMQ's descriptor is edge-triggered: only an empty read re-arms it.
+            is_new = not connection.is_drained and conversation.receive()
 
     def _obey(self) -> None:
         """Run the commands that other threads have queued; tasks without objects in a row are added together."""
@@ -353,26 +372,6 @@ class LinkThread:
                 item()
         if row:
             work.add_all(row)
-
-
-class _Request:
-    """A command with a reply."""
-
-    __slots__ = ("command", "receiver")
-
-    def __init__(self, command: Command, receiver: Sink | GraphEntry | Inquiry | _Reply) -> None:
-        self.command = command
-        self.receiver = receiver
-
-    def __call__(self) -> None:
-        self.command()
-
-
-class _Reply(Future[None]):
-    """The reply to a command, or the error that it came too late."""
-
-    def fail(self, make_error: MakeError) -> None:
-        self.set_exception(make_error())
 
 
 _links: weakref.WeakSet[LinkThread] = weakref.WeakSet()

@@ -23,17 +23,14 @@ class Window:
     def __init__(self) -> None:
         self._said: dict[TaskId, int] = {}
         self._said_bytes = 0
-        self._waiting: dict[TaskId, int] = {}
+        self.waiting: dict[TaskId, int] = {}
+        """only to be looked at: tasks, in their order"""
         self._tasks_most = self._bytes_most = _NO_LIMIT
         self._is_logged = False
 
-    def __len__(self) -> int:
-        """How many tasks wait."""
-        return len(self._waiting)
-
     def __iter__(self) -> Iterator[TaskId]:
         """Return the tasks that wait, in their order."""
-        return iter(self._waiting)
+        return iter(self.waiting)
 
     def resize(self, tasks: int, n_bytes: int) -> None:
         """Set how many open tasks, and how many bytes of arguments, the scheduler takes. 0: as much as there is."""
@@ -45,8 +42,8 @@ class Window:
         alone.
         """
         said, said_bytes = self._said, self._said_bytes + size
-        if self._waiting or (said_bytes > self._bytes_most and said) or len(said) >= self._tasks_most:
-            self._waiting[task_id] = size
+        if self.waiting or (said_bytes > self._bytes_most and said) or len(said) >= self._tasks_most:
+            self.waiting[task_id] = size
             if not self._is_logged:
                 self._log()
             return False
@@ -57,7 +54,7 @@ class Window:
     def enter_all(self, sizes: Mapping[TaskId, int]) -> bool:
         """Add tasks that may be said now, all of them. Return False if there is no room for all: then none is added."""
         said, said_bytes = self._said, self._said_bytes + sum(sizes.values())
-        if self._waiting or said_bytes > self._bytes_most or len(said) + len(sizes) > self._tasks_most:
+        if self.waiting or said_bytes > self._bytes_most or len(said) + len(sizes) > self._tasks_most:
             return False
         said.update(sizes)
         self._said_bytes = said_bytes
@@ -66,43 +63,43 @@ class Window:
     def end(self, task_ids: Sequence[TaskId]) -> None:
         """Remove the tasks with these ids, which have ended; there may be others among them."""
         self._said_bytes -= sum(map(self._said.pop, task_ids, repeat(0)))
-        if self._waiting:
+        if self.waiting:
             for task_id in task_ids:
-                self._waiting.pop(task_id, None)
+                self.waiting.pop(task_id, None)
 
     def leave(self, task_id: TaskId) -> bool:
         """Remove a task that has ended. Return whether it had been said."""
         size = self._said.pop(task_id, None)
         if size is None:
-            self._waiting.pop(task_id, None)
+            self.waiting.pop(task_id, None)
             return False
         self._said_bytes -= size
         return True
 
     def admit(self) -> Iterator[TaskId]:
         """Move the tasks for which there is room now from those that wait to those that are said, in their order."""
-        while self._waiting:
-            task_id, size = next(iter(self._waiting.items()))
+        while self.waiting:
+            task_id, size = next(iter(self.waiting.items()))
             if self._said and (len(self._said) >= self._tasks_most or self._said_bytes + size > self._bytes_most):
                 return
-            del self._waiting[task_id]
+            del self.waiting[task_id]
             self._said[task_id] = size
             self._said_bytes += size
             yield task_id
 
     def clear(self) -> None:
         """Forget all tasks."""
-        self._said, self._waiting, self._said_bytes = {}, {}, 0
+        self._said, self.waiting, self._said_bytes = {}, {}, 0
 
     def __contains__(self, task_id: TaskId) -> bool:
         """Return whether a task waits."""
-        return task_id in self._waiting
+        return task_id in self.waiting
 
     def sentence(self) -> str:
         """Return what the tasks that wait here wait for."""
         return (
             f"it waits in this process: the scheduler has {len(self._said):,} open tasks of this client, as much as it "
-            f"takes, and {len(self._waiting):,} wait here until others have ended"
+            f"takes, and {len(self.waiting):,} wait here until others have ended"
         )
 
     def _log(self) -> None:

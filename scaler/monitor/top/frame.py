@@ -6,6 +6,7 @@ Small screens lose what matters least.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 
 from scaler.monitor import shown
 from scaler.monitor.model import Model
@@ -66,7 +67,11 @@ def draw(model: Model, view: View, width: int, height: int, moment: Moment) -> G
     if _is_silent(model, moment):
         for row in (*range(y - 1), *range(y, height)):
             canvas.fill(row, grid.DIM)
-    if moment.is_late and table is not None and (model.heard_at is None or _is_silent(model, moment)):
+    if (
+        (moment.is_late or moment.problem)
+        and table is not None
+        and (model.heard_at is None or _is_silent(model, moment))
+    ):
         _draw_advice(canvas, y + 1, moment)
     if not moment.is_plain:
         _draw_keys(canvas, model, view)
@@ -184,8 +189,9 @@ def _is_silent(model: Model, moment: Moment) -> bool:
 
 
 def _draw_advice(canvas: Grid, y: int, moment: Moment) -> None:
-    for number, text in enumerate(silence_advice(moment.address, moment.problem)):
-        canvas.put(0, y + number, fit(f" {text}", canvas.width))
+    lines = [line for text in silence_advice(moment.address, moment.problem) for line in wrap(text, canvas.width - 1)]
+    for number, line in enumerate(lines):
+        canvas.put(0, y + number, fit(f" {line}", canvas.width))
 
 
 def _draw_body(canvas: Grid, model: Model, view: View, y: int, rows: int, table: Table) -> None:

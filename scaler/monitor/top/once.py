@@ -18,10 +18,12 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Listen until each kind of state has come and rates are known, or the time is over; None if nothing was heard."""
+    """Listen until each kind of state has come and rates are known, the time is over, or it is known why nothing can
+    come; None if nothing was heard.
+    """
     model = Model()
     ends_at = time.monotonic() + timeout
-    while time.monotonic() < ends_at:
+    while time.monotonic() < ends_at and not subscriber.problem:
         subscriber.wait(min(0.1, timeout))
         for news in subscriber.receive():
             model.take(news, time.monotonic())

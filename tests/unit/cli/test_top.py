@@ -12,6 +12,7 @@ import pytest
 from scaler.cli.top import main
 from tests.support.monitored_stream import publishing
 from tests.support.timing import at_best
+from tests.unit.wire.test_lookup import UNKNOWN
 
 
 @pytest.fixture
@@ -76,6 +77,14 @@ def test_where_nothing_is_heard_it_fails_with_advice(address: str, capsys: pytes
     assert said.startswith(f"scaler_top: nothing was heard from {address} for 0.2 s.")
     assert "Is scaler_scheduler running?" in said
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("how", [["--once"], ["--trace", "unwritten.json"]])
+def test_a_host_name_that_nobody_knows_is_said_at_once(how: list[str]) -> None:
+    seconds = ["--seconds", "3600"] if "--trace" in how else ["-t", "3600"]  # longer than this test may take
+    said = str(run(f"tcp://{UNKNOWN}:6000", *how, *seconds))
+    assert said.startswith(f"scaler_top: nothing was heard from tcp://{UNKNOWN}:6000.")
+    assert f"this machine cannot resolve the host name {UNKNOWN!r}" in said
 
 
 @pytest.mark.parametrize(

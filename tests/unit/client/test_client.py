@@ -520,6 +520,7 @@ class TestEnd:
             with pytest.raises(DisconnectedError, match="disconnected"):
                 use()
 
+    @pytest.mark.thorough
     def test_no_future_is_left_when_threads_submit_while_the_client_leaves(self, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
         for _ in range(4):

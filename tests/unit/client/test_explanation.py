@@ -74,6 +74,7 @@ def test_what_has_ended_is_told_without_the_scheduler(client: Client, scheduler:
     assert scheduler.of(ExplainRequest) == []
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_does_not_answer_holds_nobody_up(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -1)
@@ -82,6 +83,7 @@ def test_a_scheduler_that_does_not_answer_holds_nobody_up(client: Client, schedu
     assert ANSWER_SECONDS - 0.1 <= time.monotonic() - started < ANSWER_SECONDS + 5
 
 
+@pytest.mark.thorough
 def test_a_timeout_says_which_task_and_why(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_timeout_says_which_task_and_why(
         future.exception(0)
 
 
+@pytest.mark.thorough
 def test_without_a_scheduler_the_client_knows_itself() -> None:
     with Client("tcp://127.0.0.1:1") as client:
         story = client.submit(abs, -1).story()

@@ -57,6 +57,7 @@ def test_waiting_ends_when_there_are_enough(client: Client, scheduler: FakeSched
     assert [info.workers for info in found] == [5]
 
 
+@pytest.mark.thorough
 def test_who_has_waited_long_enough_hears_how_many_there_are(client: Client, scheduler: FakeScheduler) -> None:
     with pytest.raises(TimeoutError, match=r"2 of 5 workers are connected .* after 1 s; start more.* -n 3"):
         client.wait_for_workers(5, timeout=1)
@@ -65,6 +66,7 @@ def test_who_has_waited_long_enough_hears_how_many_there_are(client: Client, sch
     assert second == InfoRequest(first.number)
 
 
+@pytest.mark.thorough
 def test_without_a_scheduler_it_says_so() -> None:
     with FakeScheduler() as scheduler:
         address = scheduler.address

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import multiprocessing
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -19,6 +20,7 @@ from scaler import AsyncClient, Client, DeserializeObjectError, DisconnectedErro
 from scaler.pickled_functions import what_pickle_depends_on
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
+from tests.unit.wire.test_lookup import UNKNOWN
 
 lock = threading.Lock()
 
@@ -85,12 +87,26 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
         match=f"^print: the argument 'sep': a value of type lock {because}; pass what it is made from, and make it",
     ):
         client.submit(print, 1, sep=lock)
-    for graph in ({"a": (print, 1, (lock,))}, {"a": (print, "b"), "b": lock}):
-        with pytest.raises(
-            SerializeObjectError,
-            match=r"^the node 'a': a value of type (tuple, because of its \[0\] .*,|lock) cannot be",
-        ):
+    made_inside = "; make it inside the function$"
+    parts = "; pass what it is made from, and make it inside the task$"
+    graphs: tuple[tuple[dict[str, Any], str], ...] = (
+        (
+            {"a": (takes_rows, 1, [lock])},
+            rf"a': takes_rows: argument 2 \('rows'\): a value .* \[0\] .*{because}{parts}",
+        ),
+        ({"a": (takes_rows, "b", lock), "b": (int,)}, rf"a': takes_rows: argument 2 \('rows'\): .* {because}{parts}"),
+        ({"a": (print, "b"), "b": lock}, f"b', which the node 'a' needs: a value of type lock {because}{parts}"),
+        ({"a": (uses_a_lock,)}, f"a': the function uses_a_lock, .*, {because}{made_inside}"),
+    )
+    for graph, text in graphs:
+        with pytest.raises(SerializeObjectError, match=f"^the node '{text}"):
             client.get(graph, ["a"])
+    with pytest.raises(TypeError, match=r"^the node 'a': takes_rows: missing a required argument: 'rows'"):
+        client.get({"a": (takes_rows, 1)}, ["a"])
+    with pytest.raises(SerializeObjectError, match=f"^the object 'curve': a value of type lock {because}{parts}"):
+        client.send_object(lock, name="curve")
+    with pytest.raises(SerializeObjectError, match=f"^the object: a value of type lock {because}{parts}"):
+        client.send_object(lock)
     with pytest.raises(SerializeObjectError, match=r"^item 1 of the map: print: argument 1: a value of type lock"):
         client.map(print, [(1,), (lock,)])
 
@@ -136,6 +152,36 @@ def test_a_result_that_cannot_be_read_names_its_task(scheduler: FakeScheduler, c
     for name, call in calls:
         with pytest.raises(DeserializeObjectError, match=name + unread):
             call()
+
+
+class Leaves:
+    """Ends the program where it is read."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (3,)
+
+
+def test_a_result_that_would_end_the_program_is_the_error_of_its_task(scheduler: FakeScheduler, client: Client) -> None:
+    async def of_asyncio() -> None:
+        async with AsyncClient(scheduler.address) as other:
+            await other.submit(Leaves)
+
+    heard: list[BaseException | None] = []
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: client.submit(Leaves).result(10),
+        lambda: client.map(Leaves, [()]),
+        lambda: list(client.map_unordered(Leaves, [()])),
+        lambda: client.get({"a": (Leaves,)}, ["a"]),
+        lambda: asyncio.run(of_asyncio()),
+    )
+    for call in calls:
+        with pytest.raises(DeserializeObjectError, match="its result cannot be read here: SystemExit: 3"):
+            call()
+    is_heard = threading.Event()
+    client.submit(Leaves).add_done_callback(lambda future: (heard.append(future.exception()), is_heard.set()))
+    assert is_heard.wait(10)
+    assert type(heard[0]) is DeserializeObjectError
+    assert client.submit(abs, -1).result(10) == 1
 
 
 def filled(size: int) -> list[Any]:
@@ -306,5 +352,35 @@ def test_an_option_among_the_arguments_of_a_function_is_said_to_be_one(client: C
         client.submit(abs, -1, retries=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^abs: got an unexpected keyword argument 'key'$"):
         client.submit(abs, -1, key=3)  # type: ignore[call-arg]
+    with pytest.raises(
+        TypeError, match=r"^takes_rows: missing a required argument: 'rows'; it takes no argument 'row'$"
+    ):
+        client.submit(takes_rows, 1, row=[])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^takes_rows: got an unexpected keyword argument 'row'$"):
+        client.submit(takes_rows, 1, [], row=[])  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^takes_rows: missing a required argument: 'rows'$"):
         client.submit(takes_rows, number=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.thorough
+def test_a_host_name_that_nobody_knows_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    address = f"tcp://{UNKNOWN}:6000"
+
+    async def of_asyncio() -> None:
+        async with AsyncClient(address, timeout_seconds=1) as client:
+            await client.wait_for_workers(1, timeout=1)
+
+    with Client(address, timeout_seconds=1) as client:
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: client.submit(abs, -1).result(),
+            lambda: client.map(abs, [(1,)]),
+            client.info,
+            lambda: client.wait_for_workers(1, timeout=1),
+            lambda: asyncio.run(of_asyncio()),
+        )
+        for call in calls:
+            with pytest.raises(
+                TimeoutError, match=f"for 1 seconds; this machine cannot resolve the host name '{UNKNOWN}"
+            ):
+                call()
+    assert caplog.text.count("or give an IP address. The client keeps trying") == 2

@@ -98,6 +98,7 @@ def test_what_cannot_be_read_is_counted_and_left_out(address: str, publisher: Pu
         subscriber.close()
 
 
+@pytest.mark.thorough
 def test_it_finds_the_next_scheduler_at_the_address(address: str) -> None:
     first = Publisher(address)
     subscriber = Subscriber(address, ["events"])

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scaler.client.link.advice import what_to_check
+import pytest
+
+from scaler.client.link.advice import Advice
+from scaler.wire.lookup import Lookup
+from tests.unit.wire.test_lookup import UNKNOWN
+
+
+def what_to_check(address: str) -> str:
+    return Advice(address, timeout_seconds=60).what_to_check()
 
 
 def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
@@ -12,3 +20,8 @@ def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
     )
     assert what_to_check(f"ipc://{tmp_path}/socket").endswith("on this machine")
     assert what_to_check("ipc:///nowhere/socket").endswith("there is no folder /nowhere")
+
+
+def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Lookup, "_look")
+    Advice(f"tcp://{UNKNOWN}:1", timeout_seconds=60, is_nested=True).find_out()

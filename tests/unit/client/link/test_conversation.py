@@ -336,6 +336,7 @@ class TestTimeout:
         with pytest.raises(TimeoutError, match="no scheduler"):
             client.shutdown()
 
+    @pytest.mark.thorough
     def test_the_client_is_usable_when_the_scheduler_comes_back(self, new_client: Callable[..., Client]) -> None:
         first = FakeScheduler(answers_tasks=False)
         client = self.welcome_client(new_client, first)
@@ -350,6 +351,7 @@ class TestTimeout:
             assert cancel.task_id == lost.task_id
             assert client.submit(len, reference).result(10) == 3
 
+    @pytest.mark.thorough
     def test_a_silent_scheduler_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = self.welcome_client(new_client, scheduler)
@@ -359,6 +361,7 @@ class TestTimeout:
             with pytest.raises(TimeoutError, match=r"for 1 seconds; check"):
                 future.result(60)
 
+    @pytest.mark.thorough
     def test_a_task_may_take_longer_than_the_timeout(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = self.welcome_client(new_client, scheduler)
@@ -456,6 +459,7 @@ class TestHostileInput:
             scheduler.answers_tasks = True
             assert client.submit(abs, -2).result(10) == 2
 
+    @pytest.mark.thorough
     def test_what_is_answered_in_the_end_is_not_given_up(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
@@ -522,6 +526,7 @@ class TestRest:
             assert not [item for item in scheduler.heard if type(item) is ClientResting]
 
 
+@pytest.mark.thorough
 def test_what_has_failed_is_not_said_to_go_on(
     new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

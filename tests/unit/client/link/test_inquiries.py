@@ -31,10 +31,10 @@ def test_each_has_a_number_of_its_own_and_its_answers() -> None:
     inquiries.on_worker(described(1, "w"))
     inquiries.on_response(InfoResponse(2, 1, 1, 1, 0))
     inquiries.on_response(InfoResponse(1, 1, 1, 1, 0))
-    assert (one.heard, other.heard, len(inquiries)) == ([(1, ["w"])], [(1, [])], 1)
+    assert (one.heard, other.heard, len(inquiries.by_number)) == ([(1, ["w"])], [(1, [])], 1)
     inquiries.on_response(InfoResponse(2, 3, 1, 1, 0))
     inquiries.on_response(InfoResponse(2, 4, 1, 1, 0))
-    assert (other.heard, len(inquiries)) == ([(1, []), (3, [])], 0)
+    assert (other.heard, len(inquiries.by_number)) == ([(1, []), (3, [])], 0)
 
 
 def test_half_an_answer_does_not_count_on_the_next_connection() -> None:

@@ -820,7 +820,7 @@ def test_on_a_new_connection_only_the_window_is_said() -> None:
     work.window.resize(3, 0)
     work.say_again()
     assert said_tasks(work) == [0, 1, 2]
-    assert len(work.window) == 2
+    assert len(work.window.waiting) == 2
 
 
 def test_what_waits_ends_with_everything_else() -> None:

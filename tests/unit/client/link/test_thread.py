@@ -10,6 +10,7 @@ from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.functions import Functions
 from scaler.client.client import Client
+from scaler.client.link import thread
 from scaler.client.link.connection import Connection
 from scaler.client.link.thread import LinkThread
 from scaler.errors import DisconnectedError
@@ -19,8 +20,10 @@ from scaler.task_context import TaskContext
 from scaler.wire.messages.client import (
     ClientDisconnect,
     ClientHeartbeat,
+    ClientHello,
     Task,
 )
+from scaler.wire.messages.common import HelloRequest
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.processes import wait_until
 
@@ -49,6 +52,38 @@ class TestThread:
                 assert not roused
                 scheduler.run(scheduler.wait_for(Task, i + 2)[-1])
                 assert future.result(10) == i
+
+    def test_a_lone_result_is_followed_by_nothing_until_later(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(thread, "LONE_SECONDS", 60)
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=60)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.answers_tasks = False  # an answer that is there before the submit has ended wakes the thread
+            conversation, inbox = client._core.link._conversation, client._core.link._inbox
+            acts: list[float] = []
+            act = conversation.act
+            monkeypatch.setattr(conversation, "act", lambda now: (acts.append(now), act(now)))
+            for i in range(50):
+                wait_until(lambda: inbox.is_asleep, "the link sleeps")
+                future = client.submit(abs, -i)
+                scheduler.run(scheduler.wait_for(Task, i + 2)[-1])
+                assert future.result(10) == i
+                if i == 0:
+                    acts.clear()  # the first task may have been sent by the thread
+            assert not acts
+            client.clear()
+            assert acts, "whatever else is to do ends the wait"
+
+    @pytest.mark.thorough
+    def test_what_follows_a_lone_result_is_read_soon(self, new_client: Callable[..., Client]) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=60)
+            for i in range(20):
+                assert client.submit(abs, -i).result(10) == i
+                scheduler.say(HelloRequest("a second message, which the descriptor may not tell of"))
+                scheduler.wait_for(ClientHello, i + 2)
 
     def test_a_processor_is_needed_for_what_the_thread_has_not_taken_yet(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ PAIRS ?= -n 2 --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= --hypothesis-profile=few
 QUICK := $(BIN)/python -m pytest -q -m 'not processes and not more and not thorough' $(EXAMPLES)
 COMPUTING := tests/architecture tests/property tests/unit/actors
-WAITING := tests/unit/client
+WAITING := tests/unit/client tests/unit/monitor
 OTHERS := $(filter-out $(COMPUTING) $(WAITING) %/__pycache__,$(wildcard tests/unit/*))
 APT := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=60
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
@@ -50,8 +50,9 @@ part $(BIN)/python -m pytest $(PAIRS) --rerun-show-tracebacks -m 'more and not a
 part $(BIN)/python -m pytest --rerun-show-tracebacks -m 'more and alone'
 endef
 
-# Three processes of pytest, which take equally long: the client's tests mostly wait. Workers of pytest-xdist would all collect
-# all tests, and send reports. What the first two say is shown after the third. Exit code 5: ARGS have chosen no test of a part.
+# Three processes of pytest, which take equally long: the tests of client and monitor mostly wait. Workers of pytest-xdist would
+# all collect all tests, and send reports. What the first two say is shown after the third. Exit code 5: ARGS have chosen no test
+# of a part.
 fast: $(VENV)/.dev $(VENV)/.compiled ## the tests without real processes, with few examples of each property, in 30 seconds
 	@said=$$(mktemp -d) && trap 'rm -rf "$$said"' EXIT && trap 'exit 130' INT; \
 	$(QUICK) $(WAITING) $(ARGS) >"$$said/1" 2>&1 & parts=$$!; \

@@ -17,7 +17,7 @@ from tests.support.lengths import Lengths, table_for
 # the timeout of pytest still bounds each test. `make fast` takes few, `make test-more` many; to look for new ones:
 # pytest --hypothesis-profile=explore
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.register_profile("few", derandomize=True, deadline=None, max_examples=10)
+settings.register_profile("few", derandomize=True, deadline=None, max_examples=5)
 settings.register_profile("many", derandomize=True, deadline=None, max_examples=200)
 settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")

@@ -33,6 +33,7 @@ def shorter(name: str, every_seconds: float, work: tuple[str, ...] = ()) -> Scen
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "scenario", "tasks"),
     [

@@ -140,6 +140,7 @@ def test_a_scheduler_hangs_up_on_connections_that_say_nothing(monkeypatch: pytes
         assert peer.recv(4096), "an echo"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["a message without an end", "messages of a peer"])
 def test_a_peer_that_sends_far_more_than_is_read_is_hung_up_on(kind: str) -> None:
     with (

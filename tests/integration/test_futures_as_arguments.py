@@ -130,8 +130,14 @@ def test_cancelling_a_future_cancels_what_waits_for_it_and_not_the_other_way_rou
     assert other.cancel()
     assert not first.done()
     assert first.cancel()
-    for future in (first, second, third):
-        with pytest.raises(CancelledError):
+    first_name = r"task begins_and_waits \(.*\)"
+    for future, name in (
+        (first, "task begins_and_waits"),
+        (second, f"{first_name}, whose result is argument 1 of task not_"),
+        (third, f"{first_name}, which task not_ needs for argument 1, the result of task not_"),
+        (other, "task not_"),
+    ):
+        with pytest.raises(CancelledError, match=f"^{name}: it was cancelled$"):
             future.result(SECONDS)
     assert client.submit(operator.neg, 1).result(SECONDS) == -1  # the slot is free
 

@@ -40,9 +40,6 @@ def wait_until(
         time.sleep(pause_seconds)
 
 
-_reserved: list[socket.socket] = []
-
-
 def free_address() -> str:
     """Return a loopback address whose port is given to nobody else as long as this process lives.
 
@@ -52,8 +49,9 @@ def free_address() -> str:
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     probe.bind(("127.0.0.1", 0))
-    _reserved.append(probe)
-    return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    probe.detach()  # the system closes it when the process ends
+    return address
 
 
 def alive(pid: int) -> bool:

@@ -272,7 +272,7 @@ class FanOut(Run):
     def turn(self) -> None:
         while True:
             start = time.perf_counter()
-            more = self.edge.receive() | (not self.dispatcher.run()) | self.edge.flush()
+            more = self.edge.receive() | (not self.dispatcher.run(flush=self.edge.flush))
             self.longest_seconds = max(self.longest_seconds, time.perf_counter() - start)
             deadline = self.dispatcher.next_deadline()
             if not more and (deadline is None or deadline > time.monotonic()):

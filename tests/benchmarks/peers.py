@@ -95,7 +95,7 @@ class Run:
         start = time.process_time()
         for number in numbers:
             what(number)
-            while self.edge.receive() | (not self.dispatcher.run()) | self.edge.flush():
+            while self.edge.receive() | (not self.dispatcher.run(flush=self.edge.flush)):
                 pass
             count += 1
         seconds = time.process_time() - start

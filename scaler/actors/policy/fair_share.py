@@ -97,7 +97,7 @@ class FairShare(Generic[T]):
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""
-        return next((queue.first() for queue in self._ring.values() if queue), None)
+        return next(filter(None, map(InOrder.first, self._ring.values())), None)
 
     def greatest(self, account: int) -> float:
         """Return the greatest priority among the tasks of an account; -inf: none waits."""

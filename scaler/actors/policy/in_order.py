@@ -32,6 +32,9 @@ class _Level(Generic[T]):
     def __len__(self) -> int:
         return len(self.again) + len(self.new)
 
+    def __bool__(self) -> bool:
+        return bool(self.new or self.again)
+
 
 class InOrder(Generic[T]):
     """Tasks in the order in which they are to be placed."""
@@ -43,10 +46,8 @@ class InOrder(Generic[T]):
         return sum(map(len, self._levels.values()))
 
     def __bool__(self) -> bool:
-        for level in self._levels.values():  # noqa: SIM110 - on the way of each task
-            if level.new or level.again:
-                return True
-        return False
+        level = self._levels.first()
+        return bool(level.new or level.again)
 
     def __iter__(self) -> Iterator[T]:
         return (ready for row in self._rows() for ready in row.values())
@@ -105,7 +106,9 @@ class InOrder(Generic[T]):
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""
-        return next((next(iter(row.values())) for row in self._rows() if row), None)
+        level = self._levels.first()
+        row = level.again or level.new
+        return next(iter(row.values())) if row else None
 
     def greatest(self, _account: int = 0) -> float:
         """Return the greatest priority; -inf: none waits."""

@@ -245,7 +245,9 @@ class Placement(Generic[W, T]):
         sooner get as much meanwhile.
         """
         places, first = self._places, self._queue.first()
-        if first is None or (places.far_ahead and first.account != self._far_account):
+        if first is None or not first.spec.together:  # nothing of a map, so nothing else need be looked at
+            return
+        if places.far_ahead and first.account != self._far_account:
             return
         expected_us = max(1, round(self._durations.expected_us(first.spec.function_id)))
         spare = len(self._queue) - len(places) * MAP_AHEAD_US // expected_us

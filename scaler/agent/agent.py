@@ -38,6 +38,7 @@ from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
 from scaler.wire.capabilities import to_text
 from scaler.wire.transfer import window_at
+from scaler.wire.usual import OF_AGENTS, preparing
 from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline, tree.children[LINK]))
     if on_started is not None:
         shell.loop.call_soon(on_started)
+    shell.do_bit_by_bit(preparing(OF_AGENTS))
     try:
         return _complain_of(shell.run(edge))
     finally:

@@ -28,6 +28,10 @@ TURNS_PER_WAKE = 64
 TURNS_SECONDS = 0.02
 """And for how long: under load, one turn takes some ten milliseconds."""
 
+STEP_SECONDS = 0.02
+"""How long nothing is done of what need not be done now."""
+_OVER = object()
+
 
 GARBAGE_THRESHOLDS = (100_000, 20, 50)
 """Tasks are many and short-lived, and actors refer to their own address: with the default thresholds, much time goes
@@ -160,6 +164,15 @@ class Shell:
                 self.loop.call_soon_threadsafe(handler)
 
         signal.signal(signal.SIGCHLD, ended)
+
+    def do_bit_by_bit(self, work: Iterator[object]) -> None:
+        """Do work that need not be done now, a step at a time, and leave time between the steps to all else."""
+
+        def go_on() -> None:
+            if next(work, _OVER) is not _OVER:
+                self.loop.call_later(STEP_SECONDS, go_on)
+
+        self.loop.call_later(STEP_SECONDS, go_on)
 
     def _hear_no_signals(self) -> None:
         """A loop that closes reads its pipe no more, and Python complains of signals that it cannot write there."""

@@ -35,9 +35,9 @@ from scaler.processor.bootstrap import Bootstrap
 from scaler.processor.preparation import FAILED_EXIT_CODE, PreloadError, preload
 from scaler.processor.signals import INTERRUPT_SIGNAL
 from scaler.processor.task_context import Birth
-from scaler.processor.usual import USUAL
 from scaler.settings import ClusterConfig
 from scaler.wire.codec import prepare
+from scaler.wire.usual import OF_PROCESSORS, preparing
 
 REQUEST = struct.Struct("<BI16s?H")
 """what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
@@ -82,7 +82,7 @@ class ForkServer:
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
         """of the signals that are ignored here and not in processors"""
-        self._unprepared = list(USUAL)
+        self._preparing = preparing(OF_PROCESSORS)
         self._pid = os.getpid()
 
     def run(self) -> None:
@@ -95,7 +95,7 @@ class ForkServer:
         # For the agent to follow, or to ignore; its end is the signal.
         self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
         strays.adopt()
-        for direction, _ in USUAL:
+        for direction, _ in OF_PROCESSORS:
             prepare(direction)
         gc.freeze()
         with selectors.DefaultSelector() as selector:
@@ -119,12 +119,14 @@ class ForkServer:
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what has come. While nothing comes, prepare what the first processors can do without."""
-        while self._unprepared:
-            if came := selector.select(0):
-                return came
-            prepare(*self._unprepared.pop())
-            gc.freeze()
-        return selector.select()
+        came = selector.select(0)
+        if not came:
+            for _ in self._preparing:
+                gc.freeze()
+                came = selector.select(0)
+                if came:
+                    break
+        return came or selector.select()
 
     def _let_end(self, wake_read: int) -> None:
         """Wait for the processors, which have lost their channels, and have what they execute interrupted."""

@@ -36,6 +36,7 @@ from scaler.wire.pipe import FAST_WINDOWS, Pipe
 from scaler.wire.structs import RunOptions
 from scaler.wire.transfer import window_at
 from scaler.wire.transport import AddressInUseError
+from scaler.wire.usual import OF_SCHEDULERS, preparing
 from scaler.wire.zeromq import open_transport
 
 logger = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ class SchedulerProcess:
         """where the monitor stream is; empty if there is none, because all are threads of this process"""
         self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
+        self._shell.do_bit_by_bit(preparing(OF_SCHEDULERS))
         self._suspects: dict[Connection, int] = {}
         """connections that may have been lost, and how often each is probed before it counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)

@@ -160,15 +160,13 @@ class _Codecs(dict[str, _DirectionCodec]):
 _CODECS = _Codecs()
 
 
-def prepare(direction: Direction, usual: Sequence[Any] = ()) -> None:
+def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
     """Make the codec of a direction now, for example before a process forks others that need it.
 
     Args:
-        usual: items whose messages are to have stencils.
+        items: a message that is to have a stencil, if there are any.
     """
-    codec = _CODECS[direction.name]
-    for item in usual:
-        codec.stencils.prepare(item)
+    _CODECS[direction.name].stencils.prepare(items)
 
 
 def encode(

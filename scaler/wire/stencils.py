@@ -37,6 +37,18 @@ CANDIDATES_MOST = 16
 """The most stencils for messages of one size, and of any size: each that does not fit costs a comparison."""
 
 
+class _Seen:
+    """What is known of a shape that has no stencil of its own."""
+
+    __slots__ = ("count", "stretch")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """how often it was seen; negative if no stencil can be cut"""
+        self.stretch: StretchStencil | None = None
+        """the one for any length"""
+
+
 class Stencils:
     """The stencils of one direction.
 
@@ -50,10 +62,11 @@ class Stencils:
         self._kinds = {kind.item: kind for kind in kinds}
         numbers = [] if numbers_at is None else [Hole(at, at + 8, "Q") for at in (numbers_at, numbers_at + 8)]
         self._cutter = Cutter(write, numbers)
-        self._by_shape: dict[Shape, Stencil | int] = {}
-        """the stencil, or how often the shape was seen; negative if no stencil can be cut"""
+        self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """the same, by the shape without the length of its value of any length"""
+        """the stencil, by the shape without the length of its value of any length; or how often such a shape was seen,
+        negative if no stencil can be cut
+        """
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
@@ -65,8 +78,8 @@ class Stencils:
         if shaped is None:
             return None
         values, shape = shaped
-        known = self._by_shape.get(shape, 0)
-        stencil = self._saw(shape, items) if isinstance(known, int) else known
+        known = self._by_shape.get(shape)
+        stencil = known if type(known) is Stencil else self._saw(shape, items, known)
         if stencil is None:
             return None
         try:
@@ -102,11 +115,11 @@ class Stencils:
         del self._stretched[size]
         items = list(chain.from_iterable(batches))
         shaped = self._shape(items)
-        seen = 0 if shaped is None else self._by_shape.get(shaped[1], 0)
-        if shaped is not None and isinstance(seen, int) and seen >= 0:
-            if not seen:
-                self._make_room()
-            self._cut([self._kinds[type(item)] for item in items], shaped[1], items)
+        if shaped is None:
+            return
+        seen = self._by_shape.get(shaped[1]) or self._new(shaped[1])
+        if type(seen) is _Seen and seen.count >= 0:
+            self._cut(shaped[1], items, seen)
 
     def learn(self, batches: Sequence[Sequence[Any]]) -> None:
         """Learn from a message that was read the long way: others of its shape may follow."""
@@ -114,12 +127,12 @@ class Stencils:
             items = list(chain.from_iterable(batches))
             shaped = self._shape(items)
             if shaped is not None:
-                self._saw(shaped[1], items)
+                self._saw(shaped[1], items, self._by_shape.get(shaped[1]))
 
-    def prepare(self, item: Any) -> None:
-        """Cut the stencil for a message of such an item now."""
-        for _ in range(SEEN_BEFORE_CUT):
-            self.write([item])
+    def prepare(self, items: Sequence[Any]) -> None:
+        """Cut the stencil for a message of such items now."""
+        for _ in range(SEEN_BEFORE_CUT * len(items)):
+            self.write(items)
 
     def _shape(self, items: Sequence[Any]) -> tuple[tuple[Any, ...], Shape] | None:
         kinds = self._kinds
@@ -137,34 +150,40 @@ class Stencils:
             shape += previous
         return values, shape
 
-    def _saw(self, shape: Shape, items: Sequence[Any]) -> StretchStencil | None:
+    def _saw(self, shape: Shape, items: Sequence[Any], seen: Stencil | _Seen | None) -> StretchStencil | None:
         """Count a message that has no stencil of its own. Return the one for any length, if there was one before."""
-        kinds = [self._kinds[type(item)] for item in items]
-        found = self._count_stretch(kinds, shape, items)
-        seen = self._by_shape.get(shape, 0)
-        if not isinstance(seen, int) or seen < 0:
-            return found
-        if not seen:
-            self._make_room()
-        self._by_shape[shape] = seen + 1
-        if seen + 1 == (SEEN_BEFORE_CUT * len(items) if found is None else SEEN_BEFORE_CUT_TWICE):
-            self._cut(kinds, shape, items)
+        if seen is None:
+            seen = self._new(shape)
+        elif type(seen) is not _Seen:
+            return None
+        found = seen.stretch
+        if found is None:
+            found = seen.stretch = self._count_stretch(shape, items)
+        if seen.count >= 0:
+            seen.count += 1
+            if seen.count == (SEEN_BEFORE_CUT * len(items) if found is None else SEEN_BEFORE_CUT_TWICE):
+                self._cut(shape, items, seen)
         return found
 
-    def _make_room(self) -> None:
+    def _new(self, shape: Shape) -> _Seen:
         if len(self._by_shape) >= SHAPES_MOST:
             self._by_shape.clear()
             self._by_size.clear()
+        seen = self._by_shape[shape] = _Seen()
+        return seen
 
-    def _cut(self, kinds: list[ItemKind], shape: Shape, items: Sequence[Any]) -> None:
-        stencil = self._cutter.cut(kinds, items)
-        if stencil is not None:
-            of_size = self._by_size.setdefault(stencil.size, [])
-            if len(of_size) < CANDIDATES_MOST:
-                of_size.append(stencil)
-        self._by_shape[shape] = stencil or -1
+    def _cut(self, shape: Shape, items: Sequence[Any], seen: _Seen) -> None:
+        stencil = self._cutter.cut([self._kinds[type(item)] for item in items], items)
+        if stencil is None:
+            seen.count = -1
+            return
+        of_size = self._by_size.setdefault(stencil.size, [])
+        if len(of_size) < CANDIDATES_MOST:
+            of_size.append(stencil)
+        self._by_shape[shape] = stencil
 
-    def _count_stretch(self, kinds: list[ItemKind], shape: Shape, items: Sequence[Any]) -> StretchStencil | None:
+    def _count_stretch(self, shape: Shape, items: Sequence[Any]) -> StretchStencil | None:
+        kinds = [self._kinds[type(item)] for item in items]
         places = _stretches(kinds, shape)
         if len(places) != 1:
             return None

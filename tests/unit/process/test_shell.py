@@ -18,7 +18,7 @@ from scaler.actors.kit import Actor, handles
 from scaler.config import ConfigError
 from scaler.process.shell import TURNS_PER_WAKE, Shell, new_event_loop
 from scaler.settings import EVENT_LOOPS
-from tests.support.processes import run_script
+from tests.support.processes import run_script, wait_until
 
 
 class Line(str):
@@ -373,6 +373,22 @@ def test_a_turn_ends_in_time_and_goes_on_after_signals_and_other_descriptors(
     assert shell.run(flood) == 0
     assert seen == [1], "how far it was when others had their chance"
     assert 3 <= flood.receives < TURNS_PER_WAKE
+
+
+def test_what_need_not_be_done_now_is_done_bit_by_bit(running: Running) -> None:
+    done: list[int] = []
+
+    def work() -> Iterator[None]:
+        for number in range(3):
+            done.append(number)
+            yield
+
+    running.in_loop(running.shell.do_bit_by_bit, work())
+    while len(done) < 3:  # no two steps follow each other without a chance for what comes
+        before = len(done)
+        running.end.sendall(b"one\n")
+        assert running.says(1) == ["one"]
+        wait_until(lambda before=before: len(done) > before, "a step is done")  # type: ignore[misc]
 
 
 SIGNAL_WHILE_IT_CLOSES = """

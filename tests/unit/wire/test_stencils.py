@@ -159,7 +159,7 @@ def test_a_batch_may_stand_among_items_of_other_kinds() -> None:
 def test_what_follows_is_most_often_of_the_same_shape() -> None:
     """So the stencil that has fitted is tried first."""
     known = taught([run(1)], SCHEDULER_TO_AGENT)
-    known.prepare(run(1, worker=0))
+    known.prepare([run(1, worker=0)])
     first, second = known._of_any_size
     written = dataclasses.replace(run(2, worker=0), payload=b"of another length")
     for _ in range(2):

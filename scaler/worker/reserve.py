@@ -16,6 +16,8 @@ from scaler.worker.messages import DismissProcessor, ProcessorComing, ProcessorN
 from scaler.worker.processor_states import DISMISS, DISMISSED, IDLE, STAY
 from scaler.worker.processors import ProcessorRecord, Processors
 
+READY_AHEAD = 1
+"""How many idle processors there are, or are on their way, while tasks wait for others. Each costs 10 ms of a core."""
 SPARE_KEPT = 2
 """How many spare idle processors stay, once tasks have waited for others."""
 SPARE_SECONDS = 5.0
@@ -67,7 +69,7 @@ class Reserve:
     def fill(self) -> None:
         """Have idle processors ready, so that the next task that blocks need not wait for a fork."""
         processors = self._processors
-        wanted = SPARE_KEPT if processors.has_blocked else int(processors.active is None)
+        wanted = READY_AHEAD if processors.has_blocked else int(processors.active is None)
         for _ in range(wanted - self.count()):
             self._asked += 1
             self._add()

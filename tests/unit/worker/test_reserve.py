@@ -14,7 +14,7 @@ from scaler.worker.messages import (
     ProcessorStays,
 )
 from scaler.worker.processor_states import DISMISSED, IDLE
-from scaler.worker.reserve import SPARE_KEPT, SPARE_SECONDS, Reserve
+from scaler.worker.reserve import READY_AHEAD, SPARE_KEPT, SPARE_SECONDS, Reserve
 from tests.support.room_bench import RoomBench
 from tests.support.slot_bench import WaitingBench
 
@@ -32,7 +32,7 @@ def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: Wai
 def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench) -> None:
     bench.run(bench.task())
     bench.wait_for_others(1)
-    assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * SPARE_KEPT
+    assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * READY_AHEAD
     bench.tell(ProcessorComing(50, True))
     bench.tell(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
     bench.run(bench.task())
@@ -100,9 +100,10 @@ def test_one_is_asked_for_if_none_has_the_slot_and_some_if_a_task_is_blocked() -
     bench.hear(ProcessorComing(50, True))
     bench.reserve.fill()
     assert (bench.asked, bench.reserve.count()) == (1, 1)
+    bench.hear(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
     bench.blocked()
     bench.reserve.fill()
-    assert (bench.asked, bench.reserve.count()) == (SPARE_KEPT, SPARE_KEPT)
+    assert (bench.asked, bench.reserve.count()) == (1 + READY_AHEAD, READY_AHEAD)
 
 
 def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
@@ -110,7 +111,7 @@ def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
     bench.blocked()
     bench.reserve.fill()
     bench.hear(ProcessorComing(50, False))
-    assert bench.reserve.count() == SPARE_KEPT + 1
+    assert bench.reserve.count() == READY_AHEAD + 1
     bench.hear(ProcessorComing(51, False, pool=2))
     assert bench.reserve.count() == 2
     for number in (50, 51):
@@ -121,15 +122,15 @@ def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
 def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
     bench = ReserveBench()
     bench.blocked()
-    bench.hear(ProcessorComing(50, False))
     bench.reserve.fill()
-    assert (bench.asked, bench.reserve.count()) == (1, SPARE_KEPT)
+    assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD)
+    bench.hear(ProcessorComing(50, False))
     bench.hear(ProcessorComing(51, True))
     for number in range(50, 70, 2):  # both fail, again and again
         bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=True))
         bench.hear(ProcessorNotComing(number + 1, is_extra=True, is_tried_again=True))
         bench.reserve.fill()
-        assert (bench.asked, bench.reserve.count()) == (1, SPARE_KEPT)
+        assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD + 1)
         bench.hear(ProcessorComing(number + 2, False))
         bench.hear(ProcessorComing(number + 3, True))
 

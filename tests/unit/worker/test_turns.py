@@ -21,7 +21,7 @@ from scaler.worker.messages import (
 from scaler.worker.processor_states import ASKING, BLOCKED, IDLE, KILL, LOOSE, RUNNING
 from scaler.worker.processors import ProcessorRecord
 from scaler.worker.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
-from scaler.worker.reserve import SPARE_KEPT, Reserve
+from scaler.worker.reserve import READY_AHEAD, Reserve
 from scaler.worker.suspension import Suspension
 from scaler.worker.task_queue import TaskQueue, run_of
 from scaler.worker.turns import Turns
@@ -41,7 +41,7 @@ def test_a_task_that_waits_makes_room_for_the_next_one(bench: WaitingBench) -> N
     bench.wait_for_others(1)
     assert bench.suspended() == [child.task_id]
     assert bench.handed_to() == []
-    assert len(bench.pool.take(AddProcessor)) == SPARE_KEPT
+    assert len(bench.pool.take(AddProcessor)) == READY_AHEAD
     bench.up()
     assert bench.handed_to() == [(2, [parent])]
 

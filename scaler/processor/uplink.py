@@ -44,7 +44,7 @@ LATE_SECONDS = 0.1
 interpreter from the task and gives it back, which is some switches of threads."""
 TICK_SECONDS = 0.003
 """How often the flusher looks for other unsent results while tasks run."""
-IDLE_TICKS = 8
+IDLE_TICKS = 2
 """After so many ticks without an unsent result the flusher sleeps until it is woken."""
 
 REPORT_NS = 250_000_000

@@ -237,10 +237,12 @@ class Conversation:
             self._flush()
 
     def send_at_once(self) -> bool:
-        """Send a request while nothing else is open. Return whether there is an answer already."""
+        """Send a task while the link's thread sleeps. Return whether that has to look: there is an answer already, or
+        it is to be said again that the process only waits.
+        """
         self._course.began_to_wait(time.monotonic())
         self.send()
-        return self._connection.has_message()
+        return self._connection.has_message() or self._wait > 0
 
     def ask(self, task_id: TaskId, asker: Asker) -> None:
         """Ask what a task waits for."""

@@ -57,11 +57,10 @@ class OpenWork:
         self._tries: dict[bytes, int] = {}
         """how many unreadable answers each open item has seen"""
 
-    def is_waiting(self) -> bool:
-        """Return whether the scheduler owes an answer."""
-        return bool(
-            self._tasks or self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.by_number
-        )
+    def is_waiting(self, but_for: int = 0) -> bool:
+        """Return whether the scheduler owes an answer, the results of so many tasks apart."""
+        else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.by_number
+        return len(self._tasks) > but_for or bool(else_open)
 
     def is_open(self, task_id: TaskId) -> bool:
         """Return whether a task has no result yet."""

@@ -4,7 +4,7 @@
     futures, maps <-----------------------  link thread <-Conversation--  scheduler
 
 Written to by the client, futures, maps and references (any thread, by appending to a queue); hands answers to futures
-and maps. One thread at a time touches the conversation: its own, or, while that sleeps and nothing is open, a thread
+and maps. One thread at a time touches the conversation: its own, or, while that sleeps and little is open, a thread
 that submits.
 
 Must never: run user code, block on anything but its own descriptors, or leave a future without an end.
@@ -45,7 +45,10 @@ T = TypeVar("T")
 
 Command: TypeAlias = Callable[[], None]
 
-LONE_SECONDS = 0.01
+FEW_TASKS = 3
+"""While no more are open, a further task is sent by the thread that submits it."""
+
+LONE_SECONDS = 0.1
 """What follows a lone result may wait for so long."""
 
 
@@ -109,7 +112,7 @@ class LinkThread:
             task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._is_idle():
+                if self._may_send():
                     self._send_at_once(self._work.add, entry)
                     return
         self._put(entry)
@@ -122,7 +125,7 @@ class LinkThread:
                 task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._is_idle():
+                if self._may_send():
                     self._send_at_once(self._work.add_all, entries)
                     return
         self._inbox.put(Request(partial(self._work.add_all, entries), sink))
@@ -135,9 +138,9 @@ class LinkThread:
                 task_context.current.submitted(task_id, self.cancel)
         self._inbox.put(Request(partial(self._work.add_graph, graph), graph))
 
-    def _is_idle(self) -> bool:
-        """Return whether the thread sleeps with nothing open: waking it would cost more than doing its work."""
-        return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting()
+    def _may_send(self) -> bool:
+        """Return whether the thread sleeps with little open: waking it would cost more than doing its work."""
+        return self._inbox.is_asleep and self._conversation.is_welcome and not self._work.is_waiting(FEW_TASKS)
 
     def _is_needed(self) -> bool:
         """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""

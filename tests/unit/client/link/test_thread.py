@@ -53,6 +53,26 @@ class TestThread:
                 scheduler.run(scheduler.wait_for(Task, i + 2)[-1])
                 assert future.result(10) == i
 
+    def test_a_few_submits_wake_nobody_and_more_do(
+        self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with FakeScheduler() as scheduler:
+            client = new_client(scheduler.address, heartbeat_interval_seconds=60)
+            assert client.submit(abs, -1).result(10) == 1
+            scheduler.answers_tasks = False
+            inbox = client._core.link._inbox
+            wait_until(lambda: inbox.is_asleep, "the link sleeps")
+            roused = []
+            rouse = inbox.rouse
+            monkeypatch.setattr(inbox, "rouse", lambda: (roused.append(1), rouse()))
+            futures = [client.submit(abs, -i) for i in range(thread.FEW_TASKS + 1)]
+            assert not roused
+            futures += [client.submit(abs, -i) for i in range(len(futures), 20)]
+            assert roused
+            for task in scheduler.wait_for(Task, 21)[1:]:
+                scheduler.run(task)
+            assert [future.result(10) for future in futures] == list(range(20))
+
     def test_a_lone_result_is_followed_by_nothing_until_later(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:

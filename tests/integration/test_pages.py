@@ -26,9 +26,12 @@ ELSEWHERE = re.compile(r"tcp://10\.0\.0\.1:2345")
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
-        yield combo.get_address()
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster in a folder of its own, too: tasks of pages write files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("workers"))
+        with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as combo:
+            yield combo.get_address()
 
 
 @pytest.mark.more

@@ -99,6 +99,25 @@ class DaskCluster:
         finally:
             self._ask(end)
 
+    @contextlib.contextmanager
+    def keeping_nothing_back(self) -> Iterator[None]:
+        """Have its scheduler give its workers all tasks at once, as it does without being told so for small groups."""
+
+        def saturate(dask_scheduler: Any) -> list[str]:
+            before, dask_scheduler.WORKER_SATURATION = dask_scheduler.WORKER_SATURATION, float("inf")
+            return [str(before)]
+
+        [before] = self._ask(saturate)
+
+        def restore(dask_scheduler: Any) -> list[str]:
+            dask_scheduler.WORKER_SATURATION = float(before)
+            return []
+
+        try:
+            yield
+        finally:
+            self._ask(restore)
+
     def await_workers(self) -> None:
         """Wait until its scheduler knows all workers."""
         wait_until(

@@ -36,7 +36,7 @@ from scaler.client.task_log import LOG_SECONDS, TaskLog
 from scaler.client.tracing import tracing
 from scaler.config import ConfigError
 from scaler.ids import TaskId
-from scaler.serialization import DEFAULT_SERIALIZER, Serializer
+from scaler.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
 from scaler.settings import ClientConfig
 from scaler.settings.sources import completes_from_outside, gather
 from scaler.shipped import Module, Shipped
@@ -339,6 +339,7 @@ def _connector(address: str) -> Callable[[], object]:
 
 
 task_context.connector = _connector
+plain_to_pickle.add(Client)
 
 
 def _arrive(*settings: Any) -> Client:

@@ -165,6 +165,9 @@ class ArgumentPacker:
             check_stored(reference)
         with in_a_task_for(self._address):
             packed = self._all(named, places)
+        block = _small_block(named, packed)
+        if block is not None:
+            return PackedArguments(block)
         objects, own = [], set()
         for index, frames in _too_large(packed):
             object_id = ObjectId(self._new_id())
@@ -209,6 +212,18 @@ def _in_block(part: _Part, name: str, own: Collection[ObjectId]) -> bytes:
     if isinstance(part, bytes):
         return argument_block(OWN_OBJECT if part in own else OBJECT, part, name)
     return argument_block(VALUE, bytes(part[0]), name)
+
+
+def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes | None:
+    """Return the block if all arguments are values that fit into it, as most often."""
+    block = b""
+    for (name, _), part in zip(named, packed, strict=True):
+        if type(part) is not list or len(part) > 1:
+            return None
+        block += argument_block(VALUE, bytes(part[0]), name)
+        if len(block) > INLINE_BYTES:
+            return None
+    return block
 
 
 def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer]]]:

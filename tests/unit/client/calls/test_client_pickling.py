@@ -14,7 +14,7 @@ from scaler.client import client as client_module
 from scaler.client import lifetime, shared_cores
 from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
 from scaler.errors import DisconnectedError
-from scaler.serialization import DefaultSerializer, Serializer
+from scaler.serialization import DefaultSerializer, Serializer, plain_to_pickle, to_frames
 from scaler.task_context import TaskContext
 from scaler.wire.messages.client import ClientHello, GraphTask, Task
 from scaler.wire.structs import RunOptions
@@ -58,6 +58,12 @@ def _no_shared_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.fixture
 def in_a_task(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_context, "current", InATask(scheduler.address))
+
+
+def test_a_client_is_written_as_cloudpickle_does(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address) as client:
+        assert Client in plain_to_pickle
+        assert to_frames(DefaultSerializer(), client) == [cloudpickle.dumps(client, protocol=5)]
 
 
 def test_settings_carry_the_serializer_and_nothing_for_the_default_one() -> None:

@@ -28,8 +28,14 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _is_raised_by_statement(error: BaseException) -> bool:
-    """Return whether a `raise` in Python has raised it, and not Python itself between two instructions."""
+    """Return whether a `raise` in Python has raised it, and not Python itself between two instructions.
+
+    A `raise` alone only passes it on. Any place counts: behind those of this time may be those of earlier ones.
+    """
     place = error.__traceback__
-    while place is not None and place.tb_next is not None:
+    while place is not None:
+        code, at = place.tb_frame.f_code.co_code, place.tb_lasti
+        if code[at] == opcode.opmap["RAISE_VARARGS"] and code[at + 1]:
+            return True
         place = place.tb_next
-    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+    return False

@@ -11,6 +11,7 @@ import opcode
 import signal
 import threading
 import traceback
+from types import FrameType
 
 from scaler.errors import TaskInterrupt
 
@@ -30,12 +31,15 @@ def is_interruption(error: BaseException) -> bool:
 def _is_raised_by_statement(error: BaseException) -> bool:
     """Return whether a `raise` in Python has raised it, and not Python itself between two instructions.
 
-    A `raise` alone only passes it on. Any place counts: behind those of this time may be those of earlier ones.
+    Behind the place of a `raise` are those of earlier times: either of what it only passes on, where a frame comes
+    again, or of another run of code, if the exception was kept or has brought its traceback along.
     """
+    frames: list[FrameType] = []
+    raised_after: list[int] = []
     place = error.__traceback__
     while place is not None:
-        code, at = place.tb_frame.f_code.co_code, place.tb_lasti
-        if code[at] == opcode.opmap["RAISE_VARARGS"] and code[at + 1]:
-            return True
+        frames.append(place.tb_frame)
+        if place.tb_frame.f_code.co_code[place.tb_lasti] == opcode.opmap["RAISE_VARARGS"]:
+            raised_after.append(len(frames))
         place = place.tb_next
-    return False
+    return any(set(frames[:count]).isdisjoint(frames[count:]) for count in raised_after)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 import pytest
@@ -29,6 +30,13 @@ def raise_it(error: BaseException) -> NoReturn:
 
 def hear_ctrl_c() -> None:
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def hear_ctrl_c_and_pass_it_on() -> None:
+    try:
+        hear_ctrl_c()
+    except KeyboardInterrupt as error:
+        raise error  # noqa: TRY201 - as code of users does
 
 
 class Read:
@@ -106,10 +114,18 @@ def test_in_another_thread_each_one_is_the_error_of_that_value() -> None:
     assert type(caught[0]) is DeserializeObjectError
 
 
+@pytest.mark.parametrize("hear", [hear_ctrl_c, hear_ctrl_c_and_pass_it_on])
 @pytest.mark.parametrize("do", [read, write])
-def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object]) -> None:
+def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object], hear: Callable[[], None]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        do(hear_ctrl_c)
+        do(hear)
+
+
+def test_an_exception_that_was_raised_elsewhere_before_is_the_error_of_the_value_that_raises_it() -> None:
+    """One that was kept, or was pickled with its traceback, as tblib does it."""
+    elsewhere = TracebackType(None, (lambda: sys._getframe())(), 0, 1)
+    with pytest.raises(SerializeObjectError, match="KeyboardInterrupt: kept"):
+        write(raise_it, KeyboardInterrupt("kept").with_traceback(elsewhere))
 
 
 @pytest.mark.parametrize("do", [read, write])

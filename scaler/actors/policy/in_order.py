@@ -46,8 +46,7 @@ class InOrder(Generic[T]):
         return sum(map(len, self._levels.values()))
 
     def __bool__(self) -> bool:
-        level = self._levels.first()
-        return bool(level.new or level.again)
+        return bool(self._first_row())
 
     def __iter__(self) -> Iterator[T]:
         return (ready for row in self._rows() for ready in row.values())
@@ -73,8 +72,7 @@ class InOrder(Generic[T]):
 
     def pop(self) -> T | None:
         """Remove the first task and return it; None if there is none."""
-        level = self._levels[self._levels.priorities[-1]]
-        row = level.again or level.new or next(filter(None, self._rows()), level.new)
+        row = self._first_row()
         return row.popitem(last=False)[1] if row else None
 
     def drain(self) -> Iterator[T]:
@@ -106,8 +104,7 @@ class InOrder(Generic[T]):
 
     def first(self) -> T | None:
         """Return the task that `drain` yields next; None if there is none."""
-        level = self._levels.first()
-        row = level.again or level.new
+        row = self._first_row()
         return next(iter(row.values())) if row else None
 
     def greatest(self, _account: int = 0) -> float:
@@ -125,6 +122,11 @@ class InOrder(Generic[T]):
     def by_account(self) -> dict[int, int]:
         """Return nothing: accounts take no turns here."""
         return {}
+
+    def _first_row(self) -> Row[T]:
+        """Return the row with the first task; an empty one if none waits."""
+        level = self._levels.first()
+        return level.again or level.new
 
     def _rows(self) -> Iterator[Row[T]]:
         self._levels.first()

@@ -116,7 +116,8 @@ class _Reader:
                 offset = message_end
         finally:
             view.release()
-            self._rest = bytearray(rest[offset:]) if offset < len(rest) else b""
+            if offset:  # what has come of a message stays where it is until all of it has come
+                self._rest = rest[offset:]
 
     def _end_of_message(self, view: memoryview, offset: int) -> int | None:
         """Return where the message at `offset` ends, or None if that did not arrive yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +99,28 @@ def test_a_message_in_single_bytes_arrives() -> None:
     ]
     for each in (ours, theirs, collecting, sink):
         each.close()
+
+
+def test_what_has_come_of_a_message_is_not_copied_when_more_of_it_comes() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    sender, receiver = Channel(ours), Channel(theirs)
+    header = b"x" * (4 << 20)
+    sender.send(b"small", [])
+    sender.send(header, [])
+    tracemalloc.start()
+    try:
+        assert receiver.receive() == [(b"small", [])]
+        while not sender.flush():
+            assert receiver.receive() == []
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1.5 * len(header)
+    assert receiver.receive() == [(header, [])]
+    sender.close()
+    receiver.close()
 
 
 def test_one_block_serves_several_receivers(ends: tuple[Channel, Channel]) -> None:

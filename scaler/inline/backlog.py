@@ -6,18 +6,16 @@ that lacks an object steps aside, so that it does not hold up those behind it.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator
-from heapq import heapify, heappop, heappush
-from itertools import count
 from typing import TypeAlias
 
 from scaler.ids import TaskId
+from scaler.priority_rows import PriorityRows
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
 """Which attempt of which task."""
-_FIRST = -(2**31)
-"""Before all: a priority is a signed number of 32 bits."""
 
 
 def run_of(item: RunTask | RunCancel | RecallRequest) -> RunKey:
@@ -29,27 +27,32 @@ class Backlog:
     """Tasks in the order in which they are to be run."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, RunTask]] = []
-        self._aside: list[tuple[int, int, RunTask]] = []
-        self._next = count().__next__
+        self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
+        self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
+        self._accounts: Counter[int] = Counter()
+        """how many tasks of each account wait; no zeros"""
 
     def __iter__(self) -> Iterator[RunTask]:
-        yield from (task for _, _, task in (*self._aside, *self._heap))
+        for rows in (self._aside, self._rows):
+            for row in rows.in_order():
+                yield from row
 
     def add(self, tasks: Iterable[RunTask]) -> None:
         """Put tasks behind all others of their priority; behind all if tasks of several clients wait."""
-        tasks = list(tasks)
-        is_shared = len({task.account for task in (*self, *tasks)}) > 1
-        last = max((rank for rank, _, _ in (*self._aside, *self._heap)), default=_FIRST)
         for task in tasks:
-            rank = -task.priority
-            if is_shared:
-                rank = last = max(last, rank)
-            heappush(self._heap, (rank, self._next(), task))
+            self._accounts[task.account] += 1
+            is_shared = len(self._accounts) > 1
+            self._rows[self._last_priority(task.priority) if is_shared else task.priority].append(task)
+
+    def _last_priority(self, most: int) -> int:
+        """Return the lowest priority of all tasks that wait, and at most `most`."""
+        lowest = (next((each for each in rows.priorities if rows[each]), most) for rows in (self._rows, self._aside))
+        return min(most, *lowest)
 
     def first(self) -> RunTask | None:
         """Return the task whose turn is next, complete or not."""
-        return self._heap[0][2] if self._heap else None
+        row = self._rows.first()
+        return row[0] if row else None
 
     def take(self, is_complete: Callable[[RunTask], bool], holds_up: Callable[[RunTask], bool]) -> RunTask | None:
         """Remove and return the first task that has all it needs; put those before it aside.
@@ -58,27 +61,33 @@ class Backlog:
             is_complete: whether a task has all it needs.
             holds_up: whether those behind a task that has not wait for it, and do not overtake it.
         """
-        while self._heap:
-            task = self._heap[0][2]
+        while row := self._rows.first():
+            task = row[0]
             if is_complete(task):
-                heappop(self._heap)
-                return task
+                self._left(task)
+                return row.popleft()
             if holds_up(task):
                 return None
-            self._aside.append(heappop(self._heap))
+            self._aside[self._rows.priorities[-1]].append(row.popleft())
         return None
+
+    def _left(self, task: RunTask) -> None:
+        self._accounts[task.account] -= 1
+        if not self._accounts[task.account]:
+            del self._accounts[task.account]
 
     def bring_back(self) -> None:
         """Look at the tasks that stepped aside again."""
-        self._heap += self._aside
-        self._aside.clear()
-        heapify(self._heap)
+        while row := self._aside.first():
+            self._rows[self._aside.priorities[-1]].extendleft(reversed(row))
+            row.clear()
 
     def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
         """Remove the tasks of these runs, wherever they wait, and return them."""
         taken = [task for task in self if run_of(task) in runs]
-        if taken:
-            self._heap = [entry for entry in self._heap if run_of(entry[2]) not in runs]
-            self._aside = [entry for entry in self._aside if run_of(entry[2]) not in runs]
-            heapify(self._heap)
+        for rows in (self._rows, self._aside) if taken else ():
+            for priority, row in rows.items():
+                rows[priority] = deque(task for task in row if run_of(task) not in runs)
+        for task in taken:
+            self._left(task)
         return taken

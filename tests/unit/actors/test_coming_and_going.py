@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from types import FrameType
-from typing import Any
-
 import pytest
 
-import scaler
+from tests.support.instructions import instructions
 from tests.support.simulation import SimulatedPeer, Simulation
 
 FEW, MANY = 30, 300
 TIMES = 4
 """Some of it learns, or is done now and then: the least of so many counts."""
 SPARE = 1.02
-PACKAGE = str(Path(scaler.__file__).parent)
-
-
-def instructions(act: Callable[[], object]) -> int:
-    """Return how many instructions of Scaler's own code an act takes."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 @pytest.mark.parametrize("kind", ["client", "agent"])

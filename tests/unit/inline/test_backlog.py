@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scaler.ids import ObjectId, TaskId
 from scaler.inline.backlog import Backlog, run_of
 from scaler.wire.messages.worker import RunTask
+from tests.support.instructions import instructions
 
 
-def task(name: str, priority: int = 0) -> RunTask:
-    return RunTask(TaskId(name.encode().ljust(16)), 0, 1, ObjectId(b"f" * 16), b"", b"", priority)
+def task(name: str, priority: int = 0, account: int = 0) -> RunTask:
+    return RunTask(TaskId(name.encode().ljust(16)), 0, 1, ObjectId(b"f" * 16), b"", b"", priority, account=account)
 
 
 def taken(
@@ -57,3 +60,45 @@ def test_tasks_are_taken_out_wherever_they_wait() -> None:
     assert sorted(each.task_id.strip() for each in out) == [b"a", b"e"]
     backlog.bring_back()
     assert taken(backlog) == ["c", "b", "d"]
+
+
+def test_while_tasks_of_several_clients_wait_it_is_first_come_first_served() -> None:
+    backlog = Backlog()
+    backlog.add([task("a"), task("b", 1), task("c", account=1), task("d", 2)])
+    backlog.add([task("e", 3, account=1)])
+    assert taken(backlog) == ["b", "a", "c", "d", "e"]
+    backlog.add([task("f"), task("g", 1)])
+    assert taken(backlog) == ["g", "f"]
+
+
+def test_tasks_that_stepped_aside_count_as_tasks_that_wait() -> None:
+    backlog = Backlog()
+    backlog.add([task("a")])
+    assert taken(backlog, frozenset({b"a"})) == []
+    backlog.add([task("b", 1, account=1)])
+    backlog.bring_back()
+    assert taken(backlog) == ["a", "b"]
+
+
+def test_those_of_one_client_have_their_order_again_when_those_of_the_others_were_taken_out() -> None:
+    backlog = Backlog()
+    other = task("b", account=1)
+    backlog.add([task("a"), other])
+    assert backlog.take_out({run_of(other)}) == [other]
+    backlog.add([task("c", 1)])
+    assert taken(backlog) == ["c", "a"]
+
+
+@pytest.mark.parametrize("accounts", [1, 2])
+def test_a_task_is_added_and_taken_at_the_same_cost_however_many_wait(accounts: int) -> None:
+    def cost(waiting: int) -> int:
+        backlog = Backlog()
+        backlog.add(task(str(number), number % 3, number % accounts) for number in range(waiting))
+
+        def add_and_take() -> None:
+            backlog.add([task("next", 1)])
+            backlog.take(lambda _task: True, lambda _task: False)
+
+        return instructions(add_and_take)
+
+    assert cost(1_000) == cost(10)

@@ -35,8 +35,12 @@ def hear_ctrl_c() -> None:
 def hear_ctrl_c_and_pass_it_on() -> None:
     try:
         hear_ctrl_c()
-    except KeyboardInterrupt as error:
-        raise error  # noqa: TRY201 - as code of users does
+    except KeyboardInterrupt as error:  # noqa: TRY203 - as code of users does
+        raise error  # noqa: TRY201
+
+
+def frame_of_another_run() -> FrameType:
+    return sys._getframe()
 
 
 class Read:
@@ -123,7 +127,7 @@ def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object], hear: Callable
 
 def test_an_exception_that_was_raised_elsewhere_before_is_the_error_of_the_value_that_raises_it() -> None:
     """One that was kept, or was pickled with its traceback, as tblib does it."""
-    elsewhere = TracebackType(None, (lambda: sys._getframe())(), 0, 1)
+    elsewhere = TracebackType(None, frame_of_another_run(), 0, 1)
     with pytest.raises(SerializeObjectError, match="KeyboardInterrupt: kept"):
         write(raise_it, KeyboardInterrupt("kept").with_traceback(elsewhere))
 

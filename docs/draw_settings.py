@@ -21,7 +21,8 @@ Each setting can be said in four places. The first one in this list that says it
 2. the environment: `SCALER_` and its name in capitals, as in `SCALER_CRASH_LIMIT=5`. On and off are `true` and
    `false`, lists have commas between their parts, and an empty variable says nothing;
 3. a file in the working directory: `scaler.toml`, or the tables `[tool.scaler.scheduler]`, `[tool.scaler.cluster]`
-   and `[tool.scaler.client]` of `pyproject.toml`. If there is a `scaler.toml`, the other one is not read;
+   and `[tool.scaler.client]` of `pyproject.toml`. If there is a `scaler.toml`, the other one is not read.
+   Settings that another user could have written are [refused](../explanation/security.md#files-that-are-read);
 4. its default.
 
 ```toml

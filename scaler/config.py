@@ -109,6 +109,7 @@ def entry(
     check: Callable[[str], object] | None = None,
     metavar: str = "",
     default: str = "",
+    in_file: bool = True,
 ) -> Mapping[str, Any]:
     """Return the row of one setting, as the metadata of its field.
 
@@ -122,6 +123,7 @@ def entry(
         check: raises `ConfigError` for a bad value.
         metavar: stands for the value in `-h`.
         default: in words, where the default is not a constant.
+        in_file: whether a file that is found in the working directory may say it.
     """
     return locals()
 
@@ -140,6 +142,7 @@ class Setting:
         self.flags: tuple[str, ...] = field.metadata["flags"]
         self.unit: str = field.metadata["unit"]
         self.metavar: str = field.metadata["metavar"] or {"s": "S", "bytes": "BYTES"}.get(self.unit, "N")
+        self.may_be_in_file: bool = field.metadata["in_file"]
         self._about = field.metadata
 
     @property

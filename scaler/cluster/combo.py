@@ -51,8 +51,8 @@ class SchedulerClusterCombo:
         event_loop: builtin or uvloop.
         logging_paths: files to log to; each worker appends its name to the file names.
         logging_level: log messages of this level and above: DEBUG, INFO, WARNING, ERROR, CRITICAL.
-        logging_config_file: a file in the format of Python's logging.config.fileConfig; replaces the paths and the
-            level.
+        logging_config_file: a file in the format of Python's logging.config.fileConfig, never named by scaler.toml;
+            replaces the paths and the level.
         crash_limit: a task fails when its process or host has died this many times while it ran.
         policy: the order of waiting tasks: fair (clients take turns) or fifo (first come, first served).
         preload: modules that are imported once for all worker processes, which share their memory.

@@ -94,11 +94,13 @@ class LoggingConfig(_Checked):
     config_file: str | None = field(
         default=None,
         metadata=entry(
-            "a file in the format of Python's logging.config.fileConfig; replaces the paths and the level",
+            "a file in the format of Python's logging.config.fileConfig, never named by scaler.toml; replaces the "
+            "paths and the level",
             "-lc",
             "--logging-config-file",
             check=_check_file,
             metavar="FILE",
+            in_file=False,
         ),
     )
     text_characters: int = field(

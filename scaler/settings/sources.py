@@ -11,6 +11,7 @@ import functools
 import inspect
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -136,7 +137,7 @@ def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
     """Return the name and the content of a process's table in the file; empty if there is no file.
 
     Raises:
-        ConfigError: if the file has unknown tables or keys.
+        ConfigError: if the file has unknown tables or keys, or one that may not be in it.
     """
     file, prefix, tables = _file()
     known = {other.TABLE for other in PROCESSES}
@@ -146,9 +147,15 @@ def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
             raise ConfigError(f"{file}: {name!r} is not a table of settings; there are {there}")
     where = f"[{prefix}{kind.TABLE}] of {file}"
     table: dict[str, Any] = tables.get(kind.TABLE, {})
+    rows = {row.name: row for row in kind.rows()} if table else {}
     for key in table:
-        if key not in {row.name for row in kind.rows()}:
+        if key not in rows:
             raise ConfigError(f"{where}: unknown setting {key!r}{_similar(key, kind)}")
+        if not rows[key].may_be_in_file:
+            raise ConfigError(
+                f"{where}: {key} is not taken from a file that is found in the working directory, because what it "
+                f"names can run code; say it as an argument, with {rows[key].flags[-1]}, or as {rows[key].variable}"
+            )
     return where, table
 
 
@@ -160,13 +167,18 @@ def _similar(key: str, kind: type[Settings]) -> str:
 
 
 def _file() -> tuple[str, str, dict[str, Any]]:
-    """Return name, table prefix and tables of the first file in the working directory that has settings."""
+    """Return name, table prefix and tables of the first file in the working directory that has settings.
+
+    Raises:
+        ConfigError: if it cannot be read, or somebody else could have written it.
+    """
     for name, path in FILES:
         try:
             status = os.stat(name)  # noqa: PTH116 - for each client that is made
         except OSError:
             continue
-        tables = _read(str(Path(name).absolute()), path, (status.st_mtime_ns, status.st_size, status.st_ino))
+        version = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
+        tables = _read(str(Path(name).absolute()), path, version)
         if tables is not None:
             return name, "".join(f"{part}." for part in path), tables
     return "", "", {}
@@ -177,12 +189,33 @@ def _read(name: str, path: tuple[str, ...], _version: tuple[int, ...]) -> dict[s
     """Return the tables of a file, or None if it has none. Read once as long as the file does not change.
 
     Raises:
-        ConfigError: if it cannot be read.
+        ConfigError: if it cannot be read, or has settings and somebody else could have written it.
     """
     try:
-        text = Path(name).read_text("utf-8")
+        with open(name, "rb", opener=_without_waiting) as file:
+            opened = os.fstat(file.fileno())
+            text = file.read().decode("utf-8") if stat.S_ISREG(opened.st_mode) else ""
+        tables = _tables(name, path, text)
+        if tables:
+            from scaler.settings.owners import check_owners  # noqa: PLC0415 - few programs have such a file
+
+            check_owners(name, opened)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} cannot be read: {error}") from None
+    return tables
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """Open a file; a pipe in its place is opened at once, too."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def _tables(name: str, path: tuple[str, ...], text: str) -> dict[str, Any] | None:
+    """Return the tables in the text of a file, or None if it has none.
+
+    Raises:
+        ConfigError: if it is not TOML.
+    """
     if path and not re.search(_MAY_HAVE_A_TABLE, text, re.MULTILINE):
         return None
     if sys.version_info >= (3, 11):

@@ -1,0 +1,69 @@
+"""Owners: whether nobody but its user and root could have written the settings that a program has found."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+
+from scaler.config import ConfigError
+
+_WHY = (
+    "settings can run code, so those in the working directory count only if nobody but you and root can write them. "
+    "If you trust them, {}; if not, run elsewhere, where settings can be arguments or variables of the environment"
+)
+
+
+def check_owners(name: str, opened: os.stat_result) -> None:
+    """Refuse a file that somebody else could have written, or put where it is.
+
+    Its owner must be the user of this process or root, and nobody else may write it; so with its folder, and with both
+    ends of a link. Exceptions: a group that is the owner's own, as many systems make one for each user; a folder in
+    which people cannot replace what is not theirs, as `/tmp`; and what is mounted for reading only.
+
+    Args:
+        name: the absolute path of the file.
+        opened: what the system said of it when it was open.
+
+    Raises:
+        ConfigError: if it is refused; it names the path, the owner and what to do.
+        OSError: if the file has just gone.
+    """
+    _check_owner(name, opened)
+    _check_owner(name, os.lstat(name))
+    for folder in {os.path.dirname(name), os.path.dirname(os.path.realpath(name))}:  # noqa: PTH120
+        _check_owner(folder, os.stat(folder))  # noqa: PTH116
+
+
+def _check_owner(name: str, status: os.stat_result) -> None:
+    owner, mode, me = status.st_uid, status.st_mode, os.geteuid()
+    if owner not in (me, 0):
+        yours = "run in a folder of your own" if stat.S_ISDIR(mode) else f"make it yours (chown -h {_user(me)} {name})"
+        raise ConfigError(
+            f"{name} belongs to {_user(owner)}, and this program runs as {_user(me)}; {_WHY.format(yours)}"
+        )
+    is_kept = stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
+    others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(status.st_gid, owner))
+    if others and not is_kept and not os.statvfs(name).f_flag & os.ST_RDONLY:
+        raise ConfigError(
+            f"{name}, of {_user(owner)}, can be written by others: its mode is {stat.S_IMODE(mode):o}; "
+            f"{_WHY.format(f'take that away (chmod go-w {name})')}"
+        )
+
+
+def _user(uid: int) -> str:
+    """Return the name of a user, or the number if it has no name here."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _is_private(gid: int, owner: int) -> bool:
+    """Return whether a group is the one that the system made for its owner: of the same name, and without others."""
+    try:
+        user, group = pwd.getpwuid(owner), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return gid == user.pw_gid and group.gr_name == user.pw_name and {*group.gr_mem} <= {user.pw_name}

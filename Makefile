@@ -12,21 +12,22 @@ SEEDS ?= 1000
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-PARALLEL ?= -n 4 --dist loadfile --no-loadscope-reorder
-PAIRS ?= -n 2 --dist loadfile --no-loadscope-reorder
+PARALLEL ?= -n 6 --dist loadfile --no-loadscope-reorder
+PAIRS ?= -n 3 --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= --hypothesis-profile=few
-QUICK := $(BIN)/python -m pytest -q -m 'not processes and not more and not thorough' $(EXAMPLES)
+QUICK := $(BIN)/python -m pytest -q -m 'not processes and not more and not soak and not thorough' $(EXAMPLES)
 COMPUTING := tests/architecture tests/property tests/unit/actors
 WAITING := tests/unit/client tests/unit/monitor
 OTHERS := $(filter-out $(COMPUTING) $(WAITING) %/__pycache__,$(wildcard tests/unit/*))
 APT := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=60
+SOAKED := tests/results/soak.txt
 BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/test_%,$(wildcard tests/benchmarks/[a-z]*.py)))
 
 # Bytecode is written, also where the environment forbids it: the tests start hundreds of interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-more fast simulate check format bench docs clean
+.PHONY: help quickstart test test-more soak fast simulate check format bench docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -34,7 +35,7 @@ help: ## what can be made
 quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Python's standard library with it
 	@$(BIN)/python examples/measure_code.py
 
-test: $(VENV)/.dev $(VENV)/.compiled ## all tests that need nothing but pip, in at most 6 minutes
+test: $(VENV)/.dev $(VENV)/.compiled ## the tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs ## the documentation, and the tests that are heavy, or need what only this target installs
@@ -49,6 +50,12 @@ part $(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/propert
 part $(BIN)/python -m pytest $(PAIRS) --rerun-show-tracebacks -m 'more and not alone'; \
 part $(BIN)/python -m pytest --rerun-show-tracebacks -m 'more and alone'
 endef
+
+# What it prints is kept: it says at which commit the long tests passed, and how long each of them took.
+soak: $(VENV)/.more $(VENV)/.system ## the tests that take minutes each, which CI leaves out; what they print is kept in tests/results/soak.txt
+	@mkdir -p $(dir $(SOAKED)) && { echo "$$(date +%F) $$(git describe --always --dirty) on $$(nproc) cores"; \
+	$(BIN)/python -m pytest -v -m soak --durations=0 --durations-min=1 $(ARGS); echo "exit code $$?"; } 2>&1 | tee $(SOAKED); \
+	tail -n 1 $(SOAKED) | grep -qx 'exit code 0'
 
 # Three processes of pytest, which take equally long: the tests of client and monitor mostly wait. Workers of pytest-xdist would
 # all collect all tests, and send reports. What the first two say is shown after the third. Exit code 5: ARGS have chosen no test

@@ -86,6 +86,7 @@ def test_wheel_carries_nothing_but_the_package(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"scaler"}
 
 
+@pytest.mark.more
 def test_installed_package_is_found_away_from_the_checkout(installed: Path, elsewhere: Path) -> None:
     file = python_prints(installed, elsewhere, "import scaler; print(scaler.__file__)")
     assert Path(file).is_relative_to(installed)

@@ -26,6 +26,7 @@ def checked(*arguments: str | Path) -> str:
     return process.stdout
 
 
+@pytest.mark.more
 @pytest.mark.processes
 def test_mypy_sees_all_that_is_wrong_and_nothing_else() -> None:
     said = checked("mypy", "--strict", "--no-error-summary", "--no-color-output")

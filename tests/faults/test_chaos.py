@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -48,6 +49,7 @@ def test_nothing_is_lost_wrong_doubled_or_left_behind(name: str, scenario: Scena
     assert sum(found["faults"].values()) >= 2, found
 
 
+@pytest.mark.more
 def test_a_little_of_everything_at_once() -> None:
     soak = dataclasses.replace(soak_of(8.0), is_soak=False)  # too short to say anything about memory
     found = chaos.run("soak", soak, Sizes(1 << 40, SEED, 50, 8.0, patience_seconds=60, force_proxies=True))
@@ -55,10 +57,16 @@ def test_a_little_of_everything_at_once() -> None:
     assert len(found["faults"]) >= 6, found
 
 
-MORE = [
-    *("agents-large", "agents-graph", "scheduler-large", "scheduler-objects", "scheduler-graph", "scheduler-nested"),
-    *("stops", "clients", "holes", "unplugged", "input-dropped", "output-dropped", "resets", "delay-resets", "loss"),
-    *("slow", "memory", "poison", "garbage", "flood", "descriptors", "huge", "processors-suspended", "fork-servers"),
+def with_mark(names: list[str], mark: pytest.MarkDecorator) -> list[Any]:
+    return [pytest.param(name, marks=mark) for name in names]
+
+
+SOME = ["agents-graph", "scheduler-large", "clients", "holes", "delay-resets", "poison"]
+"""One of each kind of fault; `make soak` runs the others, too."""
+OTHERS = [
+    *("agents-large", "scheduler-objects", "scheduler-graph", "scheduler-nested", "fork-servers"),
+    *("stops", "unplugged", "input-dropped", "output-dropped", "resets", "loss"),
+    *("slow", "memory", "garbage", "flood", "descriptors", "huge", "processors-suspended"),
 ]
 
 
@@ -68,9 +76,8 @@ WINDOW = 40
 """Clients go on until there were enough faults, and leave so much work of each kind to be done after that."""
 
 
-@pytest.mark.more
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("name", [*with_mark(SOME, pytest.mark.more), *with_mark(OTHERS, pytest.mark.soak)])
 def test_each_scenario(name: str) -> None:
     plans = tuple(
         dataclasses.replace(plan, most=MOST_THAT_LAST) if plan.lasts_seconds[1] else plan
@@ -85,7 +92,7 @@ def test_each_scenario(name: str) -> None:
     assert sum(found["faults"].values()) >= least, found
 
 
-@pytest.mark.more
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_two_minutes_of_everything() -> None:
     found = chaos.run("soak", soak_of(120.0), Sizes(1 << 40, SEED, 200, 120.0))

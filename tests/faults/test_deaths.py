@@ -178,6 +178,7 @@ def test_the_next_scheduler_at_the_address_gets_the_open_tasks() -> None:
             assert cluster.process.poll() is None
 
 
+@pytest.mark.more
 def test_the_next_scheduler_may_give_a_task_to_another_worker_while_it_still_runs(tmp_path: Path) -> None:
     """The agent has runs of the old scheduler then that look like those of the new one: of the same tasks."""
     address = free_address()
@@ -235,6 +236,7 @@ def test_a_cluster_without_a_scheduler_ends_itself_with_exit_code_0() -> None:
         assert not descendants(cluster.pid)
 
 
+@pytest.mark.more
 def test_a_client_that_is_killed_has_its_tasks_cancelled(tmp_path: Path) -> None:
     script = f"""
 import os, sys, time
@@ -279,6 +281,7 @@ def append_and_nap(path: str, seconds: float) -> None:
     time.sleep(seconds)
 
 
+@pytest.mark.more
 def test_a_scheduler_that_was_stopped_takes_nobody_for_dead(tmp_path: Path) -> None:
     """What its peers said meanwhile waits in the sockets; its own pause counts for nobody."""
     mark = tmp_path / "mark"
@@ -371,6 +374,7 @@ def test_a_cluster_that_drains_finishes_what_runs_and_gives_back_what_waits(tmp_
         assert len(list(tmp_path.glob("running-*"))) == 2
 
 
+@pytest.mark.more
 def test_a_drain_that_takes_too_long_ends_and_the_task_runs_elsewhere(tmp_path: Path) -> None:
     with scheduler() as (address, _), Client(address) as client:
         with command("cluster", address, "-n", "1", "--drain", "0.5") as first:

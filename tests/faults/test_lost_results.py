@@ -75,6 +75,7 @@ def test_results_that_are_done_come_from_the_next_scheduler_whoever_waits_for_th
             assert callbacks == [block(9, 100_000)]
 
 
+@pytest.mark.more
 def test_a_map_of_large_results_survives_a_restart_in_its_middle(cluster: Cluster, tmp_path: Path) -> None:
     def restart() -> None:
         wait_until(lambda: len(list(tmp_path.iterdir())) >= 40, "it is in the middle")

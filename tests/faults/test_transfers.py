@@ -21,9 +21,8 @@ from tests.support.timing import at_best
 
 pytestmark = pytest.mark.faults
 
-MORE = pytest.mark.more
 RATE = 10_000_000
-SIZES = [5_000_000, pytest.param(100_000_000, marks=MORE)]
+SIZES = [5_000_000, pytest.param(100_000_000, marks=pytest.mark.soak)]
 OTHER_BYTES = 300_000
 """what hellos, heartbeats, no-ops and chunk headers take"""
 
@@ -117,7 +116,7 @@ def test_a_large_value_takes_as_long_as_its_bytes_and_travels_once(slow: Slow, s
     assert at_best(travel, 1) < 1
 
 
-@pytest.mark.parametrize("size", [5_000_000, pytest.param(30_000_000, marks=MORE)])
+@pytest.mark.parametrize("size", [5_000_000, pytest.param(30_000_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("place", [0, 3, 2, 1], ids=["to the scheduler", "to the agent", "from the agent", "back"])
 def test_a_cut_in_the_middle_costs_no_more_than_a_window(slow: Slow, size: int, place: int) -> None:
     proxy = slow.near_client if place < 2 else slow.near_cluster
@@ -152,7 +151,7 @@ def test_small_tasks_pass_a_large_value(slow: Slow, way: str) -> None:
     assert at_best(pass_it, most_seconds) < most_seconds
 
 
-@pytest.mark.parametrize(("count", "size"), [(6, 1_000_000), pytest.param(24, 5_000_000, marks=MORE)])
+@pytest.mark.parametrize(("count", "size"), [(6, 1_000_000), pytest.param(24, 5_000_000, marks=pytest.mark.soak)])
 def test_the_first_task_of_a_burst_starts_when_its_own_argument_is_there(slow: Slow, count: int, size: int) -> None:
     futures = [slow.client.submit(time_started, bytes(size)) for _ in range(count)]
     wait(futures, 300)
@@ -160,7 +159,7 @@ def test_the_first_task_of_a_burst_starts_when_its_own_argument_is_there(slow: S
     assert starts[-1] - starts[0] > (count - 2) * size / RATE / 2, "not all when the last byte is there"
 
 
-@MORE
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_result_of_three_gigabytes_arrives() -> None:
     size = 3_000_000_000

@@ -200,6 +200,7 @@ def test_a_task_that_runs_for_too_long_ends_with_a_timeout_error(tmp_path: Path)
         assert "died" not in cluster.output
 
 
+@pytest.mark.more
 def test_a_task_that_runs_for_too_long_is_not_tried_again_and_the_place_is_free(tmp_path: Path) -> None:
     with (
         SchedulerClusterCombo(1, task_timeout_seconds=0.3, logging_level="ERROR") as combo,
@@ -218,6 +219,7 @@ def wait_for_child(client: Client, path: str) -> None:
     client.submit(time.sleep, 60).result()
 
 
+@pytest.mark.more
 def test_a_task_that_waits_for_others_for_too_long_ends_and_they_do_too(tmp_path: Path) -> None:
     with (
         SchedulerClusterCombo(1, task_timeout_seconds=6, logging_level="ERROR") as combo,

@@ -72,11 +72,11 @@ def as_a_zip(folder: Path) -> tuple[list[str], str]:
 BESIDE_IT = (as_a_package, as_a_zip)
 
 
-MORE = [pytest.param(way, marks=pytest.mark.more) for way in (as_text, as_a_package)]
+MORE = [pytest.param(way, marks=pytest.mark.more) for way in (as_text, as_a_package, from_standard_input)]
 """what the others show as well"""
 
 
-@pytest.mark.parametrize("way", [from_standard_input, as_a_zip, *MORE])
+@pytest.mark.parametrize("way", [as_a_zip, *MORE])
 def test_a_program_may_be_started_in_any_way(
     way: Callable[[Path], tuple[list[str], str]], tmp_path: Path, mark: str
 ) -> None:

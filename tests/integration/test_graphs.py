@@ -254,6 +254,7 @@ def test_a_graph_inside_a_task_that_is_a_node_of_a_graph() -> None:
         assert client.get(graph, ["z"]) == {"z": 10 + 22}
 
 
+@pytest.mark.more
 @pytest.mark.faults
 def test_an_agent_that_is_killed_in_the_middle_costs_no_result(tmp_path: Path) -> None:
     graph: dict[str, Any] = {"path": str(tmp_path), "big": (os.urandom, MEGABYTE)}
@@ -269,6 +270,7 @@ def test_an_agent_that_is_killed_in_the_middle_costs_no_result(tmp_path: Path) -
             assert futures["length"].result(60) == MEGABYTE
 
 
+@pytest.mark.more
 @pytest.mark.faults
 def test_the_next_scheduler_at_the_address_gets_the_open_graph() -> None:
     address = free_address()

@@ -215,6 +215,7 @@ def test_a_stopped_parent_that_is_cancelled_ends_at_once_and_in_good_order(clien
     assert not alive(pid) or not is_stopped(pid)
 
 
+@pytest.mark.more
 def test_a_stopped_parent_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with (
         SchedulerClusterCombo(
@@ -229,6 +230,7 @@ def test_a_stopped_parent_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         assert client.submit(increment, 1).result(SECONDS) == 2
 
 
+@pytest.mark.more
 def test_a_stopped_process_breathes(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "go"
     future = client.submit(parent, client, str(tmp_path / "pid"), str(path))
@@ -255,6 +257,7 @@ def test_nothing_stopped_is_left_behind_when_the_agent_ends(tmp_path: Path, numb
         wait_until(lambda: not [pid for pid in below if alive(pid)], "all its processes have ended")
 
 
+@pytest.mark.more
 def test_the_next_scheduler_at_the_address_gets_the_parent_that_waited(tmp_path: Path) -> None:
     """Its run there looks the same as the one that the agent stops, and must not be taken for it."""
     path = tmp_path / "go"

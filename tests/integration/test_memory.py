@@ -99,7 +99,7 @@ def test_the_scheduler_gives_back_the_memory_of_large_results() -> None:
 
 @pytest.mark.parametrize(
     ("count", "window_bytes", "most_bytes"),
-    [(800, 8 * MB, 45 * MB), pytest.param(8000, 128 * 1024 * 1024, 300 * MB, marks=pytest.mark.more)],
+    [(800, 8 * MB, 45 * MB), pytest.param(8000, 128 * 1024 * 1024, 300 * MB, marks=pytest.mark.soak)],
 )
 def test_arguments_beyond_the_window_of_a_client_wait_in_the_client(
     count: int, window_bytes: int, most_bytes: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

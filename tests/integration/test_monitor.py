@@ -127,6 +127,7 @@ def test_what_a_worker_does_is_seen(combo: SchedulerClusterCombo) -> None:
         future.cancel()
 
 
+@pytest.mark.more
 def test_agents_report_only_while_somebody_watches(combo: SchedulerClusterCombo) -> None:
     def reports(viewer: Viewer) -> int:
         return viewer.until(lambda seen: seen.counts(RECEIVED), "the counters").counts(RECEIVED).get("AgentState", 0)
@@ -234,6 +235,7 @@ def slowly(seconds: float) -> float:
     return seconds
 
 
+@pytest.mark.more
 def test_a_killed_cluster_and_a_killed_scheduler_come_back(tmp_path: Path) -> None:
     address, monitor = f"ipc://{tmp_path}/s", f"ipc://{tmp_path}/s_monitor"
     quiet: Any = {"logging_level": "ERROR"}

@@ -64,6 +64,7 @@ def test_client_timeout_frees_the_worker_of_a_client_that_hangs(tmp_path: Path) 
             hanging.wait()
 
 
+@pytest.mark.more
 def test_worker_timeout_moves_the_tasks_of_an_agent_that_hangs(tmp_path: Path) -> None:
     with (
         scheduler(None, "-wt", "2") as (address, running),
@@ -81,7 +82,7 @@ def test_worker_timeout_moves_the_tasks_of_an_agent_that_hangs(tmp_path: Path) -
         first.signal(signal.SIGCONT)
 
 
-@pytest.mark.parametrize("interval", ["5", "0.2"])
+@pytest.mark.parametrize("interval", [pytest.param("5", marks=pytest.mark.more), "0.2"])
 def test_heartbeats_are_sent_as_often_as_asked_for_or_as_the_scheduler_needs_them(interval: str) -> None:
     with (
         scheduler(None, "-wt", "2") as (address, running),
@@ -222,6 +223,7 @@ def tasks_behind_one_that_hangs_are_done(release: Path, seconds: float, *options
             return not waiting
 
 
+@pytest.mark.more
 def test_load_balance_seconds_and_trigger_times(tmp_path: Path) -> None:
     rarely = ("-ls", "30")  # what waits behind a task that takes so long is taken back anyway
     assert tasks_behind_one_that_hangs_are_done(tmp_path / "twice", 20, *rarely, "-lbt", "2")
@@ -253,6 +255,7 @@ def run_before_the_single_task_of_another(release: Path, *options: str) -> int:
         return sum(future.result(60) < ended for future in futures)
 
 
+@pytest.mark.more
 def test_policy(tmp_path: Path) -> None:
     assert run_before_the_single_task_of_another(tmp_path / "fair") < 200
     assert run_before_the_single_task_of_another(tmp_path / "in order", "--policy", "fifo") == 300
@@ -274,6 +277,7 @@ def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> 
             assert client.submit(wait_for_file, "").result(30) is False
 
 
+@pytest.mark.more
 def test_max_number_of_tasks_waiting_of_a_combo() -> None:
     with (
         SchedulerClusterCombo(1, max_number_of_tasks_waiting=0, per_worker_queue_size=2) as combo,
@@ -384,6 +388,7 @@ def test_what_nobody_used_for_an_interval_is_dropped_and_read_again_when_it_is_n
         assert client.submit(use_and_measure, reference).result(30)[0] == pid
 
 
+@pytest.mark.more
 def test_garbage_is_collected_every_interval(tmp_path: Path) -> None:
     with scheduler() as (address, _), Client(address) as client:
         with command("cluster", address, "-n", "1", "-gc", "0.3"):

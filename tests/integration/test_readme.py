@@ -72,20 +72,20 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
         assert (REPOSITORY / link).exists(), link
 
 
+FURTHER = [
+    "simple_map",
+    "send_object",
+    "large_objects",
+    "disconnect",
+    "cancel",
+    "profiling",
+    "debugging",
+    "web_service",
+]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        "simple_submit",
-        "simple_map",
-        "send_object",
-        "large_objects",
-        "add_workers",
-        "disconnect",
-        "cancel",
-        "profiling",
-        "debugging",
-        "web_service",
-    ],
+    "name", ["simple_submit", "add_workers", *(pytest.param(name, marks=pytest.mark.more) for name in FURTHER)]
 )
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     before = set(descendants())

@@ -208,6 +208,7 @@ def test_a_dumb_terminal_is_refused_politely(stream: Stream) -> None:
         assert b"\x1b" not in shown.written
 
 
+@pytest.mark.more
 def test_a_wrong_address_gives_advice_in_time_and_the_right_one_later(address: str) -> None:
     def wait() -> float:
         with terminal(*TOP, address, "-t", "2") as shown:
@@ -233,6 +234,7 @@ def fail_sometimes(number: int) -> int:
     return number
 
 
+@pytest.mark.more
 def test_a_real_cluster_is_counted_exactly_and_a_restart_is_seen(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/scheduler"
     with contextlib.ExitStack() as stack:

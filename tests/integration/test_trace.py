@@ -25,6 +25,7 @@ def drawn(path: Path, phase: str) -> list[dict[str, Any]]:
     return [event for event in events if event["ph"] == phase]
 
 
+@pytest.mark.more
 def test_a_block_is_recorded_with_its_graph(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     with client.trace(path):

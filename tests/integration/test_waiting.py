@@ -263,6 +263,7 @@ def test_a_waiting_parent_that_is_cancelled_ends_with_its_children_and_never_run
     assert len(marks.read_text().splitlines()) == 1
 
 
+@pytest.mark.more
 def test_processes_that_are_not_needed_any_more_end(combo: SchedulerClusterCombo, client: Client) -> None:
     assert client.submit(depth, client, 10).result(SECONDS) == 10
     agent, few = combo._cluster.pid, 5  # fork server, and four processors

@@ -104,6 +104,7 @@ def test_every_open_future_fails_when_the_agent_dies_again_and_again(
             each.shutdown()
 
 
+@pytest.mark.more
 def test_every_open_future_fails_when_the_scheduler_dies_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     gc.collect()  # what earlier tests have left
@@ -141,6 +142,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.more
 def test_a_scheduler_that_was_started_again_leaves_no_folder_when_its_program_is_killed() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=120)
     address = done.stdout.strip()
@@ -168,6 +170,7 @@ with Client(n_workers=1) as client:
 """
 
 
+@pytest.mark.more
 def test_the_next_local_cluster_removes_the_folder_of_a_program_and_scheduler_that_were_killed_at_once() -> None:
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "said")

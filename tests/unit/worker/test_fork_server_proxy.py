@@ -157,6 +157,7 @@ def has_successor(killed: int) -> bool:
     return any(child.pid != killed and child.children() for child in psutil.Process().children())
 
 
+@pytest.mark.more
 def test_a_node_outlives_any_number_of_kills_of_its_fork_server(node: Node) -> None:
     node.run(node.task(int))
     node.until(lambda: node.results)

@@ -281,6 +281,7 @@ class Acceptor(Actor):
             self._read_options,
             self._paused_since,
             self._directory.attempt_times,
+            self._directory.unstarted,
         )
 
     def _reply(self, peer: Peer, *, is_resumed: bool) -> None:

@@ -39,6 +39,9 @@ class AdoptableTask(Actor):
     _adopted = -1
     """the attempt that was adopted last"""
 
+    _is_unstarted = False
+    """whether it was said before, and this scheduler knows that it was not started"""
+
     @abstractmethod
     def _move(self, event: Event, result: RunResult | None = None, worker: ActorRef | None = None) -> None:
         """Change the state as the table says."""
@@ -52,7 +55,7 @@ class AdoptableTask(Actor):
     def _may_have_been_started(self) -> bool:
         """Return whether it was said before, here or to another scheduler, and must not be started again."""
         options = self._spec.options
-        return bool(options) and self._home.read_options(options).was_said
+        return bool(options) and self._home.read_options(options).was_said and not self._is_unstarted
 
     def _needs(self) -> Needs | None:
         """Return what it asks for beside a place."""

@@ -107,6 +107,7 @@ class ClientSession(GraphOwner):
             self._next_attempt,
             services.read_options,
             services.attempt_times,
+            services.unstarted,
             self._account,
             self._adoption,
         )

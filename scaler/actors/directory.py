@@ -15,6 +15,7 @@ from scaler.actors.events import PeerIdentity
 from scaler.actors.kit import ActorRef
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer, PeerKey
+from scaler.actors.unstarted import Unstarted
 from scaler.actors.worker_names import WorkerNames
 from scaler.ids import NO_CONNECTION, Connection
 
@@ -29,6 +30,7 @@ class Directory:
         self.next_attempt = next_attempt
         """gives each run a number of its own"""
         self.attempt_times = AttemptTimes()
+        self.unstarted = Unstarted()
         self.peers: dict[PeerKey, Peer] = {}
         """all that have a session"""
         self.connected: dict[Connection, Peer] = {}

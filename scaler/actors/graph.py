@@ -209,8 +209,16 @@ class GraphActor(Actor):
         self._given_up = (status, payload)
         self._slices.add(lambda task: task.send(_CANCEL), [task for _, task in self._running.values()])
         waiting = (node for node in self._nodes if node.status is None and node.task_id not in self._running)
-        self._slices.add(lambda node: self._end(node, status, payload), waiting)
+        self._slices.add(lambda node: self._end_waiting(node, status, payload), waiting)
         self._slices.add(self._drop, self._nodes)
+
+    def _end_waiting(self, node: Node, status: TaskStatus, payload: bytes) -> None:
+        options, is_call = self._spec.options, node.function_id != NO_ID  # or the result of another task
+        if options and is_call and status == TaskStatus.CANCELED:
+            said = self._home.read_options(options)
+            if said.at_most_once and not said.was_said:  # else it is known, or may have been started before
+                self._home.unstarted.add(node.task_id)
+        self._end(node, status, payload)
 
     # Its tasks
 

@@ -13,6 +13,7 @@ from scaler.actors.attempt_times import AttemptTimes
 from scaler.actors.events import Events
 from scaler.actors.kit import ActorRef
 from scaler.actors.policy.needs import Needs, needs_of
+from scaler.actors.unstarted import Unstarted
 from scaler.ids import ClientId, GraphId
 
 
@@ -56,7 +57,7 @@ class Home:
 
     __slots__ = (
         "account", "adoption", "attempt_times", "balancer", "client_id", "crash_limit", "ended", "events", "graph_id",
-        "next_attempt", "object_store", "read_options", "session", "since",
+        "next_attempt", "object_store", "read_options", "session", "since", "unstarted",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,7 @@ class Home:
         next_attempt: Callable[[], int],
         read_options: Callable[[bytes], Options],
         attempt_times: AttemptTimes,
+        unstarted: Unstarted,
         account: int = 0,
         adoption: ActorRef | None = None,
     ) -> None:
@@ -83,6 +85,7 @@ class Home:
         self.next_attempt = next_attempt
         self.read_options = read_options
         self.attempt_times = attempt_times
+        self.unstarted = unstarted
         self.account = account
         self.adoption = adoption
         self.graph_id: GraphId | None = None

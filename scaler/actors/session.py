@@ -30,6 +30,7 @@ from scaler.actors.kit import Actor, ActorRef, Timer, handles
 from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, Resumed, SessionEnded
 from scaler.actors.outbox import Outbox
 from scaler.actors.peer import Peer
+from scaler.actors.unstarted import Unstarted
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Services:
 
     __slots__ = (
         "acceptor", "adoption", "attempt_times", "balancer", "census", "count_agents", "events", "object_store",
-        "outbox", "outputs", "paused_since", "read_options",
+        "outbox", "outputs", "paused_since", "read_options", "unstarted",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,7 @@ class Services:
         read_options: Callable[[bytes], Options],
         paused_since: Callable[[float], float],
         attempt_times: AttemptTimes,
+        unstarted: Unstarted,
     ) -> None:
         self.acceptor = acceptor
         self.balancer = balancer
@@ -78,6 +80,7 @@ class Services:
         self.read_options = read_options
         self.paused_since = paused_since
         self.attempt_times = attempt_times
+        self.unstarted = unstarted
 
 
 class Session(Actor):

@@ -98,6 +98,9 @@ class TaskActor(AdoptableTask):
 
     _crashes = 0
 
+    _only_waited = False
+    """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
+
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         self._near = near
         self._goes_first = goes_first
@@ -114,6 +117,8 @@ class TaskActor(AdoptableTask):
             home.object_store.send(UseObjects(spec.object_ids))
         if home.events.followed is not None:
             self._tell_if_followed(SUBMITTED)
+        if spec.options:
+            self._is_unstarted = home.unstarted.take(spec.task_id)
         if home.adoption is None and not (spec.options and self._may_have_been_started()):
             self._say_ready(self._goes_first, True)
         else:
@@ -199,10 +204,13 @@ class TaskActor(AdoptableTask):
 
     @handles(CancelTask)
     def _cancel(self, _cancel: CancelTask) -> None:
+        self._only_waited = self._state is READY
         self._move(CANCEL)
 
     @handles(TaskWithdrawn)
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:
+        if self._only_waited and self._state is WITHDRAWING and self._is_at_most_once():
+            self._home.unstarted.add(self._spec.task_id)
         self._move(WITHDRAWN)
 
     @handles(TaskNotWaiting)
@@ -313,6 +321,7 @@ class TaskActor(AdoptableTask):
         if event is NOT_WAITING or event is BALANCER_RESTARTED:
             # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
             # assigned after all, that news now comes too late, and is cancelled at the worker.
+            self._only_waited = False
             self._say_ready_again(again=False)
         self._withdraw()
 

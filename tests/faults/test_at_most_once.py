@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
@@ -81,3 +83,39 @@ def test_a_task_that_was_lost_with_all_of_its_cluster_and_scheduler_fails(
                 future.result(60)
             assert len(once.submit(noted, str(tmp_path), "b", 10).result(60)) == 10
     assert [(tmp_path / name).read_text() for name in ("unread", "a", "b")] == ["x", "x", "x"]
+
+
+AWAY = """
+import os, sys, time
+from collections import Counter
+from scaler import Client
+def work(folder, number):
+    with open(os.path.join(folder, str(number)), "a") as file:
+        file.write("x")
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.01)
+with Client(sys.argv[1], heartbeat_interval_seconds=0.2) as client:
+    once = client.options(at_most_once=True)
+    futures = [once.submit(work, sys.argv[2], number) for number in range(40)]
+    print("submitted", flush=True)
+    print(Counter(type(future.exception(60)).__name__ for future in futures), flush=True)
+"""
+
+
+@pytest.mark.more
+def test_tasks_that_only_waited_while_their_client_was_away_for_too_long_run(tmp_path: Path) -> None:
+    with scheduler(None, "-ct", "1") as (address, running), command("cluster", address, "-n", "1"):
+        program = subprocess.Popen([sys.executable, "-c", AWAY, address, tmp_path], stdout=subprocess.PIPE, text=True)
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "submitted\n"
+            wait_for(tmp_path / "0")
+            program.send_signal(signal.SIGSTOP)
+            running.wait_for("is gone")
+            Path(tmp_path, "go").touch()
+            program.send_signal(signal.SIGCONT)
+            assert program.communicate(timeout=60)[0] == "Counter({'NoneType': 39, 'TaskNotFoundError': 1})\n"
+        finally:
+            program.kill()
+            program.wait()
+    assert {(tmp_path / str(number)).read_text() for number in range(40)} == {"x"}

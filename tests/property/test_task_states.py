@@ -27,6 +27,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import FINAL, IGNORED, READY, TRANSITIONS, Event, IllegalTransitionError, next_state
+from scaler.actors.unstarted import Unstarted
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
@@ -91,6 +92,7 @@ def test_a_task_follows_the_table_or_fails_and_ends_at_most_once(story: list[tup
         count(1).__next__,
         RunOptions.decode,
         AttemptTimes(),
+        Unstarted(),
         0,
         adoption,
     )

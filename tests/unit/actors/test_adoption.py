@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from scaler.actors.acceptor import Limits
 from scaler.actors.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, AdoptionTable
+from scaler.actors.client_session import ClientSession
 from scaler.actors.messages.adoption import AskForRun, NotHeld, RunFound, RunsHeld, RunsLost
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.tree import ADOPTION, BALANCER
 from scaler.ids import TaskId
+from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunCancel, RunTask
 from scaler.wire.structs import RunOptions
@@ -453,3 +456,51 @@ def test_a_task_whose_order_never_left_has_not_been_started(simulation: Simulati
     simulation.advance(10.0)
     assert client.statuses() == [TaskStatus.SUCCESS]
     assert (agent.started, len(other.started)) == ([], 1)
+
+
+def come_back_too_late(simulation: Simulation, client: SimulatedClient) -> None:
+    """Its session ends, and it says all again: the scheduler may have started any of it."""
+    client.cut()
+    simulation.advance(6.0)
+    assert simulation.sessions(ClientSession) == []
+    marked = at_most_once(was_said=True)
+    client.open = {
+        id_: with_options(task, marked) if isinstance(task, Task) else task for id_, task in client.open.items()
+    }
+    client._graph_options = dict.fromkeys(client._graph_options, marked)
+    client.connect()
+    simulation.advance(1.0)
+
+
+def test_tasks_that_may_run_once_and_only_waited_run_when_their_client_is_back(simulation: Simulation) -> None:
+    simulation.advance(simulation.limits.client_timeout_seconds)
+    client, agent = simulation.client(), simulation.agent(1, slow)
+    client.options = at_most_once()
+    first, second, third, fourth = client.submit(4)
+    graph_id = client.submit_graph([(), (0,), (1,)], [2])
+    simulation.advance(1.0)
+    come_back_too_late(simulation, client)
+    assert client.statuses([first, second]) == [TaskStatus.NOT_FOUND, None]
+    come_back_too_late(simulation, client)
+    assert client.statuses([second, third]) == [TaskStatus.NOT_FOUND, None]
+    agent.execute = lambda _run: Outcome()
+    simulation.advance(60.0)
+    assert client.statuses([third, fourth]) == [TaskStatus.SUCCESS] * 2
+    assert client.statuses([client.graphs[graph_id][2].task_id]) == [TaskStatus.SUCCESS]
+    assert max(Counter(run.task_id for run in agent.started).values()) == 1
+    leave_and_check(simulation, client)
+
+
+def test_nodes_that_may_run_once_and_have_run_do_not_run_again(simulation: Simulation) -> None:
+    simulation.advance(simulation.limits.client_timeout_seconds)
+    client, agent = simulation.client(), simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
+    client.options = at_most_once()
+    client.submit_graph([(), (0,), (1,)], [2])
+    other = client.submit(1)
+    client.submit_with_results(*other)
+    simulation.advance(1.0)
+    come_back_too_late(simulation, client)
+    simulation.advance(60.0)
+    assert max(Counter(run.task_id for run in agent.started).values()) == 1
+    assert TaskStatus.SUCCESS not in client.statuses(client.submitted[:1])
+    leave_and_check(simulation, client)

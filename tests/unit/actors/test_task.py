@@ -28,6 +28,7 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.task import TaskActor
 from scaler.actors.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
+from scaler.actors.unstarted import Unstarted
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus
@@ -72,6 +73,7 @@ class Scene:
                 next_attempt=count(1).__next__,
                 read_options=RunOptions.decode,
                 attempt_times=AttemptTimes(),
+                unstarted=Unstarted(),
                 adoption=adoption,
             ),
         )
@@ -207,6 +209,30 @@ def test_news_of_a_run_that_has_ended_already_are_dropped(scene: Scene) -> None:
     scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
     scene.tell(result(2, payload=b"of a run that never began"))
     assert scene.actor.state is READY
+
+
+ONCE = Task(TASK_ID, ObjectId(b"f" * 16), b"arguments", b"", options=RunOptions(at_most_once=True).encode())
+
+
+def is_known_as_unstarted(scene: Scene) -> bool:
+    assert scene.end().status == TaskStatus.CANCELED
+    return scene.actor._home.unstarted.take(TASK_ID)
+
+
+def test_a_cancelled_task_that_may_run_once_and_only_waited_is_known_as_such(bench: Bench) -> None:
+    scene = Scene(bench, ONCE)
+    scene.run_and(1, RunRecalled(1))
+    scene.tell(CancelTask(), TaskWithdrawn())
+    assert is_known_as_unstarted(scene)
+
+
+def test_one_that_runs_or_may_be_on_its_way_to_a_worker_is_not(bench: Bench) -> None:
+    scene = Scene(bench, ONCE)
+    scene.run_and(1, CancelTask(), result(1, TaskStatus.CANCELED))
+    assert not is_known_as_unstarted(scene)
+    scene = Scene(bench, ONCE)
+    scene.tell(CancelTask(), TaskNotWaiting(), TaskWithdrawn())
+    assert not is_known_as_unstarted(scene)
 
 
 def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:

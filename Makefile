@@ -38,7 +38,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev $(VENV)/.compiled ## the tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs ## the documentation, and the tests that are heavy, or need what only this target installs
+test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs $(VENV)/.ipython-8 ## the documentation, and the tests that are heavy, or need what only this target installs
 	@first=0; part() { "$$@" || { code=$$?; [ $$first -ne 0 ] || first=$$code; }; }; \
 	$(if $(ARGS),part $(BIN)/python -m pytest -m more $(ARGS),$(MORE)); \
 	exit $$first
@@ -157,6 +157,11 @@ $(VENV)/.theirs: $(VENV)/.more
 			echo "could not get the source package of $$package" >&2; \
 		done
 	@touch $@
+
+# IPython's %autoreload has worked in another way before version 9. What else it needs is there with the present one.
+$(VENV)/.ipython-8: $(VENV)/.more
+	@$(PIP) install --no-deps --target $@ 'ipython>=8,<9' decorator >/dev/null 2>&1 || \
+		echo "could not install IPython 8" >&2
 
 # The worker and the client in JavaScript need Node.js 18. Their packages bring what they need: no script of theirs runs.
 $(VENV)/.javascript: $(VENV)/.made examples/javascript/package-lock.json

@@ -13,13 +13,14 @@ import os
 import pickle
 import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from importlib.abc import InspectLoader, MetaPathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.config import ConfigError
+from scaler.loaded import Versions, concerned_by
 
 Module: TypeAlias = ModuleType | str | os.PathLike[str]
 """A module or package, or the path of one: a `.py` file or a folder."""
@@ -55,38 +56,61 @@ class Shipped:
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self._paths: dict[str, Path] = {}
-        self._stamps: dict[Path, tuple[int, int]] = {}
+        self._versions = Versions()
+        self._sources: dict[str, Source] = {}
         self._packed = b""
         if isinstance(modules, (str, os.PathLike, ModuleType)) or not isinstance(modules, Iterable):
             raise ConfigError(f"modules must be a list of modules or their paths, not {modules!r}")
         self.add(modules)
 
+    def has(self, top: str) -> bool:
+        """Return whether the module or package of this name travels."""
+        return top in self._paths
+
     def add(self, modules: Iterable[Module]) -> None:
-        """Add modules, or pack them again."""
-        paths = dict(map(_located, modules))
-        if paths:
-            files = _files({**self._paths, **paths})  # raises before anything has changed
-            self._paths.update(paths)
-            self._pack(files)
+        """Add modules as they are on disk, or pack them again.
+
+        Raises:
+            ConfigError: if one of them cannot travel.
+        """
+        added = dict(map(_located, modules))
+        if added:
+            paths = {**self._paths, **added}
+            self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
+
+    def look(self) -> bool:
+        """Pack again what was edited and loaded anew here, or is not loaded here. Return whether there was any.
+
+        Raises:
+            ConfigError: if it cannot travel any more.
+        """
+        return bool(self._paths) and self._pack(self._paths, _files(self._paths))
 
     def packed(self) -> bytes:
-        """Return the modules as they are on disk now; without any, those that have come to this process."""
-        if self._paths:
-            files = _files(self._paths)
-            if {path: _stamp(path) for path, _ in files.values()} != self._stamps:
-                self._pack(files)
+        """Return the modules as this process has loaded them; without any, those that have come to it."""
         return self._packed or _installed.packed
 
-    def _pack(self, files: dict[str, tuple[Path, bool]]) -> None:
-        self._stamps = {path: _stamp(path) for path, _ in files.values()}
-        sources = {name: Source(path.read_bytes(), str(path), is_one) for name, (path, is_one) in files.items()}
+    def _pack(
+        self, paths: dict[str, Path], files: dict[str, tuple[Path, bool]], again: Container[str] = frozenset()
+    ) -> bool:
+        new = self._versions.find_new({name: path for name, (path, _) in files.items()})
+        sources: dict[str, Source] = {}
+        for name, (path, is_one) in files.items():
+            known = self._sources.get(name) if name not in new and name not in again else None
+            sources[name] = known or Source(path.read_bytes(), str(path), is_one)
+        if sources == self._sources and paths == self._paths:
+            self._versions.accept(new)
+            return False
         size = sum(len(source.text) for source in sources.values())
         if size > SOURCE_BYTES_MOST:
             raise ConfigError(
-                f"the source of the modules {', '.join(self._paths)} has {size:,} bytes, and {SOURCE_BYTES_MOST:,} are "
+                f"the source of the modules {', '.join(paths)} has {size:,} bytes, and {SOURCE_BYTES_MOST:,} are "
                 "the most that travel with functions: install them on the workers"
             )
         self._packed = zlib.compress(pickle.dumps(Shipment(_ORIGIN, sources)), 6)
+        self._paths, self._sources = paths, sources
+        self._versions.accept(new)
+        return True
 
 
 _ORIGIN = int.from_bytes(os.urandom(8), "big")
@@ -141,11 +165,6 @@ def _check(name: str, path: Path) -> None:
         raise ConfigError(f"the module {name} cannot be sent to the workers: {path.name} is compiled; install it there")
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
-
-
 class _Installed(MetaPathFinder):
     """Finds the modules that were shipped to this process."""
 
@@ -195,7 +214,9 @@ def carried() -> bytes:
 
 
 def install(packed: bytes) -> None:
-    """Have these modules imported, and none that was shipped before. What is the same as before stays imported."""
+    """Have these modules imported, and none that was shipped before. What is the same as before, and names none that is
+    not, stays imported.
+    """
     if packed == _installed.packed:
         return
     shipment = pickle.loads(zlib.decompress(packed)) if packed else Shipment(0, {})
@@ -207,5 +228,5 @@ def install(packed: bytes) -> None:
     _installed.packed, _installed.sources = packed, after
     if _installed not in sys.meta_path:
         sys.meta_path.insert(0, _installed)
-    for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
+    for name in concerned_by(tops, {name: source.text for name, source in before.items()}):
         del sys.modules[name]

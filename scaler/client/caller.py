@@ -157,7 +157,9 @@ class Caller(ABC):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
         """
-        presence.restart_workers(self._caller[1].link)
+        _, core, _ = self._caller
+        presence.restart_workers(core.link)
+        core.functions.workers_are_new()
 
     def upload(self, *modules: Module) -> None:
         """Have modules of your own travel with all functions that are submitted from now on, so that the workers need

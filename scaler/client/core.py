@@ -116,6 +116,7 @@ class Core(CallMaker):
 
     def _check_map(self, timeout: float | None) -> None:
         self.link.check_open()
+        self.functions.look()
         if timeout is not None:
             check_number("timeout", timeout, 0)
 
@@ -124,6 +125,7 @@ class Core(CallMaker):
     ) -> dict[str, Any]:
         """Run the part of a graph that the keys need. Return their values, or futures that keep `owner` alive."""
         self.link.check_open()
+        self.functions.look()
         entry, tasks = pack_graph(graph, keys, self.functions, self.packer, terms)
         futures: dict[str, ScalerFuture[Any]] = {}
         for key, task_id in tasks.items():

@@ -69,6 +69,7 @@ def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
     before = ours.packed()
     assert ours.packed() is before
     write(folder / "mine" / "tool.py", "def double(x):\n    return 'two times'\n")
+    assert ours.look()
     after = ours.packed()
     assert after != before
     code = """
@@ -88,6 +89,28 @@ def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
             print(error)
     """
     assert run(before, after, code=code).splitlines() == ["True", "two times 8 True True", "No module named 'mine'"]
+
+
+@pytest.mark.processes
+def test_what_has_a_part_of_what_has_changed_is_imported_anew_too(folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "there.py").write_text("from mine2 import RATE\n")
+    (folder / "mine1.py").write_text("from mine2 import RATE\n")
+    (folder / "mine2.py").write_text("RATE = 1\n")
+    ours = Shipped([folder / "mine1.py", folder / "mine2.py", folder / "alone.py"])
+    before = ours.packed()
+    write(folder / "mine2.py", "RATE = 2\n")
+    assert ours.look()
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(folder / "elsewhere")!r})
+        for packed in (p0, p1):
+            install(packed)
+            import alone, mine1, there
+            print(mine1.RATE, there.RATE, alone.VALUE)
+            alone.VALUE = "kept"
+    """
+    assert run(before, ours.packed(), code=code).splitlines() == ["1 1 1", "2 2 kept"]
 
 
 @pytest.mark.processes

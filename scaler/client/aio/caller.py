@@ -115,7 +115,9 @@ class AsyncCaller(ABC):
 
     async def restart_workers(self) -> None:
         """Have all workers go on with fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
-        await presence.restart_workers(self._caller[0].connected())
+        client = self._caller[0]
+        await presence.restart_workers(client.connected())
+        client.maker().functions.workers_are_new()
 
     async def upload(self, *modules: Module) -> None:
         """Have modules of your own travel with all functions that are submitted from now on, as `Client.upload` does.
@@ -214,6 +216,7 @@ class AsyncCaller(ABC):
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
         check_number("window", window, 1)
         client, terms = self._now()
+        client.maker().functions.look()
         return TaskStream(lambda item: client.submit_call(fn, item, {}, terms), items, window)
 
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:

@@ -236,6 +236,7 @@ class AsyncClient(AsyncCaller):
     async def get_values(self, graph: Mapping[str, Any], keys: list[str], terms: Terms) -> dict[str, Any]:
         """Run a graph."""
         maker, link = self.maker(), self.connected()
+        maker.functions.look()
         pack = partial(pack_graph, graph, keys, maker.functions, maker.packer, terms)
         is_large = len(graph) >= LARGE_GRAPH or _are_large(graph.values())
         entry, tasks = await link.loop.run_in_executor(None, pack) if is_large else pack()

@@ -1,42 +1,102 @@
-"""Edits: notices that a module was edited and reloaded here, while worker processes may have the old one.
+"""Edits: notices that a module was edited and loaded anew here, while worker processes may have the old one.
 
 Told of each function that is made ready. A function of a module travels by its name, so both versions are the same for
-the cluster. Must never: hold up a call, or keep more than some functions in mind.
+the cluster: the module has to travel with it. Must never: hold up a call for long.
 """
 
 from __future__ import annotations
 
 import logging
-from types import CodeType, FunctionType
+import sys
+from collections.abc import Callable
 from typing import Any
 
-from scaler.ids import ObjectId
+from scaler.config import ConfigError
+from scaler.errors import SerializeObjectError
+from scaler.loaded import Versions, file_of, needed_by, own_modules
+from scaler.serialization import Frames, name_of
+from scaler.shipped import Shipped
 
 logger = logging.getLogger("scaler.client")
 
-REMEMBERED_MOST = 512
+LOOKED_AT_BYTES = 1 << 20
+"""The most of a pickle in which names of modules are looked for."""
 
 
 class Edits:
-    """The code of functions that were made ready."""
+    """The modules that the functions of a client need, and the workers have.
 
-    def __init__(self) -> None:
-        self._codes: dict[ObjectId, CodeType] = {}
+    Args:
+        shipped: those that travel; the others join them when they are edited.
+    """
 
-    def look(self, function: Any, object_id: ObjectId) -> None:
-        """Say so if a function with this pickle had other code before."""
-        if type(function) is not FunctionType:
-            return
-        known = self._codes.get(object_id)
-        if known == function.__code__:
-            return
-        if known is None and len(self._codes) >= REMEMBERED_MOST:
-            self._codes.clear()
-        self._codes[object_id] = function.__code__
-        if known is not None:
-            module = function.__module__
-            logger.warning(
-                "the module %s was edited and reloaded here, and worker processes that have imported it run the old "
-                "code: send it along with client.upload(%s) or Client(modules=[%s]), or call client.restart_workers()",
-                *(module, module.partition(".")[0], module.partition(".")[0]),
+    def __init__(self, shipped: Shipped) -> None:
+        self._shipped = shipped
+        self._versions = Versions()
+        self._files: dict[str, str] = {}
+        self._stuck: dict[str, str] = {}
+        """the modules that were edited and cannot travel, and why"""
+        self._own: dict[str, str] = {}
+        self._loaded_count = 0
+        self._needed: dict[frozenset[str], dict[str, str]] = {}
+
+    def note(self, function: Callable[..., Any], frames: Frames) -> None:
+        """Watch the modules that a function needs.
+
+        Raises:
+            SerializeObjectError: if one was edited and cannot travel.
+        """
+        needed = self._needed_by(function, frames)
+        new = {name: file for name, file in needed.items() if name not in self._files}
+        if new:
+            self._files.update(new)
+            self._versions.accept(self._versions.find_new(new))
+        for name in self._stuck.keys() & needed.keys():
+            if self._shipped.has(name.partition(".")[0]):
+                continue
+            raise SerializeObjectError(
+                f"{name_of(function)} needs the module {name}, which was edited and loaded anew here, so the workers "
+                f"may have its old code, and it cannot travel with the function: {self._stuck[name]}. When the workers "
+                "can import the new one, call client.restart_workers()"
             )
+
+    def _needed_by(self, function: Callable[..., Any], frames: Frames) -> dict[str, str]:
+        if self._loaded_count != len(sys.modules):
+            self._loaded_count, self._own, self._needed = len(sys.modules), own_modules(), {}
+        pickled = b"".join(bytes(memoryview(frame)[:LOOKED_AT_BYTES]) for frame in frames[1:2])
+        named = {name for name in self._own if name.encode() in pickled}
+        module = getattr(function, "__module__", None)
+        key = frozenset({*named, module} if isinstance(module, str) else named)
+        if key not in self._needed:
+            files = {name: file for name in key if (file := file_of(name))}
+            self._needed[key] = {**files, **needed_by(key, self._own)}
+        return self._needed[key]
+
+    def look(self) -> bool:
+        """Have modules travel that were edited and loaded anew. Return whether there are any."""
+        new = self._versions.find_new(self._files)
+        for name in new:
+            top = name.partition(".")[0]
+            if not self._shipped.has(top):
+                self._send_along(name, top)
+        self._versions.accept(new)
+        self._needed = {} if new else self._needed
+        return bool(new)
+
+    def _send_along(self, name: str, top: str) -> None:
+        try:
+            self._shipped.add([sys.modules.get(top, top)])
+        except (ConfigError, OSError) as error:
+            self._stuck[name] = str(error)
+            return
+        logger.warning(
+            "the module %s was edited and loaded anew here: from now on it travels with the functions of this client, "
+            "as with Client(modules=[%s]), so that no worker runs the old code",
+            name,
+            top,
+        )
+
+    def forget(self) -> None:
+        """All worker processes are new ones: they import what there is."""
+        self._versions.accept(self._versions.find_new(self._files))
+        self._stuck = {}

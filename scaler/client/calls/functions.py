@@ -16,6 +16,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any, TypeAlias
 
+from scaler import task_context
 from scaler.amounts import call_of
 from scaler.client.calls.arguments import ArgumentPacker, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
@@ -28,6 +29,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
+from scaler.loaded import Watch
 from scaler.pickled_functions import read_from, what_pickle_depends_on
 from scaler.serialization import (
     JSON_SERIALIZER,
@@ -66,6 +68,7 @@ class Function:
     """
 
     __slots__ = (
+        "_code",
         "_function",
         "_object_id",
         "_pack_values",
@@ -96,6 +99,7 @@ class Function:
             InstructionKind.CREATE_FUNCTION, content_id(frames), name_of(function), frames
         )
         self._function = function
+        self._code = getattr(function, "__code__", None)
         self._state = state
         self._object_id = self.instruction.object_id
         self._packer = packer
@@ -235,8 +239,12 @@ class Function:
         return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
 
     def is_still(self, function: Callable[..., Any]) -> bool:
-        """Return whether this is `function` with an unchanged pickle."""
-        return self._function is function and self._state == what_pickle_depends_on(function)
+        """Return whether this is `function` with an unchanged pickle and the same parameters."""
+        return (
+            self._function is function
+            and self._code is getattr(function, "__code__", None)
+            and self._state == what_pickle_depends_on(function)
+        )
 
 
 def _refuse_coroutines(function: Callable[..., Any]) -> None:
@@ -334,8 +342,10 @@ class Functions:
         self._remembered: dict[int, Function] = {}
         self._named: dict[str, NamedFunction] = {}
         self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, address)
-        self._is_in_process = Endpoint.parse(address).is_in_process
-        self._edits = Edits()
+        self._edits = Edits(self._shipped)
+        self._watch: Watch | None = None
+        if not (Endpoint.parse(address).is_in_process or task_context.current.address):  # tasks load nothing anew
+            self._watch = Watch(self._look)
 
     def named(self, name: str) -> NamedFunction:
         """Return the function that is called by this name.
@@ -360,16 +370,37 @@ class Functions:
         self._shipped.add(modules)
         self._remembered = {}
 
+    def look(self) -> None:
+        """Look whether modules were edited and loaded anew here: then their functions are made ready again.
+
+        Raises:
+            ConfigError: if a module that travels has become one that cannot.
+        """
+        if self._watch is not None:
+            self._watch.look()
+
+    def _look(self) -> None:
+        if self._edits.look() | self._shipped.look():
+            self._remembered = {}
+
+    def workers_are_new(self) -> None:
+        """Expect no old code on the workers."""
+        self._edits.forget()
+
     def get(self, function: Callable[..., Any]) -> Function:
         """Return `function`, serialised.
 
         Raises:
             TypeError: if it is not callable.
-            SerializeObjectError: if it cannot be serialised.
+            SerializeObjectError: if it cannot be serialised, or needs a module that was edited and cannot travel.
         """
+        if self._watch is not None:
+            self._watch.look_if_due()
         remembered = self._remembered.get(id(function))
-        if remembered is not None and remembered.is_still(function):
-            return remembered
+        if remembered is not None:
+            if remembered.is_still(function):
+                return remembered
+            self.look()
         if not callable(function):
             raise TypeError(
                 f"the first argument must be callable, not {reprlib.repr(function)}: a task gets its function and its "
@@ -378,8 +409,8 @@ class Functions:
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
             made = Function(function, state, self._serializer, self._packer, self._shipped.packed())
-        if not self._is_in_process:
-            self._edits.look(function, made.instruction.object_id)
+        if self._watch is not None:
+            self._edits.note(function, made.instruction.frames)
         if state is not None:
             if len(self._remembered) >= REMEMBERED_FUNCTIONS:
                 self._remembered = {}  # a program with so many functions makes new ones all the time

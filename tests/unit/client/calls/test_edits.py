@@ -1,62 +1,144 @@
-"""Edits: a module that was reloaded is said once for each edit, and nothing else is."""
+"""Edits: a module that was edited and loaded anew travels from then on, and this is said once."""
 
 from __future__ import annotations
 
 import importlib
 import logging
 import os
+import pickle
 import sys
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scaler import Client
-from scaler.client.calls import edits
-from scaler.ids import ObjectId
+from scaler import Client, SerializeObjectError
+from scaler.serialization import WithModules
+from scaler.shipped import Shipment
 from tests.support.fake_scheduler import FakeScheduler
 
-
-def write(path: Path, text: str) -> None:
-    """Write a module that differs from the one before for the import system, too: by its time."""
-    path.write_text(text)
-    os.utime(path, (write.time, write.time))  # type: ignore[attr-defined]
-    write.time += 10  # type: ignore[attr-defined]
+Write = Callable[[str, str], Path]
 
 
-write.time = 1_700_000_000  # type: ignore[attr-defined]
-
-
-def test_a_module_that_was_edited_is_said_once(
-    scheduler: FakeScheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write a module; each has another time."""
     monkeypatch.syspath_prepend(tmp_path)
-    path = tmp_path / "edited_for_a_test.py"
-    write(path, "def g():\n    return 1\n")
-    edited = importlib.import_module(path.stem)
-    try:
-        with caplog.at_level(logging.WARNING, "scaler.client"), Client(scheduler.address) as client:
-            client.submit(edited.g)
-            importlib.reload(edited)  # as it was
-            client.submit(edited.g)
-            client.submit(lambda: 1)
-            client.submit(lambda: 2)
-            assert caplog.messages == []
-            write(path, "def g():\n    return 2\n")
-            importlib.reload(edited)
-            client.submit(edited.g)
-            client.submit(edited.g)
-            (said,) = caplog.messages
-            assert said.startswith("the module edited_for_a_test was edited and reloaded here")
-            assert "client.upload(edited_for_a_test)" in said
-    finally:
-        del sys.modules[path.stem]
+    seconds = iter(range(1_700_000_000, 1_800_000_000, 10))
+    written = set()
+
+    def write_one(name: str, text: str) -> Path:
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        os.utime(path, (now := next(seconds), now))
+        written.add(name)
+        return path
+
+    yield write_one
+    for name in written & sys.modules.keys():
+        del sys.modules[name]
 
 
-def test_only_some_functions_are_remembered(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(edits, "REMEMBERED_MOST", 3)
-    looked = edits.Edits()
-    for number in range(10):
-        looked.look(write, ObjectId(bytes([number])))
-    assert len(looked._codes) <= 3
-    looked.look(len, ObjectId(b"x"))
-    assert caplog.messages == []
+@pytest.fixture
+def client(scheduler: FakeScheduler, caplog: pytest.LogCaptureFixture) -> Iterator[Client]:
+    with caplog.at_level(logging.WARNING, "scaler.client"), Client(scheduler.address) as client:
+        yield client
+
+
+def sent_with(client: Client, function: Any) -> dict[str, str]:
+    """Return the modules that travel with a function, and their source."""
+    own = bytes(client._core.functions.get(function).instruction.frames[0])
+    if not own:
+        return {}
+    with_modules = pickle.loads(own)
+    assert type(with_modules) is WithModules
+    shipment = pickle.loads(zlib.decompress(with_modules.modules))
+    assert type(shipment) is Shipment
+    return {name: source.text.decode() for name, source in shipment.sources.items()}
+
+
+def test_an_edited_module_travels_and_that_is_said_once(
+    client: Client, write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    write("edited_for_a_test", "def g():\n    return 1\n")
+    edited = importlib.import_module("edited_for_a_test")
+    client.submit(edited.g)
+    importlib.reload(edited)  # as it was
+    client.submit(edited.g)
+    client.submit(lambda: 1)
+    client.submit(lambda: 2)
+    assert (caplog.messages, sent_with(client, edited.g)) == ([], {})
+    for text in ("def g():\n    return 2\n", "def g():\n    return 3\n"):
+        write("edited_for_a_test", text)
+        importlib.reload(edited)
+        assert sent_with(client, edited.g) == {"edited_for_a_test": text}
+        assert sent_with(client, lambda: 3) == {"edited_for_a_test": text}
+        (said,) = caplog.messages
+        assert said.startswith("the module edited_for_a_test was edited and loaded anew here: from now on it travels")
+        assert "Client(modules=[edited_for_a_test])" in said
+
+
+@pytest.mark.parametrize("sends", [False, True], ids=["they have it", "it is sent along"])
+def test_a_function_that_stays_the_same_object_gets_its_new_code_and_its_new_helper(
+    client: Client, write: Write, sends: bool
+) -> None:
+    """As with `%autoreload` of IPython, which changes functions in place, in the module that stays as it is."""
+    before = "def _h(x): return x\ndef price(x): return _h(x)\n"
+    write("patched_for_a_test", before)
+    patched = importlib.import_module("patched_for_a_test")
+    if sends:
+        client.upload(patched)
+    price, anywhere = patched.price, lambda: patched.price(1)
+    ready = client._core.functions.get(price)
+    assert client._core.functions.get(price) is ready
+    assert (ready.least, ready.most) == (1, 1)
+
+    write("patched_for_a_test", after := before.replace("_h(x): return x", "_h(x): return x + 1"))
+    expected = {"patched_for_a_test": before} if sends else {}
+    client._core.functions.look()
+    assert (sent_with(client, price), sent_with(client, anywhere)) == (expected, expected)  # not loaded anew: as here
+    patched._h.__code__ = (lambda x: x + 1).__code__
+    client.map(price, [])
+    expected = {"patched_for_a_test": after}
+    assert (sent_with(client, price), sent_with(client, anywhere)) == (expected, expected)
+    assert sent_with(client, partial(price, 1)) == expected
+
+    write("patched_for_a_test", last := after.replace("price(x)", "price(x, y)"))
+    price.__code__ = (lambda x, y: x).__code__
+    ready = client._core.functions.get(price)  # at once: its parameters are others
+    assert (ready.least, ready.most) == (2, 2)
+    assert sent_with(client, price) == {"patched_for_a_test": last}
+
+
+def test_an_edited_module_that_cannot_travel_is_an_error_until_the_workers_are_new(
+    client: Client, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("large_for_a_test", "def g():\n    return 1\n")
+    large = importlib.import_module("large_for_a_test")
+    client.submit(large.g)
+    monkeypatch.setattr("scaler.shipped.SOURCE_BYTES_MOST", 10)
+    write("large_for_a_test", "def g():\n    return 2\n")
+    importlib.reload(large)
+    for _ in range(2):
+        with pytest.raises(SerializeObjectError, match=r"^g needs the module large_for_a_test, .*and 10 are the most"):
+            client.submit(large.g)
+    client.submit(abs, 1)  # it does not need that module
+    client.restart_workers()
+    client.submit(large.g)
+    importlib.reload(large)
+    client.submit(large.g)
+
+
+def test_modules_that_a_function_does_not_need_are_left_alone(
+    client: Client, write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    write("needed_for_a_test", "def g():\n    return 1\n")
+    write("unneeded_for_a_test", "def g():\n    return 1\n")
+    needed, unneeded = map(importlib.import_module, ("needed_for_a_test", "unneeded_for_a_test"))
+    client.submit(needed.g)
+    write("unneeded_for_a_test", "def g():\n    return 2\n")
+    importlib.reload(unneeded)
+    assert (caplog.messages, sent_with(client, needed.g)) == ([], {})

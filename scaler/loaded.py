@@ -1,0 +1,240 @@
+"""Loaded: which modules of the user's program this process has, and which of them were edited and loaded anew since.
+
+Used by clients, which send the code that their program has, and by worker processes, which import anew what depends on
+other code. IPython's `%autoreload` and the like change functions in place: their modules and they are the same objects
+as before. Must never: import a module, or run its code.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, TypeAlias
+
+LOOK_SECONDS = 0.2
+"""The most time from one look at the files to the next, unless looking itself takes long."""
+
+WAIT_PER_LOOK = 20
+"""A look is followed by so many times its duration without one, so that slow file systems cost no more than 5 %."""
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""What the file system says of a file: it is another one after an edit."""
+
+Contents: TypeAlias = dict[Any, Any]
+"""What a module has under each name: it is another one after the module was loaded anew."""
+
+Version: TypeAlias = tuple[Stamp, Contents | None]
+"""Of a module: its file, and what was loaded from it; None: nothing."""
+
+
+class Versions:
+    """The versions in which this process has loaded some modules."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Version] = {}
+
+    def find_new(self, files: Mapping[str, str | os.PathLike[str]]) -> dict[str, Version]:
+        """Return those of these modules that are new here, or whose file was edited.
+
+        One that was edited and not loaded anew does not count: this process goes on with the version before.
+        """
+        found: dict[str, Version] = {}
+        for name, path in files.items():
+            stamp, known = _stamp(path), self._known.get(name)
+            if stamp is None:  # it is just being written
+                continue
+            if known is None or known[0] != stamp:
+                contents = _contents(name)
+                if known is None or contents is None or contents != known[1]:
+                    found[name] = stamp, contents
+            elif known[1] is None:
+                self._known[name] = stamp, _contents(name)
+        return found
+
+    def accept(self, versions: Mapping[str, Version]) -> None:
+        """Keep versions that were found, so that they are not new any more."""
+        self._known.update(versions)
+
+
+def _stamp(path: str | os.PathLike[str]) -> Stamp | None:
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _contents(name: str) -> Contents | None:
+    module = sys.modules.get(name)
+    if not isinstance(module, ModuleType):
+        return None
+    contents: Contents = {}
+    _gather(vars(module), name, (), contents)
+    return contents
+
+
+def _gather(namespace: Mapping[str, Any], module: str, place: tuple[str, ...], contents: Contents) -> None:
+    for name, value in list(namespace.items()):
+        here = (*place, name)
+        contents[here] = id(value)
+        if isinstance(value, type) and value.__module__ == module and value.__name__ not in place:
+            _gather(vars(value), module, here, contents)
+        for number, function in enumerate(_functions_in(value)):
+            # The code itself: another one cannot have its address as long as it is kept.
+            parts = (function.__defaults__, function.__kwdefaults__, function.__closure__)
+            contents[number, here] = (function.__code__, *map(id, parts))
+
+
+_WRAPPERS = (property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(len)))
+
+
+def _functions_in(value: Any) -> Iterator[FunctionType]:
+    """Go through the functions that a value of a module or a class consists of."""
+    if type(value) is FunctionType:
+        yield value
+        yield from _functions_in(vars(value).get("__wrapped__"))
+    elif isinstance(value, _WRAPPERS):
+        for name in ("fget", "fset", "fdel", "__func__", "func", "__wrapped__"):
+            inner = getattr(value, name, None)
+            if type(inner) is FunctionType:
+                yield inner
+
+
+# Which modules are the user's, and which of them need which.
+
+_FOLDERS = tuple({sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib")})
+_OTHERS = frozenset({"__main__", "__mp_main__", "scaler"})
+
+
+def own_modules() -> dict[str, str]:
+    """Return the modules of the user's program and their files: not those of Python, nor what is installed."""
+    found = ((name, file_of(name)) for name in list(sys.modules))
+    return {name: file for name, file in found if file and not _is_installed(file)}
+
+
+def file_of(name: str) -> str:
+    """Return the source file of a loaded module; empty if it has none, or is one of Python or Scaler."""
+    module: Any = sys.modules.get(name)
+    file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    if not isinstance(file, str) or not file.endswith(".py") or name.partition(".")[0] in _OTHERS:
+        return ""
+    return "" if file.startswith(_FOLDERS) and not _is_installed(file) else file
+
+
+@functools.lru_cache(8192)
+def _is_installed(file: str) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+def words_of(source: bytes) -> frozenset[str]:
+    """Return the words of a source: what it does not name, it does not import."""
+    return frozenset(re.findall(r"\w+", source.decode("utf-8", "replace")))
+
+
+def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return those of `own` that are among `names`, or that one of these names, and their packages."""
+    found: dict[str, str] = {}
+    todo = [name for name in names if name in own]
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found[name] = own[name]
+        words = _words_in(own[name], _stamp(own[name]))
+        todo += [other for other in own if other.rpartition(".")[2] in words]
+        todo += [package for package in [name.rpartition(".")[0]] if package in own]
+    return found
+
+
+@functools.lru_cache(1024)
+def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
+    del stamp  # of the file that is read
+    try:
+        return words_of(Path(file).read_bytes())
+    except OSError:
+        return frozenset()
+
+
+def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
+    """Return the loaded modules of `tops`, and those that may have something of them, as their sources say.
+
+    Args:
+        sources: where a module has another one than its file.
+    """
+    found = {name.partition(".")[0] for name in sys.modules}.intersection(tops)
+    words: dict[str, set[str]] = {}
+    for name, file in own_modules().items() if found else ():
+        text = sources.get(name)
+        its = _words_in(file, _stamp(file)) if text is None else words_of(text)
+        words.setdefault(name.partition(".")[0], set()).update(its)
+    while more := {top for top in words if top not in found and not found.isdisjoint(words[top])}:
+        found |= more
+    return [name for name in sys.modules if name.partition(".")[0] in found]
+
+
+# When to look.
+
+
+class _Occasions(MetaPathFinder):
+    """Counts what may have loaded modules anew: each `importlib.reload`, and each cell of IPython that begins."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> None:
+        """Find nothing: a module that is loaded anew is asked for with what it was."""
+        del fullname, path
+        self.count += target is not None
+
+    def cell_begins(self, *_info: object) -> None:
+        """`%autoreload` does its work now."""
+        self.count += 1
+
+    def attend(self) -> None:
+        """Count from now on."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+        find = getattr(sys.modules.get("IPython"), "get_ipython", None)
+        events = getattr(find() if find is not None else None, "events", None)
+        if events is not None:
+            events.register("pre_run_cell", self.cell_begins)
+
+
+_occasions = _Occasions()
+
+
+class Watch:
+    """Looks whether modules were loaded anew: after each occasion that is known, and from time to time.
+
+    Args:
+        look: looks.
+    """
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._lock = threading.RLock()
+        self._seen = -1
+        self._look_at = 0.0
+        _occasions.attend()
+
+    def look_if_due(self) -> None:
+        """Look, unless there was no occasion since the last time, and that is not long ago."""
+        if _occasions.count != self._seen or time.monotonic() >= self._look_at:
+            self.look()
+
+    def look(self) -> None:
+        """Look. Other threads that would look meanwhile wait for it."""
+        with self._lock:
+            seen, begun = _occasions.count, time.monotonic()
+            self._look()
+            now = time.monotonic()
+            self._seen, self._look_at = seen, now + max(LOOK_SECONDS, WAIT_PER_LOOK * (now - begun))

@@ -93,6 +93,7 @@ struct TaskCancel {
   # Never run the task, or stop it. Its result (canceled, or what it became before) still follows.
   count @0 :UInt32;   # number of items
   taskId @1 :Data;    # id column: the tasks
+  waiting @2 :Data;   # byte column: 1 = only if it has not begun; else it goes on
 }
 
 struct TaskResult {

@@ -157,7 +157,7 @@ class ClientSession(GraphOwner):
         for cancel in batch:
             task = self._tasks.get(cancel.task_id)
             if task is not None:  # else its result is on the way
-                task.send(CancelTask())
+                task.send(CancelTask(bool(cancel.waiting)))
 
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:

@@ -26,6 +26,7 @@ from scaler.actors.messages.tasks import (
     ExplainRun,
     ExplainTask,
     ExplainWaiting,
+    RecallRun,
     RetryDue,
     RunLost,
     RunRecalled,
@@ -100,6 +101,9 @@ class TaskActor(AdoptableTask):
 
     _only_waited = False
     """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
+
+    _unwanted: int | None = None
+    """the attempt that is cancelled if it comes back, which it does if it has not begun"""
 
     def __init__(self, spec: Task, home: Home, near: ActorRef | None = None, goes_first: bool = False) -> None:
         self._near = near
@@ -197,15 +201,21 @@ class TaskActor(AdoptableTask):
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
-        worker = self._worker
-        if returned.attempt == self._attempt and worker is not None:
+        worker, attempt = self._worker, self._attempt
+        if returned.attempt == attempt and worker is not None:
             self._worker = None
             self._move(RECALLED, None, worker)
+            if attempt == self._unwanted:
+                self._move(CANCEL)
 
     @handles(CancelTask)
-    def _cancel(self, _cancel: CancelTask) -> None:
-        self._only_waited = self._state is READY
-        self._move(CANCEL)
+    def _cancel(self, cancel: CancelTask) -> None:
+        if not cancel.waiting or self._state in (READY, DELAYED):
+            self._only_waited = self._state is READY
+            self._move(CANCEL)
+        elif self._worker is not None and self._state is RUNNING:
+            self._unwanted = self._attempt
+            self._worker.send(RecallRun(self._spec.task_id, self._attempt))
 
     @handles(TaskWithdrawn)
     def _withdrawn(self, _withdrawn: TaskWithdrawn) -> None:

@@ -30,6 +30,7 @@ from scaler.actors.messages.tasks import (
     KeepResult,
     PlacesFreed,
     PlacesTaken,
+    RecallRun,
     RecallTasks,
     RunLost,
     RunRecalled,
@@ -153,6 +154,12 @@ class WorkerProxy(AskedWorker):
         elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
             return
         self._outbox.put(self._peer, RunCancel(cancel.task_id, self._index, cancel.attempt))
+
+    @handles(RecallRun)
+    def _recall_run(self, recall: RecallRun) -> None:
+        run = self._runs.get(recall.task_id)
+        if run is not None and run.attempt == recall.attempt and not run.lent_places:
+            self._outbox.put(self._peer, RecallRequest(recall.task_id, self._index, recall.attempt))
 
     # Its runs
 

@@ -177,8 +177,8 @@ class Caller(ABC):
         """Return an executor of `concurrent.futures` whose tasks run with this client and these options.
 
         Args:
-            max_workers: the most tasks that are handed to the cluster at once; further ones wait in this process, and
-                only these can be cancelled. None: 1,024.
+            max_workers: the most tasks that are handed to the cluster at once; further ones wait in this process. None:
+                1,024.
 
         Raises:
             ValueError: if `max_workers` is not above 0.

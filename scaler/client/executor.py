@@ -1,14 +1,14 @@
 """ClientExecutor: a client as an executor of `concurrent.futures`, for code that wants one.
 
 Called by any thread of the user; submits to the client, whose thread for callbacks ends the futures. Its futures are
-those of the standard library: one that waits here is pending, and one that was handed to the cluster is running. Must
+those of the standard library: one is pending until its task has ended, and can be cancelled until that begins. Must
 never: call user code, or end a future, while it holds its lock.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture
+from scaler.client.presence import SchedulerInfo
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,12 +30,40 @@ class Submits(Protocol):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]: ...
 
+    def info(self) -> SchedulerInfo: ...
+
+
+class TaskFuture(Future[T]):
+    """A future of the standard library whose task can be cancelled until it begins."""
+
+    task: ScalerFuture[T] | None = None
+    """that of the client, while it is handed over"""
+
+    def __init__(self, executor: ClientExecutor) -> None:
+        super().__init__()
+        self._executor = executor
+
+    def cancel(self) -> bool:
+        """Cancel the task if it has not begun, which the scheduler is asked if it has the task. Return whether it is
+        cancelled.
+        """
+        if self._executor.let_go(self):
+            self.drop()
+        elif (task := self.task) is not None and task.cancel_waiting():
+            super().cancel()
+        return self.cancelled()
+
+    def drop(self) -> None:
+        """It is cancelled, and nothing more comes: tell those who wait."""
+        super().cancel()
+        self.set_running_or_notify_cancel()
+
 
 class ClientExecutor(Executor):
     """Runs functions on the workers of a client. Its end is not the client's end.
 
     At most `max_workers` tasks are handed to the cluster at once; the others wait in this process. As with the
-    executors of the standard library, a future can be cancelled as long as it waits, and not when it is running.
+    executors of the standard library, a future can be cancelled until its task begins.
 
     Args:
         client: whose tasks they are.
@@ -48,14 +77,19 @@ class ClientExecutor(Executor):
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         self._client = client
-        self._most = max_workers or HANDED_MOST
+        self._most = max_workers
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[Future[Any], Callable[[], ScalerFuture[Any]]]] = deque()
-        self._handed = 0
+        self._waiting: OrderedDict[TaskFuture[Any], Callable[[], ScalerFuture[Any]]] = OrderedDict()
+        self._handed: set[TaskFuture[Any]] = set()
         self._is_shut_down = False
 
     def __repr__(self) -> str:
-        return f"<ClientExecutor of {self._client!r}: {self._handed} handed over, {len(self._waiting)} waiting>"
+        return f"<ClientExecutor of {self._client!r}: {len(self._handed)} handed over, {len(self._waiting)} waiting>"
+
+    @property
+    def _max_workers(self) -> int:
+        """How many tasks run at once. No public name, but libraries ask every executor for it."""
+        return self._most or max(1, self._client.info().workers)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn(*args, **kwargs)` on a worker. The arguments are serialised when the task is handed over.
@@ -63,11 +97,11 @@ class ClientExecutor(Executor):
         Raises:
             RuntimeError: after `shutdown`.
         """
-        future: Future[T] = Future()
+        future: TaskFuture[T] = TaskFuture(self)
         with self._changed:
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.append((future, partial(self._client.submit, fn, *args, **kwargs)))
+            self._waiting[future] = partial(self._client.submit, fn, *args, **kwargs)
         self._hand_over()
         return future
 
@@ -105,59 +139,72 @@ class ClientExecutor(Executor):
 
         Args:
             wait: whether to wait for the futures.
-            cancel_futures: whether to cancel those that wait in this process.
+            cancel_futures: whether to cancel those whose tasks have not begun.
         """
         with self._changed:
             self._is_shut_down = True
-            dropped = []
+            dropped, handed = [], []
             if cancel_futures:
-                dropped, self._waiting = list(self._waiting), deque()
-        for future, _ in dropped:
-            future.cancel()
-            future.set_running_or_notify_cancel()
+                dropped, handed = list(self._waiting), list(self._handed)
+                self._waiting.clear()
+        for future in dropped:
+            future.drop()
+        for future in handed:
+            if (task := future.task) is not None:
+                task.cancel_waiting(wait=False)
         if wait:
             with self._changed:
                 self._changed.wait_for(lambda: not self._handed and not self._waiting)
 
+    def let_go(self, future: TaskFuture[Any]) -> bool:
+        """Hand this one over no more. Return whether it has waited for that."""
+        with self._changed:
+            is_here = self._waiting.pop(future, None) is not None
+            self._changed.notify_all()
+        return is_here
+
     def _hand_over(self) -> None:
         """Hand over as many tasks as there is room for."""
+        most = self._most or HANDED_MOST
         while True:
             with self._changed:
-                if not self._waiting or self._handed >= self._most:
+                if not self._waiting or len(self._handed) >= most:
                     return
-                future, submit = self._waiting.popleft()
-                self._handed += 1
-            if future.set_running_or_notify_cancel():
-                self._start(future, submit)
-            else:
-                self._freed()
+                future, submit = self._waiting.popitem(last=False)
+                self._handed.add(future)
+            self._start(future, submit)
 
-    def _start(self, future: Future[Any], submit: Callable[[], ScalerFuture[Any]]) -> None:
+    def _start(self, future: TaskFuture[Any], submit: Callable[[], ScalerFuture[Any]]) -> None:
         try:
             task = submit()
         except BaseException as error:  # the future has it; an interrupt is raised here too
             future.set_exception(error)
-            self._freed()
+            self._freed(future)
             if not isinstance(error, Exception):  # this thread was interrupted
                 raise
         else:
+            future.task = task
             task.add_done_callback(partial(self._ended, future))
 
-    def _ended(self, future: Future[Any], task: Future[Any]) -> None:
+    def _ended(self, future: TaskFuture[Any], task: Future[Any]) -> None:
         """A task has ended. Runs in the client's thread for callbacks."""
-        try:
-            value = task.result()
-        except BaseException as error:  # noqa: BLE001 - whatever the task has raised
-            future.set_exception(error)
+        future.task = None  # it has the result, too
+        if task.cancelled():
+            future.drop()
         else:
-            future.set_result(value)
-            del value
-        self._freed()
+            try:
+                value = task.result()
+            except BaseException as error:  # noqa: BLE001 - whatever the task has raised
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+                del value
+        self._freed(future)
         self._hand_over()
 
-    def _freed(self) -> None:
+    def _freed(self, future: TaskFuture[Any]) -> None:
         with self._changed:
-            self._handed -= 1
+            self._handed.discard(future)
             self._changed.notify_all()
 
 

@@ -9,6 +9,7 @@ Must never: run user code in the link's thread, or end twice.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Sequence
@@ -24,7 +25,7 @@ from scaler.client.asked_future import AskedFuture
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.condition import LeanCondition
-from scaler.client.explanation import late
+from scaler.client.explanation import ANSWER_SECONDS, late
 from scaler.client.outcome import cancelled, read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
@@ -37,6 +38,10 @@ T = TypeVar("T")
 _NOT_HERE: Any = None
 """what the standard library's future has as its result: the value is read when it is asked for"""
 
+
+CANCELS = 3
+"""How often the scheduler is told to cancel a task that waits: an answer may be quicker than the end of the task, and
+one that a processor has got ahead of time is given back, or begins, some milliseconds later."""
 
 _NO_CALLBACKS: Any = ()
 """in place of a list of its own, until there is one"""
@@ -68,7 +73,7 @@ _UNREAD = _UnreadError()
 _INTERNAL = frozenset(
     {
         *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "keys", "needs", "notify"),
-        *("refuse", "settle", "store"),
+        *("refuse", "settle", "store", "cancel_waiting"),
     }
 )
 
@@ -195,6 +200,25 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         self.needs = ()  # that of another task is not the reason
         self._link.cancel(self.task_id)  # its thread wakes those that wait for several futures
         return True
+
+    def cancel_waiting(self, wait: bool = True) -> bool:
+        """Cancel the task if it has not begun. Return whether it was cancelled.
+
+        Args:
+            wait: whether to wait until that is decided. Without it, the future ends when it is.
+        """
+        self._link.check_process()
+        heard = threading.Event()
+        if wait:
+            self.add_done_callback(lambda _self: heard.set())
+        for _ in range(CANCELS if wait else 1):
+            heard.clear()
+            if self.done():
+                break
+            self._link.cancel_waiting(self.task_id, lambda _answer: heard.set())
+            if not (wait and heard.wait(ANSWER_SECONDS)):
+                break
+        return self.cancelled()
 
     @property
     def has_failed(self) -> bool:

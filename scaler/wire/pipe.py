@@ -188,7 +188,7 @@ class Pipe:
         """Give what was put to the lanes."""
         bulk = self._bulk
         for item in self._unsorted:
-            if bulk.queue and type(item) is TaskCancel and bulk.withdraw(item):
+            if bulk.queue and type(item) is TaskCancel and not item.waiting and bulk.withdraw(item):
                 continue
             size = anatomy(type(item)).size(item)
             if size > LARGE_BYTES or bulk.is_followed_by(item):

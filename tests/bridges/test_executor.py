@@ -1,4 +1,5 @@
-"""CPython's own tests of executors, with ours: those of the interpreter that runs this, or else those of Debian.
+"""CPython's own tests of executors, with ours: those of the interpreter that runs this, or else those of Debian. Then
+how both cancel.
 
 What is left out, and why:
 
@@ -16,10 +17,13 @@ import contextlib
 import importlib
 import importlib.util
 import sys
+import tempfile
+import time
 import types
 import unittest
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -194,3 +198,91 @@ print("at its end")
 """
     done = run_script(program, seconds=60)
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "at its end\n", "")
+
+
+NAPS, NAP_SECONDS = 60, 0.5
+SLACK = 8
+"""On a busy machine so many more may begin before they are cancelled."""
+
+
+def nap(folder: str, number: int) -> int:
+    Path(folder, str(number)).touch()
+    time.sleep(NAP_SECONDS)
+    return number
+
+
+def nap_or_raise(folder: str, number: int) -> int:
+    if number == 0:
+        raise ValueError(number)
+    return nap(folder, number)
+
+
+class Row(NamedTuple):
+    """What became of the naps of one program."""
+
+    seconds: float
+    begun: int
+    cancelled: int
+
+
+def naps_of(executor: Executor, folder: str) -> list[Future[int]]:
+    """Submit naps, and return when the first has ended."""
+    futures = [executor.submit(nap, folder, number) for number in range(NAPS)]
+    futures[0].result()
+    return futures
+
+
+def row(executor: Executor, program: Callable[[Executor, str], Sequence[Future[int]]]) -> Row:
+    """Run a program, which ends the executor. What is cancelled has not begun, and all else has its result."""
+    assert list(executor.map(abs, range(4))) == [0, 1, 2, 3]
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        futures = program(executor, folder)
+        seconds = time.monotonic() - began
+        begun = {int(path.name) for path in Path(folder).iterdir()}
+    for number, future in enumerate(futures):
+        assert future.cancelled() == (number not in begun)
+        assert future.cancelled() or future.result(0) == number
+    return Row(seconds, len(begun), sum(future.cancelled() for future in futures))
+
+
+def cancel_all(executor: Executor, folder: str) -> Sequence[Future[int]]:
+    futures = naps_of(executor, folder)
+    said = [future.cancel() for future in futures]
+    executor.shutdown()
+    assert said == [future.cancelled() for future in futures]
+    return futures
+
+
+def shut_down(executor: Executor, folder: str) -> Sequence[Future[int]]:
+    futures = naps_of(executor, folder)
+    executor.shutdown(cancel_futures=True)
+    return futures
+
+
+def leave_a_map_that_raises(executor: Executor, folder: str) -> Sequence[Future[int]]:
+    with pytest.raises(ValueError, match="0"), executor:
+        list(executor.map(nap_or_raise, [folder] * NAPS, range(NAPS)))
+    return ()
+
+
+def leave_a_map_that_is_late(executor: Executor, folder: str) -> Sequence[Future[int]]:
+    with pytest.raises(FutureTimeoutError), executor:
+        list(executor.map(nap, [folder] * NAPS, range(NAPS), timeout=2 * NAP_SECONDS))
+    return ()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Client]:
+    with Client(n_workers=2) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+@pytest.mark.parametrize("program", [cancel_all, shut_down, leave_a_map_that_raises, leave_a_map_that_is_late])
+def test_it_cancels_as_a_pool_does(pair: Client, program: Callable[[Executor, str], Sequence[Future[int]]]) -> None:
+    theirs = row(ProcessPoolExecutor(2), program)
+    ours = row(pair.as_executor(), program)
+    assert ours.begun <= theirs.begun + SLACK
+    assert ours.cancelled >= theirs.cancelled - SLACK
+    assert ours.seconds < theirs.seconds + SLACK * NAP_SECONDS

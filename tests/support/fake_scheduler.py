@@ -39,6 +39,8 @@ from scaler.wire.messages.client import (
     ClientHeartbeatEcho,
     ClientHello,
     ClientShutdownResponse,
+    ExplainRequest,
+    ExplainResponse,
     GoodbyeKind,
     GraphNode,
     GraphTask,
@@ -61,6 +63,7 @@ from scaler.wire.messages.common import (
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 from scaler.wire.pipe import Message, Pipe
+from scaler.wire.reasons import WORKER
 from scaler.wire.sockets import RouterSocket
 from scaler.wire.structs import TaskFailure
 from scaler.wire.transport import PeerGoneError
@@ -101,6 +104,8 @@ class FakeScheduler:
         for name, value in switches.items():
             assert hasattr(self, name), name
             setattr(self, name, value)
+        self.begun: set[TaskId] = set()
+        """tasks that a cancel of what waits does not stop"""
         self.heard: list[Any] = []
         self.connections: list[Connection] = []
         self._pipes: dict[Connection, Pipe] = {}
@@ -266,7 +271,14 @@ class FakeScheduler:
         return self._result_of(task) if self.answers_tasks else None
 
     def _on_cancel(self, cancel: TaskCancel) -> TaskResult | None:
+        if cancel.waiting and cancel.task_id in self.begun:
+            return None
         return None if self.answers_tasks else TaskResult(cancel.task_id, TaskStatus.CANCELED, b"", 0)
+
+    def _on_question(self, question: ExplainRequest) -> ExplainResponse | None:
+        if question.task_id not in self.begun:
+            return None
+        return ExplainResponse(question.task_id, "running", WORKER, "it runs at worker w")
 
     def _on_graph(self, graph: GraphTask) -> None:
         self._graphs[graph.graph_id] = _Graph(graph)
@@ -305,6 +317,7 @@ class FakeScheduler:
         ObjectRequest: _on_request,
         Task: _on_task,
         TaskCancel: _on_cancel,
+        ExplainRequest: _on_question,
         GraphTask: _on_graph,
         GraphNode: _on_node,
         GraphTaskCancel: _on_graph_cancel,

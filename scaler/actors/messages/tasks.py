@@ -95,6 +95,14 @@ class CancelRun:
 
 
 @message
+class RecallRun:
+    """task -> worker proxy: have this attempt come back, if it has not begun."""
+
+    task_id: TaskId
+    attempt: int
+
+
+@message
 class RunLost:
     """worker proxy -> task: my worker is gone, and this attempt too. `was_ordered`: its agent may have heard of it."""
 
@@ -113,7 +121,9 @@ class RunRecalled:
 
 @message
 class CancelTask:
-    """client session or graph -> task: never run, or stop."""
+    """client session or graph -> task: never run, or stop. `waiting`: only if you have not begun."""
+
+    waiting: bool = False
 
 
 @message

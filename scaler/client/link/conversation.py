@@ -250,6 +250,13 @@ class Conversation:
         lane = self._connection.session.pipe if self.is_welcome else None
         self._questions.ask(task_id, asker, lane, time.monotonic() - self._alone_since < COME_SECONDS)
 
+    def cancel_waiting(self, task_id: TaskId, asker: Asker) -> None:
+        """Cancel a task if it has not begun. What `asker` hears says only that this may be decided."""
+        self.send()  # so that it is known what is on its way
+        if self.is_welcome:
+            self._work.cancel_waiting(task_id, self._connection.session.pipe)
+        self.ask(task_id, asker)
+
     def _say_later(self, item: Any) -> None:
         self._work.out.append(item)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, Protocol
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
 from scaler.client.link.dependents import Dependents
@@ -35,6 +35,12 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
+
+
+class Lane(Protocol):
+    """The part of the pipe that a question about a task reads."""
+
+    def bytes_before(self, item: ExplainRequest) -> int: ...
 
 
 class OpenWork:
@@ -182,6 +188,19 @@ class OpenWork:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             self._dependents.on_dropped(list(graph.sinks))
             graph.fail(CancelledError)
+
+    def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
+        """Cancel a task if it has not begun, which the scheduler knows unless it does not have the task yet.
+
+        Args:
+            lane: what is on its way to the scheduler.
+        """
+        if task_id not in self._tasks:
+            return
+        if task_id in self.window or lane.bytes_before(ExplainRequest(task_id, GraphId(NO_ID))):
+            self.cancel(task_id)
+        else:
+            self.out.append(TaskCancel(task_id, waiting=1))
 
     def abandon(self, sink: object) -> None:
         """Cancel all tasks of `sink`."""

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from scaler.client.link.open_work import OpenWork
+from scaler.client.link.open_work import Lane, OpenWork
 from scaler.ids import TaskId
-from scaler.wire.messages.client import ExplainRequest, ExplainResponse
+from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.reasons import ENDED, NO_SCHEDULER, TRANSFER, WINDOW, Reason
 
 Asker: TypeAlias = Callable[[ExplainResponse], None]
 """Takes an answer, in the link's thread: must not block."""
-
-
-class Lane(Protocol):
-    """The part of the pipe that a question reads."""
-
-    def bytes_before(self, item: ExplainRequest) -> int: ...
 
 
 class Questions:

@@ -181,6 +181,10 @@ class LinkThread:
     def cancel(self, task_id: TaskId) -> None:
         self._inbox.put(partial(self._work.cancel, task_id))
 
+    def cancel_waiting(self, task_id: TaskId, asker: Asker) -> None:
+        """Cancel a task if it has not begun. The asker is called in the link's thread, when it may be decided."""
+        self._inbox.put(partial(self._conversation.cancel_waiting, task_id, asker))
+
     def abandon(self, sink: Sink) -> None:
         self._inbox.put(partial(self._work.abandon, sink))
 

@@ -109,6 +109,8 @@ class TaskCancel:
     """Never run the task, or stop it."""
 
     task_id: TaskIdColumn
+    waiting: U8 = 0
+    """1: only if it has not begun"""
 
 
 @message

@@ -16,6 +16,7 @@ from scaler.actors.messages.tasks import (
     CancelRun,
     CancelTask,
     ExplainTask,
+    RecallRun,
     RunLost,
     RunRecalled,
     TaskAssigned,
@@ -423,3 +424,37 @@ class TestRetries:
             scene.worker_ref,
             "ConnectionResetError: by peer",
         )
+
+
+def test_a_cancel_of_what_waits_takes_a_task_out_of_the_queue(scene: Scene) -> None:
+    scene.tell(CancelTask(waiting=True))
+    assert scene.actor.state is WITHDRAWING
+    scene.tell(TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_cancel_of_what_waits_asks_the_worker_for_it_and_changes_nothing_if_it_has_begun(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(waiting=True))
+    assert scene.worker.take() == [RecallRun(TASK_ID, 1)]
+    assert scene.actor.state is RUNNING
+    scene.tell(result(1))
+    assert scene.end().status == TaskStatus.SUCCESS
+
+
+def test_what_comes_back_after_a_cancel_of_what_waits_is_cancelled(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(waiting=True), RunRecalled(1), TaskWithdrawn())
+    assert scene.end().status == TaskStatus.CANCELED
+
+
+def test_a_later_attempt_may_come_back_and_is_not_cancelled_for_it(scene: Scene) -> None:
+    scene.run_and(1, CancelTask(waiting=True), RunLost(1, "w", was_running=True, was_ordered=True))
+    assert scene.actor.state is READY
+    scene.run_and(2, RunRecalled(2))
+    assert scene.actor.state is READY
+
+
+def test_a_cancel_of_what_waits_leaves_a_task_that_may_have_begun_at_another_scheduler(bench: Bench) -> None:
+    scene = Scene(bench, is_back=True)
+    scene.tell(CancelTask(waiting=True))
+    assert scene.session.take() == []
+    assert not scene.task.is_stopped()

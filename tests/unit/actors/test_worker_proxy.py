@@ -18,6 +18,7 @@ from scaler.actors.messages.tasks import (
     CancelRun,
     PlacesFreed,
     PlacesTaken,
+    RecallRun,
     RecallTasks,
     RunLost,
     RunRecalled,
@@ -415,6 +416,22 @@ def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) 
     scene.forget()
     scene.tell(RecallTasks(2))
     assert asked(scene) == [2]
+
+
+def test_one_that_has_not_begun_can_be_asked_for_alone(scene: Scene) -> None:
+    scene.assign(0, 1, 2)
+    scene.forget()
+    scene.tell(RecallRun(task_id(1), 9), RecallRun(task_id(4), 1))
+    assert asked(scene) == []
+    scene.tell(RecallRun(task_id(1), 1))
+    assert asked(scene) == [1]
+    scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
+    assert scene.tasks[1].take() == [RunRecalled(1)]
+    assert scene.actor.load == (2, 14)
+    scene.tell(Batch[RunBlocked]([RunBlocked(task_id(0), INDEX, 1)]))
+    scene.forget()
+    scene.tell(RecallRun(task_id(0), 1))
+    assert asked(scene) == [], "it waits for others, so it has begun"
 
 
 def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:

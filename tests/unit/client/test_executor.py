@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import CancelledError, Executor, Future, wait
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 
 import pytest
 
 from scaler import Client, SerializeObjectError
-from scaler.wire.messages.client import Task
+from scaler.wire.messages.client import Task, TaskCancel
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -20,7 +21,7 @@ def test_it_is_an_executor_of_the_standard_library_with_the_options_of_its_clien
     with client.options(name="load").as_executor() as executor:
         assert isinstance(executor, Executor)
         future = executor.submit(abs, -1)
-        assert type(future) is Future
+        assert isinstance(future, Future)
         assert future.result(10) == 1
         assert executor.submit(keywords, name=1, profiling=2, self=3, fn=4).result(10) == {
             "name": 1, "profiling": 2, "self": 3, "fn": 4,
@@ -43,28 +44,77 @@ def test_map_is_that_of_the_standard_library(client: Client, scheduler: FakeSche
         executor.map(abs, [1], chunksize=0)
 
 
-def test_what_waits_is_pending_and_can_be_cancelled_and_what_was_handed_over_is_running(
+def test_a_future_is_pending_and_can_be_cancelled_until_its_task_begins(
     client: Client, scheduler: FakeScheduler
 ) -> None:
     scheduler.answers_tasks = False
+    executor = client.as_executor(max_workers=3)
+    futures = [executor.submit(abs, -n) for n in range(5)]
+    told: list[Future[int]] = []
+    for future in futures:
+        future.add_done_callback(told.append)
+    begun, second, third = scheduler.wait_for(Task, 3)
+    assert "3 handed over, 2 waiting" in repr(executor)
+    scheduler.begun.add(begun.task_id)
+    assert [future.cancel() for future in reversed(futures)] == [True, True, True, True, False]
+    assert told == futures[:0:-1]
+    assert wait(futures, 10, FIRST_COMPLETED).done == set(futures[1:]), "who waits for them hears of it"
+    assert not futures[0].cancelled()
+    assert all(future.cancel() for future in futures[1:]), "once more is no error"
+    cancels = scheduler.of(TaskCancel)
+    assert {(cancel.task_id, cancel.waiting) for cancel in cancels} == {
+        (task.task_id, 1) for task in (begun, second, third)
+    }
+    scheduler.run(begun)
+    assert futures[0].result(10) == 0
+    assert not futures[0].cancel()
+    executor.shutdown()
+    assert len(scheduler.of(Task)) == 3, "the others were never handed over"
+
+
+def test_shutdown_cancels_what_has_not_begun_and_waits_for_the_rest(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
     executor = client.as_executor(max_workers=2)
     futures = [executor.submit(abs, -n) for n in range(4)]
-    scheduler.wait_for(Task, 2)
-    assert [future.running() for future in futures] == [True, True, False, False]
-    assert "2 handed over, 2 waiting" in repr(executor)
-    assert [future.cancel() for future in futures] == [False, False, True, True]
-    late = [executor.submit(abs, -9) for _ in range(2)]
+    begun, _ = scheduler.wait_for(Task, 2)
+    scheduler.begun.add(begun.task_id)
     executor.shutdown(wait=False, cancel_futures=True)
-    assert all(future.cancelled() for future in late)
-    assert wait(late, 10).done == set(late), "who waits for them hears of it"
+    assert wait(futures[1:], 10).not_done == set()
+    assert [future.cancelled() for future in futures] == [False, True, True, True]
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(abs, -1)
-    client.clear()
-    for future in futures[:2]:
-        with pytest.raises(CancelledError):
-            future.result(10)
+    scheduler.run(begun)
     executor.shutdown()
-    assert len(scheduler.of(Task)) == 2
+    assert futures[0].result(0) == 0
+
+
+def test_a_future_that_its_client_cancels_is_cancelled(client: Client, scheduler: FakeScheduler) -> None:
+    scheduler.answers_tasks = False
+    executor = client.as_executor()
+    future = executor.submit(abs, -1)
+    scheduler.wait_for(Task)
+    client.clear()
+    with pytest.raises(CancelledError):
+        future.result(10)
+    assert future.cancelled()
+    executor.shutdown()
+
+
+def test_without_a_scheduler_nobody_knows_what_has_begun(new_client: Callable[..., Client]) -> None:
+    with FakeScheduler(answers_tasks=False) as scheduler:
+        client = new_client(scheduler.address, timeout_seconds=30)
+        executor = client.as_executor()
+        future = executor.submit(abs, -1)
+        scheduler.wait_for(Task)
+    assert not future.cancel()
+    client.disconnect()
+    assert future.cancelled()
+
+
+def test_others_are_told_how_many_tasks_run_at_once(client: Client) -> None:
+    """Dask, for one, asks every executor for `_max_workers`."""
+    assert client.as_executor(7)._max_workers == 7
+    assert client.as_executor()._max_workers == 2, "as many as there are workers"
 
 
 def test_the_next_one_is_handed_over_when_one_has_ended(client: Client) -> None:

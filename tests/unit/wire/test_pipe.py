@@ -261,6 +261,13 @@ def test_cancel_withdraws_a_task_and_its_own_objects_that_have_not_begun() -> No
     assert as_said(pair.finish()) == [first, task(2, object_ids=numbered(1)), shared]
 
 
+def test_a_cancel_of_what_waits_is_said_since_its_answer_is_awaited() -> None:
+    pair = Pair()
+    large, waiting = stored(1, 2 * WINDOW), TaskCancel(TaskId(numbered(4)), waiting=1)
+    pair.deliver(pair.say(large, stored(3, 2 * WINDOW), task(4, object_ids=numbered(3)), waiting))
+    assert as_said(pair.finish())[-1] == waiting
+
+
 def test_cancel_leaves_objects_that_another_task_names() -> None:
     pair = Pair()
     pair.deliver(pair.say(stored(1, 2 * WINDOW)))

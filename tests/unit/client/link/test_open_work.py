@@ -37,6 +37,16 @@ ONCE = RunOptions(at_most_once=True).encode()
 SAID = RunOptions(at_most_once=True, was_said=True).encode()
 
 
+class Leaving:
+    """A lane from which so many bytes are to leave before an item."""
+
+    def __init__(self, bytes_before: int = 0) -> None:
+        self._bytes = bytes_before
+
+    def bytes_before(self, _item: object) -> int:
+        return self._bytes
+
+
 class Sink:
     """A future, a map, and whoever waits for an object."""
 
@@ -289,6 +299,24 @@ class TestEnding:
         work.on_results([result(1, TaskStatus.CANCELED)])
         assert said(work) == [TaskCancel(task_id(1))]
         assert sink.ends == [("failed", CancelledError)]
+
+    def test_a_task_that_waits_here_or_is_on_its_way_is_cancelled_here_and_any_other_by_the_scheduler(
+        self, work: OpenWork
+    ) -> None:
+        work.window.resize(2, 0)
+        at_scheduler, leaving, here = sinks = Sink(), Sink(), Sink()
+        for number, sink in enumerate(sinks):
+            work.add(entry(number, sink))
+        said(work)
+        work.cancel_waiting(task_id(0), Leaving())
+        assert (said(work), at_scheduler.ends) == ([TaskCancel(task_id(0), waiting=1)], [])
+        work.cancel_waiting(task_id(2), Leaving())
+        assert (said(work), here.ends) == ([], [("failed", CancelledError)])
+        work.cancel_waiting(task_id(1), Leaving(bytes_before=1))
+        assert (said(work), leaving.ends) == ([TaskCancel(task_id(1))], [("failed", CancelledError)])
+        work.on_results([result(0, TaskStatus.CANCELED)])
+        work.cancel_waiting(task_id(0), Leaving())
+        assert said(work) == []
 
     def test_one_task_of_a_graph_cancels_all_of_it(self, work: OpenWork) -> None:
         sinks: dict[int, Any] = {101: Sink(), 102: Sink()}

@@ -132,7 +132,7 @@ class SharedBlock:
         )
         found = os.fstat(block.descriptor)
         is_it = stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) == (device, inode)
-        if not is_it or _may_be_cut_short(block.descriptor) or found.st_size < _offsets(block.sizes)[-1]:
+        if not is_it or _may_be_cut_short(block.descriptor) or not 0 < _offsets(block.sizes)[-1] <= found.st_size:
             raise OSError("the block is gone")
         return block
 

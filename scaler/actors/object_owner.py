@@ -40,9 +40,10 @@ class ObjectOwner(Session):
 
     def _store(self, instruction: ObjectInstruction) -> None:
         is_function = instruction.kind == InstructionKind.CREATE_FUNCTION
-        if is_function and content_id(instruction.frames) != instruction.object_id:
+        if is_function and (instruction.location or content_id(instruction.frames) != instruction.object_id):
             # Tasks that name it find no function, unless another client has stored the right one.
-            logger.warning("%s: a function is not kept: its id is not the hash of its content", self._title)
+            why = "it has a location" if instruction.location else "its id is not the hash of its content"
+            logger.warning("%s: a function is not kept: %s", self._title, why)
             return
         self._object_store.send(
             StoreObject(

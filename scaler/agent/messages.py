@@ -113,6 +113,8 @@ class BeginAnew:
 class NeedObject:
     object_id: ObjectId
     worker: ActorRef
+    is_function: bool = False
+    """a task calls it, so its content must match its id"""
 
 
 @message

@@ -3,6 +3,9 @@
 Written to by workers (`NeedObject`) and the link (answers and deletes of the scheduler). Sends objects to the workers,
 and requests for the scheduler to the link. A large object lies in one block of shared memory that all processors map.
 
+A function is shared by all clients, so nobody may put another one in its place: what a task calls is kept only if its
+content matches its id, wherever it came from.
+
 Must never: read an object.
 """
 
@@ -22,7 +25,7 @@ from scaler.agent.messages import (
     SayWhatIsKept,
     StoredObject,
 )
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, content_id
 from scaler.serialization import Frames, size_of
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock, block_of
 from scaler.wire.messages.columns import Batch
@@ -39,10 +42,18 @@ class ObjectCache(Actor):
         self._workers = workers
         self._stored: dict[ObjectId, StoredObject] = {}
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
+        self._called: set[ObjectId] = set()
+        """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
 
     @handles(NeedObject)
     def _need(self, need: NeedObject) -> None:
         stored = self._stored.get(need.object_id)
+        if need.is_function and need.object_id not in self._called:
+            self._called.add(need.object_id)
+            if stored is not None and not self._may_be_kept(need.object_id, _frames(stored)):
+                del self._stored[need.object_id]
+                self._forget([need.object_id])
+                stored = None
         if stored is not None:
             need.worker.send(ObjectFound(stored))
             return
@@ -61,7 +72,7 @@ class ObjectCache(Actor):
                 continue  # no worker waits for it any more
             if response.found and response.location:
                 self._look_there(response, waiting)
-            elif response.found and response.frames:
+            elif response.found and response.frames and self._may_be_kept(response.object_id, response.frames):
                 self._take(response, waiting)
             else:
                 self._lost(response.object_id, waiting)
@@ -75,7 +86,15 @@ class ObjectCache(Actor):
         else:
             self._found(stored, waiting)
 
+    def _may_be_kept(self, object_id: ObjectId, frames: Frames) -> bool:
+        """Return whether this is not another function than the one that tasks call by this id."""
+        if object_id not in self._called or content_id(frames) == object_id:
+            return True
+        logger.warning("what arrived as the function %s is another one: it is not kept", object_id.hex())
+        return False
+
     def _lost(self, object_id: ObjectId, waiting: list[ActorRef]) -> None:
+        self._called.discard(object_id)
         for worker in waiting:
             worker.send(ObjectLost(object_id))
 
@@ -88,6 +107,8 @@ class ObjectCache(Actor):
         """Take an object from its client's memory; if that is impossible, ask for its bytes."""
         try:
             block = SharedBlock.open(response.location)
+            if not self._may_be_kept(response.object_id, block.map()):
+                raise OSError("its content does not match its id")
         except OSError as error:
             logger.debug("object %s is sent, because its memory cannot be shared: %s", response.object_id.hex(), error)
             self._waiting[response.object_id] = waiting
@@ -98,13 +119,15 @@ class ObjectCache(Actor):
     @handles(Batch[ObjectInstruction])
     def _instructions(self, instructions: Batch[ObjectInstruction]) -> None:
         deleted = [item.object_id for item in instructions if item.kind == InstructionKind.DELETE]
-        self._forget([object_id for object_id in deleted if self._stored.pop(object_id, None) is not None])
+        gone = [object_id for object_id in deleted if self._stored.pop(object_id, None) is not None]
+        self._called.difference_update(gone)
+        self._forget(gone)
 
     @handles(KeepObject)
     def _keep(self, keep: KeepObject) -> None:
         """Keep a result of this node and report the copy, so that it is deleted like fetched objects."""
         object_id = keep.object_id
-        if object_id not in self._stored:
+        if object_id not in self._stored and self._may_be_kept(object_id, keep.frames):
             block = block_of(keep.frames)
             stored = _store(object_id, keep.frames) if block is None else StoredObject(object_id, (), block)
             self._found(stored, self._waiting.pop(object_id, []))
@@ -119,6 +142,10 @@ class ObjectCache(Actor):
         if object_ids:
             for worker in self._workers:
                 worker.send(ForgetObjects(object_ids))
+
+
+def _frames(stored: StoredObject) -> Frames:
+    return stored.frames if stored.block is None else stored.block.map()
 
 
 def _store(object_id: ObjectId, frames: Frames) -> StoredObject:

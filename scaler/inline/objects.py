@@ -23,11 +23,11 @@ class Objects:
     """What one worker has.
 
     Args:
-        ask: has the object cache tell the worker of an object.
+        ask: has the object cache tell the worker of an object, and says whether a task calls it.
         named: finds functions that are called by name.
     """
 
-    def __init__(self, ask: Callable[[ObjectId], None], named: Named = serves_nothing) -> None:
+    def __init__(self, ask: Callable[[ObjectId, bool], None], named: Named = serves_nothing) -> None:
         self._ask = ask
         self.values = Values(named)
         self._has: set[ObjectId] = set()
@@ -43,7 +43,7 @@ class Objects:
         missing = [object_id for object_id in needs if object_id not in self._has]
         for object_id in missing:
             if object_id not in self._awaited:
-                self._ask_for(object_id)
+                self._ask_for(object_id, object_id == task.function_id)
         if not missing:
             self._used.update(needs)
         return not missing
@@ -71,10 +71,10 @@ class Objects:
         doubted = self._doubted.pop(object_id, None)
         if doubted is not None:
             return doubted
-        runs = {run_of(task) for task in waiting if object_id in _needs(task)}
-        if runs:
-            self._doubted[object_id] = runs
-            self._ask_for(object_id)
+        tasks = [task for task in waiting if object_id in _needs(task)]
+        if tasks:
+            self._doubted[object_id] = set(map(run_of, tasks))
+            self._ask_for(object_id, any(task.function_id == object_id for task in tasks))
         return set()
 
     def forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
@@ -92,9 +92,9 @@ class Objects:
         self._used.clear()
         return dropped
 
-    def _ask_for(self, object_id: ObjectId) -> None:
+    def _ask_for(self, object_id: ObjectId, is_function: bool) -> None:
         self._awaited.add(object_id)
-        self._ask(object_id)
+        self._ask(object_id, is_function)
 
 
 def _needs(task: RunTask) -> list[ObjectId]:

@@ -111,7 +111,8 @@ class InlineWorker(Actor):
         self._link = link
         self._new_thread = new_thread
         self._backlog = Backlog()
-        self._objects = Objects(lambda object_id: objects.send(NeedObject(object_id, self.actor_ref)), named)
+        self._cache = objects
+        self._objects = Objects(self._ask_for_object, named)
         self._runs: dict[Runner, _Run] = {}
         self._idle: list[Runner] = []
         self._next_number = count(1).__next__
@@ -176,6 +177,9 @@ class InlineWorker(Actor):
                 say.view.processes.append(ProcessNow(run.task.worker, 0, run.task, now - run.began, is_waiting))
 
     # From the object cache
+
+    def _ask_for_object(self, object_id: ObjectId, is_function: bool) -> None:
+        self._cache.send(NeedObject(object_id, self.actor_ref, is_function))
 
     @handles(ObjectFound)
     def _object_found(self, found: ObjectFound) -> None:

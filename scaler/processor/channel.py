@@ -33,6 +33,9 @@ _NOT_INHERITED, _CUT_SHORT = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(so
 """Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
 _LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
+LOST_EXIT_CODE = 71
+"""of a processor that cannot take an object which its next task needs"""
+
 ChannelMessage = tuple[bytes, list[memoryview]]
 """A header and its frames."""
 
@@ -42,7 +45,7 @@ class ChannelClosedError(ConnectionError):
 
 
 class BlockLostError(ChannelClosedError):
-    """This process has no memory or no descriptor left for what the other end gives, so a message is lost."""
+    """What the other end gives cannot be taken, most often for want of memory or descriptors: a message is lost."""
 
 
 def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bool) -> bytes:
@@ -53,10 +56,9 @@ def _pack(header: bytes, sizes: Sequence[int], inline: Sequence[Any], shared: bo
 def _mapped(block: SharedBlock, remember: bool) -> list[memoryview]:
     try:
         return block.map(remember)
-    except ValueError as error:
-        raise ChannelClosedError(str(error)) from error
-    except OSError as error:
-        raise BlockLostError(f"{sum(block.sizes):,} bytes cannot be mapped: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BlockLostError(f"{sum(block.sizes):,} bytes cannot be mapped: {why}") from error
 
 
 class _Reader:

@@ -33,7 +33,7 @@ from scaler.errors import TaskInterrupt
 from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor import signals
-from scaler.processor.channel import Channel, ChannelClosedError
+from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
 from scaler.processor.devices import VisibleDevices, numbers_of
 from scaler.processor.failure import describe_failure, describe_stack
 from scaler.processor.forked import end_forked
@@ -121,11 +121,21 @@ class Processor:
             self._uplink.say([ProcessorReady(os.getpid())])
             if self._is_extra:
                 connect()
-            for batch in self._uplink.hear():
-                self._take[type(batch)](batch)
-                if self._is_over:
-                    self._uplink.send_results()
-                    return
+            try:
+                for batch in self._uplink.hear():
+                    self._take[type(batch)](batch)
+                    if self._is_over:
+                        self._uplink.send_results()
+                        return
+            except BlockLostError as error:
+                self._end_of_loss(error)
+
+    def _end_of_loss(self, error: BlockLostError) -> NoReturn:
+        """An object is lost on its way. It came for the next task, which is to blame, or it would be tried for ever."""
+        self._uplink.send_results()
+        logger.error("an object that a task needs cannot be taken: %s", error)
+        self._words[0] = self._number + 1
+        os._exit(LOST_EXIT_CODE)
 
     def _end(self, _end: Batch[EndProcessor]) -> None:
         if self.waiting.is_needed():

@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 from scaler.cores import memberships
+from scaler.processor.channel import LOST_EXIT_CODE
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 """After these, `faulthandler` writes a traceback."""
@@ -35,6 +36,8 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
     how = how_it_ended(exit_code)
     if killed_because:
         return f"{killed_because} ({how})"
+    if exit_code == LOST_EXIT_CODE:
+        return f"{how}: it could not map an object that the task needs; its log says why"
     if -exit_code in _CRASHES:
         return f"{how}: compiled code crashed; the standard error of its cluster has the Python traceback"
     if exit_code != -signal.SIGKILL:

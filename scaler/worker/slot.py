@@ -184,8 +184,8 @@ class Slot(Actor):
         self._prefetch.forget(forget.object_ids)
         self._supplies.forget(forget.object_ids)
 
-    def _ask_for_object(self, object_id: ObjectId) -> None:
-        self._objects.send(NeedObject(object_id, self.actor_ref))
+    def _ask_for_object(self, object_id: ObjectId, is_function: bool) -> None:
+        self._objects.send(NeedObject(object_id, self.actor_ref, is_function))
 
     # From the pool and the processors
 

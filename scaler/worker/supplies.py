@@ -45,10 +45,10 @@ class Supplies:
 
     Args:
         processors: the processors of the slot.
-        ask: has the object cache tell the slot of an object.
+        ask: has the object cache tell the slot of an object, and says whether a task calls it.
     """
 
-    def __init__(self, processors: Processors, ask: Callable[[ObjectId], None]) -> None:
+    def __init__(self, processors: Processors, ask: Callable[[ObjectId, bool], None]) -> None:
         self._processors = processors
         self._ask = ask
         self._stocks: dict[int, _Stock] = {}
@@ -77,7 +77,7 @@ class Supplies:
         missing = [object_id for object_id in needs if object_id not in stock.has]
         for object_id in missing:
             if object_id not in self._awaited:
-                self._ask_for(object_id)
+                self._ask_for(object_id, object_id == task.function_id)
         if missing:
             return False
         stock.used.update(needs)
@@ -112,10 +112,10 @@ class Supplies:
         doubted = self._doubted.pop(object_id, None)
         if doubted is not None:
             return doubted
-        waiting = {run_of(task) for task in tasks if object_id in _needs(task)}
+        waiting = [task for task in tasks if object_id in _needs(task)]
         if waiting:
-            self._doubted[object_id] = waiting
-            self._ask_for(object_id)
+            self._doubted[object_id] = set(map(run_of, waiting))
+            self._ask_for(object_id, any(task.function_id == object_id for task in waiting))
         return set()
 
     def forget(self, object_ids: Collection[ObjectId]) -> None:
@@ -153,9 +153,9 @@ class Supplies:
         # Of a task that is held something may have been deleted: the next task does not find it here.
         stock.used = stock.has.intersection(object_id for task in processor.tasks() for object_id in _needs(task))
 
-    def _ask_for(self, object_id: ObjectId) -> None:
+    def _ask_for(self, object_id: ObjectId, is_function: bool) -> None:
         self._awaited.add(object_id)
-        self._ask(object_id)
+        self._ask(object_id, is_function)
 
 
 def _needs(task: RunTask) -> list[ObjectId]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ import zmq
 from scaler import Client, SchedulerClusterCombo
 from scaler.ids import TaskId, content_id, random_id
 from scaler.serialization import DefaultSerializer, function_to_frames
+from scaler.shared_memory import SharedBlock
 from scaler.wire.codec import decode, encode_message
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
-from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, TaskStatus
+from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from tests.support.processes import command, complaints, descendants, free_address, scheduler, wait_until
+from tests.support.processes import Command, command, complaints, descendants, free_address, scheduler, wait_until
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
 
@@ -120,34 +122,76 @@ def test_no_setting_is_in_the_command_line_of_any_process(tmp_path: Path, monkey
         assert [line for line in lines.values() if hidden in line] == []
 
 
+@pytest.fixture(scope="module")
+def scene() -> Iterator[tuple[str, Command]]:
+    """A scheduler, with a cluster."""
+    with scheduler() as (address, running), command("cluster", address, "-n", "1"):
+        yield address, running
+
+
+@contextlib.contextmanager
+def hostile_client(address: str) -> Iterator[Callable[..., TaskResult | ObjectRequest]]:
+    """A client that says what it likes: an object and a task. It returns the task's result, or that it is asked for the
+    content of the object, which it never sends.
+    """
+    number = itertools.count(1)
+    with zmq.Context() as context, context.socket(zmq.DEALER) as peer:
+        peer.setsockopt(zmq.RCVTIMEO, 30_000)
+        peer.connect(address)
+        peer.send(encode_message(CLIENT_TO_SCHEDULER, [ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())])[0])
+        assert decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0].accepted
+
+        def say(create: ObjectInstruction, task: Task) -> TaskResult | ObjectRequest:
+            header, frames = encode_message(CLIENT_TO_SCHEDULER, [create, task], next(number))
+            peer.send_multipart([header, *frames])
+            while True:
+                for batch in decode(SCHEDULER_TO_CLIENT, peer.recv(), []):
+                    for item in batch:
+                        is_result = isinstance(item, TaskResult) and item.task_id == task.task_id
+                        if is_result or (isinstance(item, ObjectRequest) and item.object_id == create.object_id):
+                            return item
+
+        yield say
+
+
 def forged(*_arguments: object) -> str:
     return "forged"
 
 
-def test_a_function_cannot_be_stored_with_the_id_of_another_one() -> None:
+def test_a_function_cannot_be_stored_with_the_id_of_another_one(scene: tuple[str, Command]) -> None:
+    address, running = scene
     good, bad = (function_to_frames(DefaultSerializer(), function) for function in (pow, forged))
-    hello = ClientHello(PROTOCOL_VERSION, "0", "", "", random_id())
-    items = [
-        ObjectInstruction(InstructionKind.CREATE_FUNCTION, content_id(good), "pow", bad),
-        Task(TaskId(random_id()), content_id(good), b"", b""),
-    ]
-    with (
-        scheduler() as (address, running),
-        command("cluster", address, "-n", "1"),
-        zmq.Context() as context,
-        context.socket(zmq.DEALER) as peer,
-    ):
-        peer.setsockopt(zmq.RCVTIMEO, 30_000)
-        peer.connect(address)
-        peer.send(encode_message(CLIENT_TO_SCHEDULER, [hello])[0])
-        assert decode(SCHEDULER_TO_CLIENT, peer.recv(), [])[0][0].accepted
-        header, frames = encode_message(CLIENT_TO_SCHEDULER, items, 1)
-        peer.send_multipart([header, *frames])
-        results: list[Any] = []
-        while not results:
-            batches = decode(SCHEDULER_TO_CLIENT, peer.recv(), [])
-            results = [item for batch in batches for item in batch if isinstance(item, TaskResult)]
-        assert results[0].status == TaskStatus.MISSING_OBJECTS
+    function_id = content_id(good)
+    with hostile_client(address) as say:
+        result = say(
+            ObjectInstruction(InstructionKind.CREATE_FUNCTION, function_id, "pow", bad),
+            Task(TaskId(random_id()), function_id, b"", b""),
+        )
+        assert isinstance(result, TaskResult)
+        assert result.status == TaskStatus.MISSING_OBJECTS
         running.wait_for("not the hash of its content")
         with Client(address) as client:
             assert client.submit(pow, 2, 5).result(30) == 32
+
+
+def test_no_client_can_say_where_the_content_of_a_function_lies(scene: tuple[str, Command]) -> None:
+    """Neither in memory with something else, nor in memory of no bytes, nor where nobody can look."""
+    address, _ = scene
+    evil = SharedBlock.of(function_to_frames(DefaultSerializer(), forged))
+    empty = SharedBlock.of([b"", b""])
+    locations = [evil.location(), empty.location(), bytes(16) + evil.location()[16:]]
+    functions = iter([max, min, divmod, range, slice, complex])
+    with hostile_client(address) as say, Client(address) as client:
+        for location in locations:
+            # The second time nobody can tell that it is to be a function, until a task calls it.
+            for kind, expected in (
+                (InstructionKind.CREATE_FUNCTION, TaskResult),
+                (InstructionKind.CREATE, ObjectRequest),
+            ):
+                function: Any = next(functions)
+                frames = function_to_frames(DefaultSerializer(), function)
+                create = ObjectInstruction(kind, content_id(frames), "f", frames, location)
+                answer = say(create, Task(TaskId(random_id()), content_id(frames), b"", b""))
+                assert type(answer) is expected
+                assert getattr(answer, "status", TaskStatus.MISSING_OBJECTS) == TaskStatus.MISSING_OBJECTS
+                assert client.submit(function, 2, 5).result(30) == function(2, 5)

@@ -17,7 +17,7 @@ from scaler.agent.messages import (
     SayWhatIsKept,
 )
 from scaler.agent.object_cache import ObjectCache
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, content_id
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectResponse
@@ -39,8 +39,8 @@ class Bench:
         assert self.dispatcher.run()
         assert self.dispatcher.failures == 0
 
-    def need(self, object_id: ObjectId, slot: int = 0) -> None:
-        self.tell(NeedObject(object_id, self.refs[slot]))
+    def need(self, object_id: ObjectId, slot: int = 0, is_function: bool = False) -> None:
+        self.tell(NeedObject(object_id, self.refs[slot], is_function))
 
     def respond(self, object_id: ObjectId, *frames: bytes) -> None:
         self.tell(Batch[ObjectResponse]([ObjectResponse(object_id, bool(frames), [memoryview(f) for f in frames])]))
@@ -185,3 +185,54 @@ def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_no
     bench.respond(TWO, b"small")
     assert bench.workers[0].take(ObjectLost) == [ObjectLost(ONE)]
     assert len(bench.workers[1].take(ObjectFound)) == 1
+
+
+# Functions, which all clients share
+
+
+FUNCTION = content_id([b"", b"good"])
+
+
+def test_another_function_in_the_place_of_the_one_that_is_called_is_asked_for_by_value_and_then_lost(
+    bench: Bench,
+) -> None:
+    bench.need(FUNCTION, is_function=True)
+    another = SharedBlock.of([b"", b"evil"])
+    bench.tell(Batch[ObjectResponse]([ObjectResponse(FUNCTION, 1, (), another.location())]))
+    assert bench.link.messages == [FetchObject(FUNCTION), FetchObject(FUNCTION, by_value=True)]
+    bench.respond(FUNCTION, b"", b"evil")
+    assert bench.workers[0].messages == [ObjectLost(FUNCTION)]
+    bench.need(FUNCTION, is_function=True)
+    bench.respond(FUNCTION, b"", b"good")
+    assert len(bench.workers[0].take(ObjectFound)) == 1
+
+
+def test_a_function_that_matches_its_id_may_lie_in_the_memory_of_its_client(bench: Bench) -> None:
+    bench.need(FUNCTION, is_function=True)
+    block = SharedBlock.of([b"", b"good"])
+    bench.tell(Batch[ObjectResponse]([ObjectResponse(FUNCTION, 1, (), block.location())]))
+    assert len(bench.workers[0].take(ObjectFound)) == 1
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_an_object_that_is_here_under_the_id_of_a_function_is_dropped_when_a_task_calls_it(
+    bench: Bench, is_large: bool
+) -> None:
+    bench.need(FUNCTION)
+    bench.respond(FUNCTION, b"", b"evil" * (INLINE_FRAMES_BYTES if is_large else 1))
+    bench.workers[0].messages.clear()
+    bench.link.messages.clear()
+    bench.need(FUNCTION, is_function=True)
+    assert bench.link.messages == [FetchObject(FUNCTION)]
+    assert bench.workers[0].messages == [ForgetObjects([FUNCTION])]
+    bench.tell(KeepObject(FUNCTION, (b"", b"the result of a task that a client has named so")))
+    assert bench.workers[0].take(ObjectFound) == []
+    bench.respond(FUNCTION, b"", b"good")
+    assert len(bench.workers[0].take(ObjectFound)) == 1
+
+
+def test_memory_of_no_bytes_is_not_taken(bench: Bench) -> None:
+    bench.need(ONE)
+    nothing = SharedBlock.of([b"", b""])
+    bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), nothing.location())]))
+    assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]

@@ -23,7 +23,7 @@ def asked() -> list[ObjectId]:
 
 @pytest.fixture
 def objects(asked: list[ObjectId]) -> Objects:
-    return Objects(asked.append)
+    return Objects(lambda object_id, is_function: asked.append(object_id))
 
 
 def task(name: str = "a") -> RunTask:

@@ -171,7 +171,7 @@ class Stock:
     def __init__(self) -> None:
         self.queue = TaskQueue()
         bench = RoomBench()
-        supplies = Supplies(bench.processors, lambda _object_id: None)
+        supplies = Supplies(bench.processors, lambda _object_id, _is_function: None)
         self.portions = Prefetch(self.queue, supplies)
         self.processor = bench.running()
         supplies.join(self.processor)

@@ -60,6 +60,17 @@ def test_a_result_for_which_the_agent_has_no_memory_fails_its_task_and_no_other(
     assert b"cannot be mapped: Cannot allocate memory" in bytes(node.results[1].payload)
 
 
+def test_an_object_that_no_processor_can_map_fails_its_task_and_no_other(node: Node) -> None:
+    node.run(node.task(int))
+    node.until(lambda: len(node.results) == 1)
+    task = node.task(bool)
+    node.stored[task.function_id] = StoredObject(task.function_id, (), SharedBlock.of([b"", b""]))
+    node.run(task, node.task(int))
+    node.until(lambda: len(node.results) == 3)
+    assert node.statuses() == [TaskStatus.SUCCESS, TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS]
+    assert b"it could not map an object that the task needs" in bytes(node.results[1].payload)
+
+
 @pytest.mark.parametrize(
     ("die", "how"),
     [

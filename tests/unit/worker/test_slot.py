@@ -32,7 +32,7 @@ def test_tasks_wait_for_a_processor() -> None:
     bench.run(task)
     assert bench.objects.messages == []
     bench.processor_up()
-    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot)]
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot, is_function=True)]
 
 
 def test_queued_task_is_cancelled_at_once(bench: SlotBench) -> None:

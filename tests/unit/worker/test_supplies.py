@@ -48,7 +48,7 @@ def test_a_task_with_missing_objects_fails_and_others_go_on(bench: SlotBench) ->
 def test_a_task_that_came_with_its_object_is_not_failed_by_the_answer_to_an_earlier_question(bench: SlotBench) -> None:
     of_one_that_left, of_another = bench.task(OTHER), bench.task(OTHER)
     bench.run(of_one_that_left)
-    assert bench.objects.take(NeedObject) == [NeedObject(OTHER, bench.slot)]
+    assert bench.objects.take(NeedObject) == [NeedObject(OTHER, bench.slot, is_function=True)]
     bench.run(of_another)
     bench.cancel(of_one_that_left)
     bench.answers()
@@ -107,7 +107,10 @@ def test_tasks_that_wait_for_objects_can_be_cancelled_and_outlive_the_processor(
     assert bench.answers() == [(cancelled.task_id, TaskStatus.CANCELED)]
     bench.die(executing=0)
     bench.processor_up()
-    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot), NeedObject(lost, bench.slot)]
+    assert bench.objects.take(NeedObject) == [
+        NeedObject(FUNCTION, bench.slot, is_function=True),
+        NeedObject(lost, bench.slot),
+    ]
     bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
     bench.tell(ObjectFound(StoredObject(lost, [b"x"], None)))
     assert bench.handed() == [other]
@@ -117,7 +120,7 @@ def test_deleted_objects_are_dropped_and_asked_for_again(bench: SlotBench) -> No
     bench.tell(ForgetObjects([FUNCTION, OTHER]))
     assert bench.processor.take(DropObjects) == [DropObjects(1, (FUNCTION,))]
     bench.run(bench.task())
-    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot)]
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot, is_function=True)]
 
 
 def dropped(bench: SlotBench) -> list[ObjectId]:
@@ -149,7 +152,7 @@ def test_what_was_deleted_under_a_running_task_is_fetched_for_the_next_one(bench
     bench.tell(CollectionDue())
     bench.finish(running)
     bench.run(after)
-    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot)]
+    assert bench.objects.take(NeedObject) == [NeedObject(FUNCTION, bench.slot, is_function=True)]
     assert bench.handed() == []
 
 
@@ -217,7 +220,7 @@ class SuppliesBench(RoomBench):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[ObjectId] = []
-        self.supplies = Supplies(self.processors, self.asked.append)
+        self.supplies = Supplies(self.processors, lambda object_id, is_function: self.asked.append(object_id))
         self.processor = self.joined()
 
     def joined(self) -> ProcessorRecord:

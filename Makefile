@@ -27,7 +27,7 @@ BENCHMARKS := $(sort $(filter-out tests/benchmarks/conftest.py tests/benchmarks/
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-more soak fast simulate check format bench docs clean
+.PHONY: help quickstart test test-more soak fast simulate check format bench docs draw clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ bench: $(VENV)/.dev ## every benchmark program, one after the other
 docs: $(VENV)/.docs ## the documentation, any warning is an error
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+draw: $(VENV)/.dev ## the pages of docs/ that are written from the code
+	@set -e; for program in docs/draw_*.py; do $(BIN)/python "$$program"; done
 
 clean: ## remove the environment and everything that was built
 	@rm -rf $(VENV) build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -95,11 +95,19 @@ class Part(Enum):
     """a worker says which runs it executes, and in which processes (`SayRuns`)"""
     ELASTIC = "elastic"
     """`capacity` changes, and the number of workers that take tasks with it (`CapacityChanged`)"""
+    PROCESSES = "worker processes"
+    """tasks run in processes of this node that the executor starts, prepares and limits as the settings say"""
     FRESH = "fresh processes"
     """a worker replaces its processes by fresh ones when it is told to (`BeginAnew`)"""
 
 
-_NEEDS = {Part.TIME_LIMIT: "task_timeout_seconds", Part.SUSPENSION: "hard_processor_suspend"}
+NEEDS_PROCESSES = ("preload", "initializer", "max_tasks_per_processor", "processor_memory_bytes")
+"""settings of `Part.PROCESSES`"""
+_NEEDS = {
+    "task_timeout_seconds": Part.TIME_LIMIT,
+    "hard_processor_suspend": Part.SUSPENSION,
+    **dict.fromkeys(NEEDS_PROCESSES, Part.PROCESSES),
+}
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,7 @@ def load_executor(config: ClusterConfig) -> Executor:
     except ImportError as error:
         raise ConfigError(f"the engine {name!r} cannot be loaded: {error}") from error
     executor = cast("Executor", make(engine))
-    for part, setting in _NEEDS.items():
+    for setting, part in _NEEDS.items():
         if getattr(config, setting) and part not in executor.parts:
             raise ConfigError(f"the engine {name!r} has no {part.value}: leave {setting} out, or take another engine")
     return executor

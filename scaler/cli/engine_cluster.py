@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from scaler.agent.executor import NEEDS_PROCESSES
 from scaler.cli import cluster, options
 from scaler.settings import ClusterConfig
 
@@ -22,6 +23,7 @@ def make_parser() -> argparse.ArgumentParser:
         "Take tasks from the scheduler at ADDRESS and hand them to the engine that you name: an installed one, or "
         "MODULE:FACTORY, a function that returns a concurrent.futures.Executor.",
         EXAMPLES,
+        without=NEEDS_PROCESSES,
     )
     parser.add_argument("--concurrency", dest="n_workers", type=int, metavar="N", help="the same as -n")
     return parser

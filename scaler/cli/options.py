@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from scaler.config import ConfigError, Setting, check_reachable
@@ -20,7 +20,9 @@ before the environment, and the environment before the file.
 """
 
 
-def make_parser(name: str, kind: type[Settings], description: str, examples: str) -> argparse.ArgumentParser:
+def make_parser(
+    name: str, kind: type[Settings], description: str, examples: str, without: Collection[str] = ()
+) -> argparse.ArgumentParser:
     """Return the parser of a command whose options are the settings of a process.
 
     Args:
@@ -28,6 +30,7 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
         kind: the table of the process.
         description: what the command does.
         examples: how it is used.
+        without: settings that have no effect in this command.
     """
     rows = kind.rows()
     sources = SOURCES.format(variable=rows[1].variable, table=kind.TABLE)
@@ -39,7 +42,8 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
         argument_default=argparse.SUPPRESS,
     )
     for row in rows:
-        _add_option(parser, row)
+        if row.name not in without:
+            _add_option(parser, row)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 

@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from scaler.config import ConfigError
 from scaler.settings import PROCESSES, Settings
-from scaler.settings.variables import warn_of_unknown_variables
+from scaler.settings.variables import is_of_kubernetes, warn_of_unknown_variables
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
@@ -51,7 +51,7 @@ def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
         if row.name not in wanted:
             continue
         text = os.environ.get(row.variable)
-        if text:
+        if text and not is_of_kubernetes(row.variable, text):
             values[row.name] = _checked(f"environment variable {row.variable}", row.parse, text)
         elif row.name in table:
             values[row.name] = _checked(where, row.check, table[row.name])

@@ -45,6 +45,11 @@ def unknown(names: Iterable[str]) -> list[str]:
     ]
 
 
+def is_of_kubernetes(name: str, value: str) -> bool:
+    """Return whether Kubernetes has set the variable: beside a service named `scaler`, SCALER_PORT is an address."""
+    return name.endswith("_PORT") and value.startswith("tcp://")
+
+
 def _known() -> set[str]:
     return {row.variable for kind in PROCESSES for row in kind.rows()}
 

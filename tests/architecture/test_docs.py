@@ -43,14 +43,20 @@ def run(script: str) -> ModuleType:
     ],
 )
 def test_drawn_pages_are_up_to_date(script: str, page: str) -> None:
-    """Else: python docs/SCRIPT."""
+    """Else: make draw."""
     assert (DOCS / page).read_text() == run(script).page()
 
 
 def test_the_protocol_has_the_table_of_conversations() -> None:
-    """Else: python docs/draw_conversation_states.py."""
+    """Else: make draw."""
     drawn = run("draw_conversation_states.py").protocol()
     assert (CHECKOUT / "protocol" / "README.md").read_text() == drawn
+
+
+def test_contributors_find_every_folder_of_the_package() -> None:
+    table = (CHECKOUT / "CONTRIBUTING.md").read_text()
+    folders = {path.parent.name for path in (CHECKOUT / "scaler").glob("*/__init__.py")}
+    assert {folder for folder in folders if f"`scaler/{folder}/`" not in table} == set()
 
 
 def test_the_documentation_has_the_version_of_the_package() -> None:

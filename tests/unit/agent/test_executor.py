@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,21 @@ def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> Non
         load_executor(ClusterConfig(ADDRESS, 1, engine="nonsense://x"))
 
 
-@pytest.mark.parametrize("setting", [{"task_timeout_seconds": 1}, {"hard_processor_suspend": True}])
-def test_an_engine_is_not_asked_for_what_it_cannot_do(setting: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=f"the engine 'inline' has no .*: leave {next(iter(setting))} out"):
-        load_executor(ClusterConfig(ADDRESS, 1, engine="inline", **setting))  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"task_timeout_seconds": 1},
+        {"hard_processor_suspend": True},
+        {"preload": ("json",)},
+        {"initializer": "os:getpid"},
+        {"max_tasks_per_processor": 3},
+        {"processor_memory_bytes": 1_000_000_000},
+    ],
+)
+@pytest.mark.parametrize("engine", ["inline", "concurrent.futures:ThreadPoolExecutor"])
+def test_an_engine_is_not_asked_for_what_it_cannot_do(engine: str, setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"the engine '.*' has no .*: leave {next(iter(setting))} out"):
+        load_executor(ClusterConfig(ADDRESS, 1, engine=engine, **setting))
 
 
 def test_an_engine_of_another_package_is_given_the_whole_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

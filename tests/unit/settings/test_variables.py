@@ -7,7 +7,7 @@ import pytest
 
 from scaler.graph.order import BACK_END_VARIABLE
 from scaler.process.strays import MARK
-from scaler.settings import ClientConfig
+from scaler.settings import ClientConfig, UiConfig
 from scaler.settings.sources import said
 from scaler.settings.variables import NO_SETTINGS, unknown, warn_of_unknown_variables
 from scaler.shared_memory import SHARING_VARIABLE
@@ -49,3 +49,10 @@ def test_other_variables_of_scaler_and_those_of_kubernetes_are_known() -> None:
     of_kubernetes = ["SERVICE_HOST", "SERVICE_PORT_AGENTS", "PORT", "PORT_2345_TCP", "PORT_2345_TCP_ADDR"]
     names = [f"SCALER_SCHEDULER_{name}" for name in of_kubernetes] + ["SCALER_PORT", *NO_SETTINGS, "PATH"]
     assert unknown([*names, "SCALER_PORTS"]) == ["SCALER_PORTS"]
+
+
+def test_an_address_that_kubernetes_has_set_for_a_service_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_PORT", "tcp://10.0.0.1:2345")
+    assert said(UiConfig, ["port"]) == {}
+    monkeypatch.setenv("SCALER_PORT", "50002")
+    assert said(UiConfig, ["port"]) == {"port": 50002}

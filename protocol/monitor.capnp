@@ -28,6 +28,7 @@ struct SchedulerToMonitor {
       stateObject @13 :StateObject;
       stateEvent @14 :StateEvent;
       stateLine @15 :StateLine;
+      stateWaiting @16 :StateWaiting;
     }
   }
 }
@@ -64,11 +65,24 @@ struct StateScheduler {
 }
 
 struct StateCount {
-  # One counter since the start of the scheduler, except for the reasons to wait. Topic scheduler.
+  # One counter since the start of the scheduler. Topic scheduler.
   count @0 :UInt32;      # number of items
-  group @1 :Data;        # byte column: 0 = tasks that ended, by state; 1 = items sent, by message; 2 = items received, by message; 3 = waiting tasks, by reason; of tasks that ask for something, by what it is: 4 = those that wait, 5 = those that run, 6 = milliseconds of one, 0 = unknown
-  name @2 :List(Text);   # the state, message, or reason
+  group @1 :Data;        # byte column: 0 = tasks that ended, by state; 1 = items sent, by message; 2 = items received, by message
+  name @2 :List(Text);   # the state or message
   amount @3 :Data;       # UInt64 column: how many
+}
+
+struct StateWaiting {
+  # Tasks that ask for the same, and what those of them that wait are waiting for. Topic scheduler.
+  count @0 :UInt32;            # number of items
+  asks @1 :List(Text);         # what they ask for beside a place, as gpu=1,memory=1024; empty: nothing; others: many different things
+  waitsFor @2 :List(Text);     # in the words of ExplainResponse.waitsFor
+  sentence @3 :List(Text);     # as in ExplainResponse, about one of them
+  waiting @4 :Data;            # UInt64 column: those that no worker has
+  running @5 :Data;            # UInt64 column: those that workers have
+  places @6 :Data;             # UInt32 column: how many of them the workers that are there could run at a time; 0: none
+  workUs @7 :Data;             # UInt64 column: how long all of them will take, one after the other, without those that are unmeasured
+  unmeasured @8 :Data;         # UInt64 column: those of a function of which no run was measured
 }
 
 struct StateClient {
@@ -123,6 +137,7 @@ struct StateFunction {
   meanUs @9 :Data;             # UInt32 column: duration of a run, the mean of all that were measured; 0 = unknown
   durations @10 :List(Data);   # how many runs took so long: 32 UInt32, little-endian; number n counts those under 2^n microseconds, and not under 2^(n-1)
   waitsFor @11 :List(Text);    # what most of those that wait are waiting for
+  asks @12 :List(Text);        # what these ask for, as in StateWaiting
 }
 
 struct StateBins {

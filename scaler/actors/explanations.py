@@ -28,6 +28,7 @@ from scaler.wire.reasons import (
     NO_WORKER,
     NOT_ABLE,
     RETRY,
+    TAKEN,
     TURN,
     UNKNOWN,
     WORKER,
@@ -88,7 +89,7 @@ def in_the_queue(room: Room) -> tuple[Reason, str]:
     if room.asked and not (room.has_free and room.with_room):
         taken = "is taken by other tasks" if not room.has_free else "is at workers that have no room"
         have = "the worker has" if room.able == 1 else f"{room.able:,} workers have"
-        return NO_ROOM, (
+        return NO_ROOM if room.has_free else TAKEN, (
             f"it asks for {room.asked}; {have} that, and all of it {taken}; it follows when some of these have ended, "
             "and earlier with more such workers"
         )
@@ -100,6 +101,9 @@ def in_the_queue(room: Room) -> tuple[Reason, str]:
         "follows when some of these have ended, and earlier with more workers"
     )
 
+
+OF_NODES = INPUTS, "it needs the results of other nodes of its graph, which are not there"
+"""What the nodes of graphs wait for that are no tasks yet; whoever asks about one of them hears more."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from scaler.monitor.model import Model
+from scaler.wire.reasons import INPUTS
 
 TARGET_SECONDS = 5.0
 """In what time the open work should be done. Less means more workers for a short time."""
@@ -19,23 +20,13 @@ def wanted_by_capabilities(model: Model, target_seconds: float = TARGET_SECONDS)
     Args:
         target_seconds: in what time the work should be done.
     """
-    state = model.scheduler
-    if state is None:
-        return {}
-    seconds, counted = 0.0, 0
-    for function in model.functions.values():
-        tasks = function.waiting + function.running
-        seconds += tasks * (function.mean_us / 1e6 or target_seconds)
-        counted += tasks
-    tasks = state.waiting + state.running
-    seconds += max(0, tasks - counted) * target_seconds
     wanted = {}
-    for text, asked in model.asked.items():
-        asking = asked.waiting + asked.running
-        asked_seconds = asking * (asked.ms / 1000 or target_seconds)
-        wanted[text] = _workers(asking, asked_seconds, target_seconds)
-        tasks, seconds = tasks - asking, seconds - asked_seconds
-    return {"": _workers(tasks, seconds, target_seconds), **wanted}
+    for each in model.waiting:
+        if each.waits_for != INPUTS:
+            tasks = each.waiting + each.running
+            seconds = each.work_us / 1e6 + each.unmeasured * target_seconds
+            wanted[each.asks] = _workers(tasks, seconds, target_seconds)
+    return wanted
 
 
 def _workers(tasks: int, seconds: float, target_seconds: float) -> int:

@@ -6,12 +6,12 @@ silence. Sans I/O: whoever calls passes the time, in seconds that only grow. Eve
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from scaler.monitor.model_left import Left
 from scaler.monitor.model_rates import HISTORY_SECONDS, History, Rates, by_outcome
@@ -35,6 +35,7 @@ from scaler.wire.messages.monitor import (
     StateProcessors,
     StateScheduler,
     StateTask,
+    StateWaiting,
 )
 from scaler.wire.outcomes import SUCCESS
 
@@ -49,15 +50,6 @@ LINES_MOST, OUTPUTS_MOST = 500, 20
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
 """Whether a worker executes a task at one moment says little where tasks are short."""
-
-
-class Asked(NamedTuple):
-    """Tasks that ask for the same."""
-
-    waiting: int
-    running: int
-    ms: int
-    """how long one takes; 0: not known"""
 
 
 class Model:
@@ -97,10 +89,8 @@ class Model:
         """Tasks by the state in which they ended, since the start of the scheduler."""
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
-        self.reasons: dict[str, int] = {}
-        """Waiting tasks by reason."""
-        self.asked: dict[str, Asked] = {}
-        """Tasks that ask for something beside a place, by what it is: `gpu=1,memory=1024`."""
+        self.waiting: list[StateWaiting] = []
+        """All tasks, by what they ask for, and those that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[Worker] = []
@@ -127,6 +117,7 @@ class Model:
         return {
             StateScheduler: self._on_scheduler,
             StateCount: self._gather,
+            StateWaiting: self._gather,
             StateClient: self._gather,
             StateAgent: self._gather,
             StateProcessors: self._gather,
@@ -198,14 +189,18 @@ class Model:
         if finish is not None and not news.head.more:
             finish(self._pages.pop(news.topic, []), now)
 
-    def _finish_counts(self, counts: list[StateCount], _: float) -> None:
-        groups: tuple[dict[str, int], ...] = ({}, {}, {}, {}, {}, {}, {})
-        for each in counts:
-            if each.group < len(groups):
+    def _finish_counts(self, items: list[StateCount | StateWaiting], _: float) -> None:
+        groups: tuple[dict[str, int], ...] = ({}, {}, {})
+        self.waiting = []
+        address = self.scheduler.address if self.scheduler else ""
+        for each in items:
+            if isinstance(each, StateWaiting):
+                self.waiting.append(replace(each, sentence=each.sentence.replace("ADDRESS", address)))
+            elif each.group < len(groups):
                 groups[each.group][each.name] = each.amount
-        self.ended, self.sent, self.received, self.reasons, *asked = groups
-        self.asked = {name: Asked(*(group.get(name, 0) for group in asked)) for name in asked[0] | asked[1]}
+        self.ended, self.sent, self.received = groups
         if self.scheduler is not None:
+            self.left.see(self.waiting, self.scheduler.workers)
             time_us = self.heads["scheduler"].time_us
             self.history.add(time_us, self.scheduler, self.ended, self.sent, self.received)
 
@@ -228,8 +223,6 @@ class Model:
     def _finish_functions(self, functions: list[StateFunction], _: float) -> None:
         self.functions = {each.function: each for each in functions}
         self._names.update((each.function, each.name) for each in functions if each.function)
-        places = self.scheduler.workers if self.scheduler else len(self.workers)
-        self.left.see(functions, places)
 
     def _finish_graphs(self, graphs: list[StateGraph], _: float) -> None:
         self.graphs = {each.graph: each for each in graphs}
@@ -304,6 +297,14 @@ class Model:
         return self.history.rates
 
     @property
+    def reasons(self) -> dict[str, int]:
+        """Waiting tasks by reason."""
+        counts = Counter[str]()
+        for each in self.waiting:
+            counts[each.waits_for] += each.waiting
+        return dict(+counts)
+
+    @property
     def outcomes(self) -> dict[str, int]:
         """Tasks that ended, as success, failed, canceled or not_found."""
         return by_outcome(self.ended)
@@ -333,13 +334,6 @@ class Model:
         """The same as a part of all workers, the mean of the last snapshots."""
         return sum(self._busy_shares) / len(self._busy_shares) if self._busy_shares else 0.0
 
-    @property
-    def mean_us(self) -> float | None:
-        """The mean duration of the tasks that are open; None if it is not known."""
-        known = [each for each in self.functions.values() if each.mean_us and each.waiting + each.running]
-        tasks = sum(each.waiting + each.running for each in known)
-        return sum((each.waiting + each.running) * each.mean_us for each in known) / tasks if tasks else None
-
     def silent_seconds(self, now: float) -> float | None:
         """Return for how long nothing was heard, once that is too long; None as long as there is news."""
         if self.heard_at is None:
@@ -350,6 +344,11 @@ class Model:
     def function_name(self, function: bytes) -> str:
         """Return the name of a function as far as it is known, else its short id."""
         return self._names.get(function, "") or function.hex()
+
+    def why_it_waits(self, function: StateFunction) -> str:
+        """Return the sentence about what most waiting tasks of a function wait for; empty: none waits."""
+        sentences = (each.sentence for each in self.waiting if each.asks == function.asks)
+        return next(sentences, "") if function.waiting else ""
 
     def shown_and_total(self, topic: str) -> tuple[int, int]:
         """Return how many things of a topic are shown, and how many there are."""

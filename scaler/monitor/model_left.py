@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from scaler.monitor import shown
-from scaler.wire.messages.monitor import StateFunction
+from scaler.wire.messages.monitor import StateWaiting
+from scaler.wire.reasons import NOT_ABLE
 
 _UNKNOWN_PART = 0.05
 """So few tasks of an unknown duration, for each other one, change no estimate of one digit."""
 
 
+def never(waiting: Sequence[StateWaiting]) -> str:
+    """Return what waits in vain, as `40 need tpu=1`; nothing if nothing does."""
+    groups = [each for each in waiting if each.waits_for == NOT_ABLE and each.waiting]
+    return ", ".join(f"{each.waiting:,} need {each.asks or 'other workers'}" for each in groups)
+
+
 class Left:
-    """How long the open tasks will take, as far as that can be said."""
+    """How long the open tasks will take, as far as that can be said.
+
+    Those that ask for the same share the workers that could take them, and all share all workers: the longest of these
+    times counts. What no worker can take is left out, unless there is nothing else.
+    """
 
     def __init__(self) -> None:
         self._last: float | None = None
         self.seconds: float | None = None
         """None while a duration is unknown or the estimate jumps."""
+        self.never = ""
+        """What waits in vain, if nothing else is open."""
 
-    def see(self, functions: Iterable[StateFunction], places: int) -> None:
-        """Look at the functions of one moment, with as many workers."""
-        work_us = known = unknown = 0
-        for each in functions:
-            count = each.waiting + each.running
-            work_us += count * each.mean_us
-            if each.mean_us:
-                known += count
-            else:
-                unknown += count
-        is_known = places > 0 and unknown <= known * _UNKNOWN_PART
-        seconds = work_us / 1e6 / places if is_known else None
+    def see(self, waiting: Sequence[StateWaiting], workers: int) -> None:
+        """Look at the tasks of one moment, with as many workers."""
+        able = [each for each in waiting if each.places]
+        unknown = sum(each.unmeasured for each in able)
+        known = sum(each.waiting + each.running for each in able) - unknown
+        self.never = "" if known + unknown else never(waiting)
+        times = [each.work_us / each.places for each in able]
+        times.append(sum(each.work_us for each in able) / max(1, workers))
+        is_known = able and unknown <= known * _UNKNOWN_PART
+        seconds = max(times) / 1e6 if is_known else None
         last, self._last = self._last, seconds
         is_steady = seconds is not None and (last is None or last / 2 <= seconds <= last * 2 or seconds < 1)
-        self.seconds = seconds if is_steady and work_us else None
+        self.seconds = (seconds or None) if is_steady else None
 
     @property
     def text(self) -> str:
-        """`~2 min`, or nothing."""
-        return "" if self.seconds is None else shown.about(self.seconds)
+        """`~2 min`, `never, 40 need tpu=1`, or nothing."""
+        if self.seconds is None:
+            return f"never, {self.never}" if self.never else ""
+        return shown.about(self.seconds)

@@ -1,4 +1,8 @@
-"""The verdict: in one word, what holds the cluster back, and in a sentence what to do."""
+"""The verdict: in one word, what holds the cluster back, and in a sentence what to do.
+
+Why tasks wait is what the scheduler says of them (`StateWaiting`), in the words of `explain`. Must never: find out
+anything about it here.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from scaler.monitor.model import Model
+from scaler.monitor.model_left import never
 from scaler.wire import reasons
+from scaler.wire.messages.monitor import StateWaiting
 
-NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS = (
+NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, STARTS = (
     "no news",
     "idle",
     "no workers",
@@ -18,11 +24,13 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS = 
     "inputs",
     "clients",
     "round trips",
+    "starts",
 )
+"""The words of verdicts; another one is what tasks ask for, such as `gpu=1`, and wait for."""
 _OVERLOAD_MOMENTS = 5
 _OVERLOAD_PERMILLE = 900
 _OVERLOAD_LAG_US = 50_000
-_FULL, _HALF = 0.95, 0.5
+_FULL = 0.95
 _SHORT_US = 10_000
 
 
@@ -31,12 +39,18 @@ class Verdict(NamedTuple):
 
     word: str
     sentence: str
-    """for people, with what to do"""
+    """for people, with what to do: what `explain` says of a task that waits for this, where tasks wait"""
+    warning: str = ""
+    """what can never run, whatever holds back the rest: `40 need tpu=1: nobody has it`"""
 
 
 def verdict(model: Model, now: float) -> Verdict:
     """Return the first of the verdicts that holds."""
-    return _without_work(model, now) or _with_work(model)
+    found = _without_work(model, now)
+    if found is not None:
+        return found
+    in_vain = never(model.waiting)
+    return _with_work(model)._replace(warning=f"{in_vain}: nobody has it" if in_vain else "")
 
 
 def _without_work(model: Model, now: float) -> Verdict | None:
@@ -54,26 +68,36 @@ def _without_work(model: Model, now: float) -> Verdict | None:
 
 
 def _with_work(model: Model) -> Verdict:
-    untakeable = model.reasons.get(reasons.NOT_ABLE, 0)
-    if untakeable:
-        asked = sorted(text for text, asked in model.asked.items() if asked.waiting and not asked.running)
-        start = f"start one with {asked[0]}" if len(asked) == 1 else "start one that can"
-        return Verdict(NOBODY, f"no worker can take {untakeable:,} task{'s' * (untakeable != 1)}: {start}")
+    waiting = [each for each in model.waiting if each.waiting]
+    able = [each for each in waiting if each.waits_for != reasons.NOT_ABLE]
+    if waiting and not able and not (model.scheduler and model.scheduler.running):
+        return Verdict(NOBODY, waiting[0].sentence)
     if _is_overloaded(model):
         return Verdict(SCHEDULER, "the scheduler itself is busy all the time: larger tasks would help")
-    spare = _with_spare_workers(model) if model.busy_share < _FULL else None
-    return spare or Verdict(WORKERS, "the workers have all that they can take: more workers would help")
+    queued = (each for each in able if each.waits_for != reasons.INPUTS)
+    longest = max(queued, key=lambda each: (each.work_us / max(1, each.places), each.waiting), default=None)
+    if longest is not None and longest.asks:
+        return Verdict(longest.asks, longest.sentence)
+    if model.busy_share >= _FULL:
+        usual = "the workers have all that they can take: more workers would help"
+        return Verdict(WORKERS, longest.sentence if longest else usual)
+    return _with_idle_workers(longest, sum(each.waiting for each in able if each.waits_for == reasons.INPUTS))
 
 
-def _with_spare_workers(model: Model) -> Verdict | None:
-    waiting = model.scheduler.waiting if model.scheduler else 0
-    if model.reasons.get(reasons.INPUTS, 0) > waiting / 2:
+def _with_idle_workers(waiting: StateWaiting | None, nodes: int) -> Verdict:
+    """Return why not all workers execute tasks that ask for nothing; so many nodes wait for others."""
+    if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of others")
-    if not waiting:
-        return Verdict(CLIENTS, "there are free workers and nothing waits: the clients submit no faster")
-    if model.busy_share < _HALF and model.mean_us is not None and model.mean_us < _SHORT_US:
+    if waiting is None or waiting.waits_for != reasons.NO_ROOM:
+        return Verdict(CLIENTS, "there are free workers and nothing waits for one: the clients submit no faster")
+    measured = waiting.waiting + waiting.running - waiting.unmeasured
+    if measured and waiting.work_us < measured * _SHORT_US:
         return Verdict(TRIPS, "tasks are so short that workers wait for the next ones: larger tasks would help")
-    return None
+    return Verdict(
+        STARTS,
+        "all workers have tasks, and not all execute one: processes start, arguments are on their way, or tasks wait "
+        "for tasks of their own",
+    )
 
 
 def _is_overloaded(model: Model) -> bool:

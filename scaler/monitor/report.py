@@ -11,12 +11,13 @@ from scaler.monitor.model_workers import Worker, percentile_us
 
 def report(model: Model, now: float) -> dict[str, Any]:
     """Return what is known now. What is not known is None."""
-    word, sentence = verdict(model, now)
+    found = verdict(model, now)
     state = model.scheduler
     return {
         "time_us": model.heard_us,
-        "verdict": word,
-        "advice": sentence,
+        "verdict": found.word,
+        "advice": found.sentence,
+        "warning": found.warning,
         "left_seconds": model.left.seconds,
         "scheduler": None
         if state is None
@@ -40,17 +41,36 @@ def report(model: Model, now: float) -> dict[str, Any]:
             "waiting_for": model.reasons,
             "ended": model.ended,
         },
+        "waiting": _waiting(model),
         "sent": model.sent,
         "received": model.received,
-        "clients": [
-            {"id": each.client.hex(), "label": each.label, "open": each.open, "waiting": each.waiting}
-            for each in model.clients.values()
-        ],
+        "clients": _clients(model),
         "functions": _functions(model),
         "failures": _failures(model),
         "workers": [_worker(model, worker) for worker in model.workers],
         "workers_total": model.worker_count,
     }
+
+
+def _waiting(model: Model) -> list[dict[str, Any]]:
+    return [
+        {
+            "asks": each.asks,
+            "waits_for": each.waits_for,
+            "sentence": each.sentence,
+            "waiting": each.waiting,
+            "running": each.running,
+            "places": each.places,
+        }
+        for each in model.waiting
+    ]
+
+
+def _clients(model: Model) -> list[dict[str, Any]]:
+    return [
+        {"id": each.client.hex(), "label": each.label, "open": each.open, "waiting": each.waiting}
+        for each in model.clients.values()
+    ]
 
 
 def _functions(model: Model) -> list[dict[str, Any]]:
@@ -66,6 +86,7 @@ def _functions(model: Model) -> list[dict[str, Any]]:
             "mean_us": each.mean_us or None,
             "p95_us": percentile_us(each.durations, 0.95),
             "waits_for": each.waits_for,
+            "asks": each.asks,
         }
         for each in model.functions.values()
     ]

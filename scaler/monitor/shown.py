@@ -9,7 +9,17 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
+from scaler.wire import reasons
+
 UNKNOWN = "-"
+_WAITS_FOR: dict[str, str] = {
+    reasons.NO_WORKER: "any worker",
+    reasons.NOT_ABLE: "a fit worker",
+    reasons.NO_ROOM: "a free worker",
+    reasons.TURN: "its turn",
+    reasons.INPUTS: "other tasks",
+}
+"""Reasons of tasks that no worker has, as what is waited for."""
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _BYTES = ("b", "k", "m", "g", "t", "p")
 
@@ -22,6 +32,13 @@ def count(number: float | None, width: int = 99) -> str:
         if text and len(text) <= width:
             return text
     return _scaled(number, 1000, _THOUSANDS, 999_950, width)
+
+
+def waits_for(reason: str, asks: str) -> str:
+    """Return what tasks wait for in a few words: `a free worker`, or `gpu=1` if they ask for that."""
+    if asks and reason == reasons.NOT_ABLE:
+        return f"{asks}: nobody"
+    return asks if asks and reason in (reasons.TAKEN, reasons.NO_ROOM) else _WAITS_FOR.get(reason, reason)
 
 
 def size(number: float | None, width: int = 6) -> str:

@@ -13,7 +13,8 @@ Reason = NewType("Reason", str)
 
 NO_WORKER = Reason("no worker")  # none is connected
 NOT_ABLE = Reason("no worker can take it")  # none has what it asks for
-NO_ROOM = Reason("no room")  # all workers have as much work as they get ahead
+TAKEN = Reason("taken")  # other tasks have what it asks for
+NO_ROOM = Reason("no room")  # all workers that could take it have as much work as they get ahead
 TURN = Reason("turn")  # nothing: it is about to be given to a worker
 INPUTS = Reason("inputs")  # a node of a graph: the results of other nodes
 RETRY = Reason("retry")  # the pause before its next try

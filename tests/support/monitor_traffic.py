@@ -31,6 +31,7 @@ from scaler.wire.messages.monitor import (
     StateTask,
 )
 from tests.support.monitored import BUSY, Publisher, agent, counts, row, scheduler
+from tests.support.monitored import waiting as waiting_for
 
 PLAIN = ("price", "load_curve", "calibrate", "simulate_paths", "shift_surface", "report")
 FUNCTIONS = ("price", "load_curve", "calibrate", "<script>alert(1)</script>", "日本語の関数", "f" * 80)
@@ -118,8 +119,9 @@ class Cluster:
                 ended=ended,
                 sent={"RunTask": total, "TaskResult": total, "WorkerHeartbeatEcho": 2210},
                 received={"Task": total + waiting, "RunResult": total, "WorkerHeartbeat": 2212},
-                reasons={"no room": waiting * 9 // 10, "inputs": waiting // 10} if waiting else {},
             ),
+            waiting_for(waiting * 9 // 10, places=self.workers),
+            waiting_for(waiting // 10, "inputs", places=0),
         ]
         self._publish("scheduler", items, at)
 

@@ -22,6 +22,7 @@ from scaler.wire.messages.monitor import (
     StateFunction,
     StateHead,
     StateScheduler,
+    StateWaiting,
 )
 
 SCHEDULER = b"schedule"
@@ -29,7 +30,7 @@ NOON_US = 1_795_000_000_000_000
 QUEUE_SIZE = 1000
 BUSY = INITIALIZED | HAS_TASK
 FUNCTION = b"function"
-NAMES = ("ended", "sent", "received", "reasons", "asked_waiting", "asked_running", "asked_ms")
+NAMES = ("ended", "sent", "received")
 
 
 def head(time_us: int = NOON_US, scheduler: bytes = SCHEDULER, **fields: int) -> StateHead:
@@ -45,12 +46,23 @@ def news(topic: str, *items: Any, missed: int = 0, **fields: Any) -> News:
 
 
 def counts(**groups: dict[str, int]) -> list[StateCount]:
-    """`counts(ended={"success": 3}, reasons={"inputs": 2})`."""
+    """`counts(ended={"success": 3}, sent={"RunTask": 2})`."""
     return [
         StateCount(NAMES.index(group), name, amount)
         for group, amounts in groups.items()
         for name, amount in amounts.items()
     ]
+
+
+def waiting(
+    waiting: int, reason: str = "no room", asks: str = "", running: int = 0, places: int = 1, mean_us: int = 0
+) -> StateWaiting:
+    """Tasks that wait for the same, and those of them that run; `mean_us`: what each takes, 0: not known."""
+    tasks = waiting + running
+    sentence = f"it is waiting for {asks or reason}"
+    return StateWaiting(
+        asks, reason, sentence, waiting, running, places, tasks * mean_us, 0 if mean_us or not places else tasks
+    )
 
 
 def scheduler(**fields: Any) -> StateScheduler:

@@ -17,7 +17,7 @@ from scaler.wire.messages.monitor import (
     StateProcessors,
     StateTask,
 )
-from tests.support.monitored import BUSY, NOON_US, agent, counts, durations, function, news, row, scheduler
+from tests.support.monitored import BUSY, NOON_US, agent, counts, durations, function, news, row, scheduler, waiting
 
 SECOND_US = 1_000_000
 EMPTY = bytes(8)
@@ -202,7 +202,8 @@ def loaded_scheduler(second: int = 0) -> list[Any]:
     sent |= {"RunCancel": 40, "ObjectResponse": 1_000, "HelloReply": 19, "ObjectInstruction": 188}
     received = {"Task": done + 48_479, "RunResult": done + 213, "WorkerHeartbeat": 2_212, "ClientHeartbeat": 604}
     received |= {"TaskCancel": 40, "ClientHello": 3, "WorkerHello": 4, "ObjectInstruction": 24}
-    return [state, *counts(ended=ended, sent=sent, received=received, reasons={"no room": 47_787, "inputs": 410})]
+    said = counts(ended=ended, sent=sent, received=received)
+    return [state, *said, waiting(47_787, running=30, places=16, mean_us=41_000), waiting(410, "inputs", places=0)]
 
 
 @cache
@@ -235,7 +236,7 @@ def idle() -> Iterator[News]:
 
 
 def without_workers() -> Iterator[News]:
-    items = scheduler(workers=0, agents=0, waiting=500, clients=1), *counts(ended={}, reasons={"no worker": 500})
+    items = scheduler(workers=0, agents=0, waiting=500, clients=1), waiting(500, "no worker", places=0)
     yield news("scheduler", *items)
     yield news("workers")
     yield news("clients", clients()[0])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scaler.actors.events import PeerIdentity
     from scaler.actors.kit import ActorRef
     from scaler.actors.peer import Peer
-    from scaler.actors.policy.interface import Asked
+    from scaler.actors.policy.interface import Group
     from scaler.wire.messages.worker import AgentState
 
 
@@ -96,17 +96,10 @@ class Backlog:
     waiting: int = 0
     running: int = 0
     workers: int = 0
-    counted: int = 0
-    """of the waiting ones, those of which the functions were counted"""
-    functions: Counter[ObjectId] = field(default_factory=Counter)
     accounts: dict[int, int] = field(default_factory=dict)
     """waiting tasks by account; empty if clients take no turns"""
-    untakeable: int = 0
-    """of the waiting ones, those that no worker that is there could take"""
-    untakeable_functions: Counter[ObjectId] = field(default_factory=Counter)
-    """of those that were counted, the functions of these"""
-    asked: dict[str, Asked] = field(default_factory=dict)
-    """the tasks that ask for something beside a place, by what it is"""
+    groups: list[Group] = field(default_factory=list)
+    """these tasks, by what they ask for"""
     open: Counter[ClientId] = field(default_factory=Counter)
     """open tasks, by client"""
     inputs: int = 0
@@ -123,10 +116,10 @@ class Backlog:
 
 @message
 class SayBacklog:
-    """monitor -> balancer, in the urgent lane: add what waits. `functions`: of so many tasks, count their functions."""
+    """monitor -> balancer, in the urgent lane: add what waits. `functions`: count the functions of what waits."""
 
     backlog: Backlog
-    functions: int
+    functions: bool
 
 
 @message

@@ -7,16 +7,16 @@ ended one, so this is the only part of a report that is read here. Must never: k
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
+from scaler.actors.explanations import in_the_queue
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.monitor.overview import why_tasks_wait
 from scaler.actors.object_store import ObjectTable
+from scaler.actors.policy.interface import Group
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import FUNCTION_ROW, StateFunction
 from scaler.wire.messages.worker import AgentState
-from scaler.wire.reasons import NOT_ABLE
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
@@ -48,6 +48,8 @@ class Functions:
         self._short: dict[ObjectId, bytes] = {}
         """short ids of the functions that are stored"""
         self._names: dict[bytes, str] = {}
+        self._running: Counter[bytes] = Counter()
+        """tasks that workers have, by the latest reports"""
 
     def add(self, state: AgentState) -> None:
         """An agent has reported."""
@@ -88,52 +90,67 @@ class Functions:
             short_id = self._short[function_id] = public_id(function_id)
             self._names[short_id] = functions[function_id].name
 
-    def items(self, states: Iterable[AgentState], backlog: Backlog) -> tuple[list[StateFunction], int]:
-        """Return the items of the topic, and how many functions there are."""
-        running: dict[bytes, int] = {}
+    def see_running(self, states: Iterable[AgentState]) -> None:
+        """These are the latest reports of all agents."""
+        running = self._running = Counter[bytes]()
         for state in states:
             for packed, here, *_ in FUNCTION_ROW.iter_unpack(state.functions):
                 if here:
-                    short_id = _short_id(packed)
-                    running[short_id] = running.get(short_id, 0) + here
-        waiting = {self._short_of(each): count for each, count in _scaled(backlog).items()}
-        known = {**dict.fromkeys(running, 0), **dict.fromkeys(waiting, 0), **dict.fromkeys(self._totals, 0)}
+                    running[_short_id(packed)] += here
+
+    def items(self, backlog: Backlog) -> tuple[list[StateFunction], int]:
+        """Return the items of the topic, and how many functions there are."""
+        waiting: dict[bytes, list[tuple[int, Group]]] = {}
+        for group in backlog.groups:
+            for function_id, count in group.functions.items():
+                waiting.setdefault(self._short_of(function_id), []).append((count, group))
+        known = {**dict.fromkeys(self._running), **dict.fromkeys(waiting), **dict.fromkeys(self._totals)}
         known.pop(_REST, None)
-        order = sorted(known, key=lambda each: self._rank(each, running, waiting), reverse=True)
-        usual, stuck = why_tasks_wait(backlog), self._untakeable(backlog)
-        items = [
-            self._item((each,), running, waiting, NOT_ABLE if each in stuck else usual) for each in order[:SHOWN_MOST]
-        ]
+        order = sorted(known, key=lambda each: self._rank(each, waiting), reverse=True)
+        items = [self._item((each,), waiting) for each in order[:SHOWN_MOST]]
         rest = [*order[SHOWN_MOST:], _REST]
         if len(rest) > 1 or _REST in self._totals:
-            items.append(self._item(rest, running, waiting, usual))
+            items.append(self._item(rest, waiting))
         return items, len(known)
 
-    def _untakeable(self, backlog: Backlog) -> frozenset[bytes]:
-        """Return the functions most of whose waiting tasks no worker could take."""
-        if not backlog.workers:
-            return frozenset()
-        counted, stuck = backlog.functions, backlog.untakeable_functions
-        return frozenset(self._short_of(each) for each, count in stuck.items() if 2 * count > counted[each])
+    def work(self, group: Group) -> tuple[int, int]:
+        """Return how many microseconds the open tasks of a group will take, as far as that is known, and of how many
+        of them it is not.
+        """
+        waiting = [
+            (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
+            for function_id, count in group.functions.items()
+        ]
+        last = group.last_function
+        if last is not None:
+            running = [(1, self._mean_us(self._short_of(last)) or round(group.known_us(last)))]
+        else:
+            running = [(count, self._mean_us(short_id)) for short_id, count in self._running.items()]
+        of_waiting, of_running = _work(waiting, group.waiting), _work(running or waiting, group.running)
+        return of_waiting[0] + of_running[0], of_waiting[1] + of_running[1]
+
+    def _mean_us(self, short_id: bytes) -> int:
+        """Return how long a run of a function takes; 0: none was measured."""
+        total = self._totals.get(short_id)
+        measured = 0 if total is None else total.counts[0] + total.counts[1]
+        return 0 if total is None or not measured else min(_UINT32_MOST, round(total.counts[4] / measured))
 
     def _short_of(self, function_id: ObjectId) -> bytes:
         known = self._short.get(function_id)
         return public_id(function_id) if known is None else known
 
-    def _rank(self, short_id: bytes, running: dict[bytes, int], waiting: dict[bytes, int]) -> tuple[int, int]:
+    def _rank(self, short_id: bytes, waiting: dict[bytes, list[tuple[int, Group]]]) -> tuple[int, int]:
         total = self._totals.get(short_id)
         ended = 0 if total is None else sum(total.counts[:_OUTCOMES])
-        return running.get(short_id, 0) + waiting.get(short_id, 0), ended
+        return self._running[short_id] + sum(count for count, _ in waiting.get(short_id, ())), ended
 
-    def _item(
-        self, short_ids: Iterable[bytes], running: dict[bytes, int], waiting: dict[bytes, int], reason: str
-    ) -> StateFunction:
+    def _item(self, short_ids: Iterable[bytes], waiting: dict[bytes, list[tuple[int, Group]]]) -> StateFunction:
         """Return the item of one function, or of all the others."""
-        counts, waits, runs, first = [0] * 37, 0, 0, None
+        counts, waits, runs, first = [0] * 37, list[tuple[int, Group]](), 0, None
         for short_id in short_ids:
             first = short_id if first is None else _REST
-            waits += waiting.get(short_id, 0)
-            runs += running.get(short_id, 0)
+            waits += waiting.get(short_id, ())
+            runs += self._running[short_id]
             total = self._totals.get(short_id)
             if total is not None:
                 counts = list(map(int.__add__, counts, total.counts))
@@ -141,9 +158,13 @@ class Functions:
         measured = success + failed
         mean_us = min(_UINT32_MOST, round(total_us / measured)) if measured else 0
         durations = _DURATIONS.pack(*(min(_UINT32_MOST, count) for count in buckets)) if measured else b""
-        name = self.name_of(first or _REST)
-        ends = (success, failed, canceled, other)
-        return StateFunction(first or _REST, name, waits, runs, *ends, mean_us, durations, reason if waits else "")
+        name, ends = self.name_of(first or _REST), (success, failed, canceled, other)
+        waits_for, asks = "", ""
+        if waits:
+            _, most = max(waits, key=lambda each: each[0])
+            waits_for, asks = in_the_queue(most.room)[0], most.asks
+        number = sum(count for count, _ in waits)
+        return StateFunction(first or _REST, name, number, runs, *ends, mean_us, durations, waits_for, asks)
 
 
 def _short_id(packed: bytes) -> bytes:
@@ -151,8 +172,10 @@ def _short_id(packed: bytes) -> bytes:
     return packed if any(packed) else _REST
 
 
-def _scaled(backlog: Backlog) -> dict[ObjectId, int]:
-    """Return how many tasks of each function wait: of a large number of tasks, only some were looked at."""
-    if backlog.counted in (0, backlog.waiting):
-        return backlog.functions
-    return {each: count * backlog.waiting // backlog.counted for each, count in backlog.functions.items()}
+def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
+    """Return how many microseconds so many tasks take, and how many are of unknown functions, by such a sample."""
+    known = sum(count for count, mean_us in means_us if mean_us)
+    if not known:
+        return 0, tasks
+    measured = tasks * known // sum(count for count, _ in means_us)
+    return sum(count * mean_us for count, mean_us in means_us) * measured // known, tasks - measured

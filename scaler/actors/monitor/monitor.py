@@ -74,9 +74,6 @@ RUNS_SEEN, RUNS_LEAST = 500, 2
 SEEN_MILLISECONDS = 200
 """A run that is younger has ended before anybody looks."""
 
-FUNCTIONS_COUNTED = 20_000
-"""Of so many waiting tasks the functions are counted at a tick."""
-
 
 class Monitor(Actor):
     """The one monitor of the scheduler."""
@@ -99,16 +96,18 @@ class Monitor(Actor):
         """agent sessions that were asked to have their agents report, and the visit in which they were asked"""
         self._interval_ms = 0
         self._parts = Part(0)
+        self._counts_functions = False
+        """whether the balancer counts the functions of the tasks that wait"""
         self._ticks = 0
         self._ticking = 0
         """the number of the series of ticks; 0: there is none"""
         self._is_soon = False
         self._makers: dict[str, Callable[[Backlog, bool], Shown | None]] = {
-            topics.SCHEDULER: lambda backlog, _: (scheduler_items(board, sources, backlog), 1, 1),
+            topics.SCHEDULER: lambda backlog, _: (scheduler_items(board, sources, backlog, self._functions), 1, 1),
             topics.CLIENTS: lambda backlog, _: _some(*client_items(sources, backlog, self.now())),
             topics.WORKERS: lambda _backlog, _: self._agents.workers(self.now()),
             topics.PROCESSORS: lambda _backlog, _: self._agents.processors(),
-            topics.FUNCTIONS: lambda backlog, _: _some(*self._functions.items(self._agents.states(), backlog)),
+            topics.FUNCTIONS: lambda backlog, _: _some(*self._functions.items(backlog)),
             topics.BINS: lambda _backlog, _: self._agents.bins(),
             topics.FAILURES: lambda _backlog, is_first: _some(*self._failures.items(is_first)),
             topics.TASKS: lambda _backlog, is_first: _some(*self._tasks.items(is_first)),
@@ -136,6 +135,10 @@ class Monitor(Actor):
         self._outputs.keep_only(self._subscriptions.tasks)
         self._follow()
         self._watch_agents()
+        counts_functions = bool(self._subscriptions.topics & {topics.FUNCTIONS, topics.SCHEDULER})
+        if self._counts_functions and not counts_functions:
+            self._sources.balancer.notify(SayBacklog(Backlog(), functions=False))
+        self._counts_functions = counts_functions
         if self._subscriptions and not self._ticking:
             self._ticking = self._ticks + 1
             self.schedule(TICK_SECONDS, Tick(self._ticking))
@@ -184,8 +187,8 @@ class Monitor(Actor):
         wants_tasks = self._tasks.unknown() if is_first else frozenset()
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
         if due & {topics.SCHEDULER, topics.FUNCTIONS, topics.CLIENTS}:
-            counted = FUNCTIONS_COUNTED if topics.FUNCTIONS in due else 0
-            self._sources.balancer.notify(SayBacklog(backlog, counted))
+            self._functions.see_running(self._agents.states())
+            self._sources.balancer.notify(SayBacklog(backlog, functions=self._counts_functions))
         if wants_graphs or wants_tasks or due & {topics.CLIENTS, topics.SCHEDULER}:
             self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
         return backlog

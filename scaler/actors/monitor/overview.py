@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from scaler.actors.explanations import OF_NODES, in_the_queue
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board
+from scaler.actors.monitor.functions import Functions
 from scaler.actors.monitor.sources import Sources
 from scaler.ids import ClientId, public_id
 from scaler.wire.messages.monitor import (
-    ASKED_MS,
-    ASKED_RUNNING,
-    ASKED_WAITING,
     ENDED,
-    REASONS,
     RECEIVED,
     SENT,
     StateClient,
     StateCount,
     StateScheduler,
+    StateWaiting,
 )
 from scaler.wire.outcomes import OUTCOMES
-from scaler.wire.reasons import INPUTS, NO_ROOM, NO_WORKER, NOT_ABLE
 
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""
@@ -33,7 +31,7 @@ CLIENTS_MOST = 200
 _UINT32_MOST = 2**32 - 1
 
 
-def scheduler_items(board: Board, sources: Sources, backlog: Backlog) -> list[Any]:
+def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions: Functions) -> list[Any]:
     """Return the items of the topic `scheduler`."""
     about, gauges, table = board.about, board.gauges(), sources.objects
     agents = sum(key[0] == "cluster" for key in sources.directory.peers)
@@ -51,29 +49,25 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog) -> list[An
         sum(1 for _ in _clients(sources)),
         about.queue_size,
     )
-    return [state, *_counts(sources, backlog)]
+    return [state, *_counts(sources), *_waiting(backlog, functions)]
 
 
-def _counts(sources: Sources, backlog: Backlog) -> Iterator[StateCount]:
+def _counts(sources: Sources) -> Iterator[StateCount]:
     for status, name in OUTCOMES.items():
         yield StateCount(ENDED, name, sources.events.ended[status])
     for group, traffic in ((SENT, sources.sent), (RECEIVED, sources.received)):
         for name, amount in traffic.by_name().items():
             yield StateCount(group, name, amount)
-    untakeable = backlog.untakeable if backlog.workers else 0
-    reasons = {why_tasks_wait(backlog): backlog.waiting - untakeable, NOT_ABLE: untakeable, INPUTS: backlog.inputs}
-    for reason, amount in reasons.items():
-        if amount:
-            yield StateCount(REASONS, reason, amount)
-    for asked, tasks in backlog.asked.items():
-        yield StateCount(ASKED_WAITING, asked, tasks.waiting)
-        yield StateCount(ASKED_RUNNING, asked, tasks.running)
-        yield StateCount(ASKED_MS, asked, -(-tasks.expected_us // 1000))
 
 
-def why_tasks_wait(backlog: Backlog) -> str:
-    """Return what the tasks that no worker has are waiting for, but for those that no worker could take."""
-    return NO_ROOM if backlog.workers else NO_WORKER
+def _waiting(backlog: Backlog, functions: Functions) -> Iterator[StateWaiting]:
+    for group in backlog.groups:
+        reason, sentence = in_the_queue(group.room) if group.waiting else ("", "")
+        work_us, unmeasured = functions.work(group)
+        waiting, running = group.waiting, group.running
+        yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)
+    if backlog.inputs:
+        yield StateWaiting("", *OF_NODES, backlog.inputs)
 
 
 def _clients(sources: Sources) -> Iterator[tuple[ClientId, Any]]:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import nlargest
 from typing import Generic
 
-from scaler.actors.policy.interface import Asked, Order, Room, T, W
-from scaler.actors.policy.needs import Needs, Offer, in_words
+from scaler.actors.policy.interface import Group, Order, Room, T, W
+from scaler.actors.policy.needs import Amounts, Needs, Offer, in_words
 from scaler.actors.policy.nodes import Node, Nodes
 from scaler.actors.policy.places import Places
 from scaler.amounts import CALL, amount_text
@@ -26,20 +26,24 @@ from scaler.ids import ObjectId
 
 KINDS_MOST = 1000
 """So many kinds of tasks may wait."""
-ASKED_SHOWN_MOST = 64
-"""So many kinds are told to those who watch."""
+GROUPS_MOST = 32
+"""So many groups are told one by one to those who watch."""
+OTHERS = "others"
+"""What the rest of them asks for."""
 
 
 class Kind(Generic[T]):
     """Tasks that ask for the same, and what is known of nodes for them."""
 
-    __slots__ = ("able", "function_id", "may_fit", "needs", "queue", "turn", "unable_since")
+    __slots__ = ("able", "function_id", "functions", "may_fit", "needs", "queue", "turn", "unable_since")
 
     def __init__(self, needs: Needs, queue: Order[T]) -> None:
         self.needs = needs
         self.queue = queue
         self.function_id: ObjectId | None = None
         """of the last one that came"""
+        self.functions: Counter[ObjectId] = Counter()
+        """how many of which function wait"""
         self.turn = 0
         """the number of the turn in which one of them was placed last"""
         self.able = 0
@@ -48,6 +52,13 @@ class Kind(Generic[T]):
         """since when tasks have waited while there was no such node"""
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
         """hosts; those that are not among them do not fit now. The one that was used last is the last"""
+
+    def has_left(self, ready: T) -> None:
+        """One of its tasks does not wait any more."""
+        functions, function_id = self.functions, ready.spec.function_id
+        functions[function_id] -= 1
+        if not functions[function_id]:
+            del functions[function_id]
 
 
 class Choosy(Generic[W, T]):
@@ -91,6 +102,8 @@ class Choosy(Generic[W, T]):
                     f"the task was refused: tasks of {KINDS_MOST:,} kinds wait already that differ in what they ask "
                     "for; submit it again later, or ask for round amounts"
                 )
+        if ready.task not in self.waiting:
+            kind.functions[ready.spec.function_id] += 1
         self.waiting[ready.task] = kind
         kind.queue.put((ready,))
         kind.function_id = ready.spec.function_id
@@ -101,7 +114,11 @@ class Choosy(Generic[W, T]):
     def remove(self, task: Hashable, priority: int, account: int) -> bool:
         """Remove a task. Returns whether it waited here."""
         kind = self.waiting.pop(task, None)
-        return kind is not None and kind.queue.remove(task, priority, account)
+        ready = None if kind is None else kind.queue.remove(task, priority, account)
+        if kind is None or ready is None:
+            return False
+        kind.has_left(ready)
+        return True
 
     def _new_kind(self, needs: Needs) -> Kind[T] | None:
         if len(self.kinds) >= KINDS_MOST:
@@ -180,6 +197,7 @@ class Choosy(Generic[W, T]):
                 node.change(worker, kind.needs, 1)
                 kind.may_fit.move_to_end(host)
                 del self.waiting[ready.task]
+                kind.has_left(ready)
                 return worker
             del kind.may_fit[host]
         return None
@@ -214,37 +232,64 @@ class Choosy(Generic[W, T]):
             )
             for ready in list(kind.queue.drain()):
                 del self.waiting[ready.task]
+                kind.has_left(ready)
                 refused.append((ready, sentence))
         return refused, look_at
 
     # What is said
 
-    def asked(self, known_us: Callable[[ObjectId], float]) -> dict[str, Asked]:
-        """Return the tasks that wait or run and ask for amounts, by what these are; those that are most."""
-        found: dict[str, Asked] = {}
-        for needs in {**self.kinds, **self._nodes.running}:
-            kind, running = self.kinds.get(needs), self._nodes.running[needs]
-            waiting = len(kind.queue) if kind is not None else 0
-            if needs.worker or not needs.amounts or not waiting + running:
-                continue
-            text = ",".join(f"{name}={amount_text(amount)}" for name, amount in needs.amounts)
-            before = found.get(text, Asked(0, 0, 0))
-            function_id = kind.function_id if kind is not None else None
-            expected_us = round(known_us(function_id)) if function_id is not None else 0
-            longest_us = max(before.expected_us, expected_us)
-            found[text] = Asked(before.waiting + waiting, before.running + running, longest_us)
-        most = nlargest(ASKED_SHOWN_MOST, found, key=lambda text: found[text].waiting + found[text].running)
-        return {text: found[text] for text in most}
+    def groups(self, plain: Group) -> list[Group]:
+        """Return the tasks that wait or run, by what they ask for: first `plain`, which ask for nothing, and then those
+        that are most. Of many groups the last ones are those that some worker could take, and those that none could.
+        """
+        kinds: dict[Amounts, list[Kind[T]]] = {}
+        running: Counter[Amounts] = Counter()
+        for needs, kind in self.kinds.items():
+            kinds.setdefault(needs.amounts, []).append(kind)
+        for needs, runs in self._nodes.running.items():
+            running[needs.amounts] += runs
+        open_of = {
+            amounts: sum(len(kind.queue) for kind in kinds.get(amounts, ())) + running[amounts]
+            for amounts in {**kinds, **running}
+        }
+        impatient = kinds.pop((), [])
+        open_of.pop((), None)
+        running.pop((), None)
+        most = nlargest(GROUPS_MOST, filter(open_of.get, open_of), key=open_of.__getitem__)
+        groups = [self._group(plain, [amounts], kinds, running) for amounts in most]
+        others: dict[bool, list[Amounts]] = {}
+        for amounts in open_of.keys() - most:
+            others.setdefault(all(kind.able for kind in kinds.get(amounts, ())), []).append(amounts)
+        groups += [self._group(plain, each, kinds, running)._replace(asks=OTHERS) for each in others.values()]
+        functions = sum((kind.functions for kind in impatient), Counter(plain.functions))
+        waiting = plain.waiting + sum(len(kind.queue) for kind in impatient)
+        rest = max(0, plain.running - sum(running.values()))
+        return [plain._replace(waiting=waiting, running=rest, functions=functions), *groups]
+
+    def _group(
+        self, plain: Group, some: list[Amounts], kinds: dict[Amounts, list[Kind[T]]], running: Counter[Amounts]
+    ) -> Group:
+        needs, chosen = Needs(some[0]), [kind for amounts in some for kind in kinds.get(amounts, ())]
+        return Group(
+            ",".join(f"{name}={amount_text(amount)}" for name, amount in needs.amounts),
+            sum(len(kind.queue) for kind in chosen),
+            sum(running[amounts] for amounts in some),
+            sum(node.places(needs) for node in self._nodes.able(needs)),
+            self.room(needs),
+            sum((kind.functions for kind in chosen), Counter()),
+            plain.known_us,
+            chosen[0].function_id if chosen else None,
+        )
 
     def room(self, needs: Needs) -> Room:
         """Return what a task that asks for this has to wait for."""
         both = (self._places, self._for_calls) if needs.is_call else (self._places,)
         able = self._nodes.able(needs)
         missing = "" if able else self._what_is_missing(needs)
-        has_free = any(node.can_take(needs) for node in able)
-        workers, with_room = sum(map(len, both)), sum(places.with_room for places in both)
-        tasks = sum(places.tasks for places in both)
-        return Room(workers, with_room, tasks, str(needs), sum(map(len, able)), has_free, missing)
+        free = [node for node in able if node.can_take(needs)]
+        with_room = sum(self._places_of(node).has_room(worker) for node in free for worker in node.workers())
+        workers, tasks = sum(map(len, both)), sum(places.tasks for places in both)
+        return Room(workers, with_room, tasks, str(needs), sum(map(len, able)), bool(free), missing)
 
     def _what_is_missing(self, needs: Needs) -> str:
         called = [name.removeprefix(CALL) for name, _ in needs.amounts if name.startswith(CALL)]
@@ -264,14 +309,6 @@ class Choosy(Generic[W, T]):
         what = in_words(lacking) if lacking else "all of that"
         hint = ",".join(f"{name}={amount}" for name, amount in needs.amounts if amount) or "NAME"
         return f"{asks}{what} ({found}); start one with scaler_cluster ADDRESS --capabilities {hint}"
-
-    def untakeable(self) -> int:
-        """Return how many tasks wait that no worker could take, whatever becomes free."""
-        return sum(len(kind.queue) for kind in self.kinds.values() if not kind.able)
-
-    def no_worker_can_take(self) -> Iterator[T]:
-        """Go through these tasks."""
-        return (ready for kind in self.kinds.values() if not kind.able for ready in kind.queue)
 
     def by_account(self) -> Counter[int]:
         """Return how many tasks of each account wait; nothing if accounts take no turns."""

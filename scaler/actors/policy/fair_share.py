@@ -52,14 +52,13 @@ class FairShare(Generic[T]):
                 self._ring.move_to_end(account)
             queue.put(row)
 
-    def remove(self, task: Hashable, priority: int, account: int) -> bool:
-        """Remove a task. Returns whether it waited."""
+    def remove(self, task: Hashable, priority: int, account: int) -> T | None:
+        """Remove a task and return it; None if it did not wait."""
         queue = self._ring.get(account)
-        if queue is None or not queue.remove(task, priority):
-            return False
-        if not queue:
+        found = None if queue is None else queue.remove(task, priority)
+        if found is not None and not queue:
             self._drop(account)
-        return True
+        return found
 
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""

@@ -63,12 +63,13 @@ class InOrder(Generic[T]):
                 if level.again:
                     level.again.pop(ready.task, None)
 
-    def remove(self, task: Hashable, priority: int, _account: int = 0) -> bool:
-        """Remove a task. Returns whether it waited."""
+    def remove(self, task: Hashable, priority: int, _account: int = 0) -> T | None:
+        """Remove a task and return it; None if it did not wait."""
         level = self._levels.get(priority)
         if level is None:
-            return False
-        return level.new.pop(task, None) is not None or level.again.pop(task, None) is not None
+            return None
+        found = level.new.pop(task, None)
+        return level.again.pop(task, None) if found is None else found
 
     def pop(self) -> T | None:
         """Remove the first task and return it; None if there is none."""

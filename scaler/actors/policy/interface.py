@@ -9,8 +9,7 @@ Must never: know a message, an actor or a clock; the time comes with the questio
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -86,8 +85,8 @@ class Order(Protocol[T]):
     def put(self, tasks: Iterable[T]) -> None:
         """Add tasks. A task that reports again when asked waits once."""
 
-    def remove(self, task: Hashable, priority: int, account: int) -> bool:
-        """Remove a task. Returns whether it waited."""
+    def remove(self, task: Hashable, priority: int, account: int) -> T | None:
+        """Remove a task and return it; None if it did not wait."""
 
     def drain(self) -> Iterator[T]:
         """Remove and yield one task after the other, until the caller stops."""
@@ -124,26 +123,28 @@ class Backlog(Protocol):
     running: int
     """tasks that workers have, without those that wait for others"""
     workers: int
-    counted: int
-    """of the waiting ones, those of which the functions were counted"""
-    functions: Counter[ObjectId]
     accounts: dict[int, int]
     """waiting tasks by account; empty if accounts take no turns"""
-    untakeable: int
-    """of the waiting ones, those that no worker that is there could take"""
-    untakeable_functions: Counter[ObjectId]
-    """of those that were counted, the functions of these"""
-    asked: dict[str, Asked]
-    """the tasks that ask for something, by what it is: `gpu=1,memory=1024`"""
+    groups: list[Group]
+    """all of these tasks: first those that ask for nothing, then the others by what they ask for"""
 
 
-class Asked(NamedTuple):
-    """Tasks that ask for the same beside a place."""
+class Group(NamedTuple):
+    """Tasks that ask for the same, and so wait for the same."""
 
+    asks: str
+    """what it is: `gpu=1,memory=1024`; empty: nothing but a place"""
     waiting: int
     running: int
-    expected_us: int
-    """how long one takes; 0: not known"""
+    places: int
+    """how many of them the workers that are there can run at a time"""
+    room: Room
+    functions: Mapping[ObjectId, int]
+    """of those that wait, how many are of which function; empty if nobody counts"""
+    known_us: Callable[[ObjectId], float]
+    """how long a task of a function takes; 0: not known"""
+    last_function: ObjectId | None
+    """of the last one that came, for those that run"""
 
 
 @dataclass(slots=True)
@@ -169,7 +170,7 @@ class Room:
     workers: int
     """how many there are"""
     with_room: int
-    """how many get tasks now"""
+    """how many get tasks now, of those where what it asks for is free"""
     tasks: int
     """how many tasks all workers have"""
     asked: str = ""
@@ -247,11 +248,11 @@ class Policy(Protocol[W, T]):
     def room(self, needs: Needs | None) -> Room:
         """Return what a task that waits may have to wait for. `needs`: what it asks for beside a place."""
 
-    def say_backlog(self, backlog: Backlog, functions: int) -> None:
+    def say_backlog(self, backlog: Backlog, functions: bool) -> None:
         """Write down what waits and what runs.
 
         Args:
-            functions: of how many waiting tasks to count the functions.
+            functions: whether to count the functions of the tasks that wait, from now on.
         """
 
     def statistics(self) -> dict[str, int]:

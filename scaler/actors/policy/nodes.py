@@ -78,6 +78,14 @@ class Node(Generic[W]):
             return False
         return all(total.get(name, -1) >= amount for name, amount in needs.amounts)
 
+    def places(self, needs: Needs) -> int:
+        """Return how many such tasks it can run at a time."""
+        return min([len(self._taken), *(self.total[name] // amount for name, amount in needs.amounts if amount)])
+
+    def workers(self) -> Iterable[W]:
+        """Return its workers."""
+        return self._taken.keys()
+
     def can_take(self, needs: Needs) -> bool:
         """Return whether so much is free, as far as that is known."""
         if self._unsure or len(self._taken) < self._awaited or (self.named_only and not needs.is_call):

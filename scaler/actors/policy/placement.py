@@ -17,7 +17,7 @@ from scaler.actors.policy.backlog import Backlog
 from scaler.actors.policy.choosy import Choosy, Kind
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.in_order import InOrder
-from scaler.actors.policy.interface import NO_OFFER, Decisions, Order, Policy, Room, T, W
+from scaler.actors.policy.interface import NO_OFFER, Decisions, Group, Order, Policy, Room, T, W
 from scaler.actors.policy.interface import Backlog as WhatWaits
 from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.places import MAP_AHEAD_US, WORK_AHEAD_US, Places
@@ -62,6 +62,8 @@ class Placement(Generic[W, T]):
         self._rounds: Rounds[W] = Rounds(rules)
         self._rounds_of_calls: Rounds[W] = Rounds(rules)
         self._backlog: Backlog[T] | None = Backlog() if rules.waiting_most >= 0 else None
+        self._functions: Counter[ObjectId] | None = None
+        """while somebody watches: how many tasks of each function are in the queue"""
 
     def _begin(self) -> None:
         self._places: Places[W] = Places()
@@ -82,6 +84,9 @@ class Placement(Generic[W, T]):
             tasks = list(tasks)
             for task in tasks:
                 self._backlog.add(task, task.is_new and not depth_of(task.spec.priority))
+        if self._functions is not None:
+            tasks = list(tasks)
+            self._count(tasks, 1)
         self._queue.put(tasks)
 
     def ready_if(self, tasks: Iterable[tuple[T, Needs]]) -> None:
@@ -98,7 +103,18 @@ class Placement(Generic[W, T]):
         return self._remove(task, priority, account)
 
     def _remove(self, task: Hashable, priority: int, account: int) -> bool:
-        return self._queue.remove(task, priority, account) or self._choosy.remove(task, priority, account)
+        ready = self._queue.remove(task, priority, account)
+        if ready is None:
+            return self._choosy.remove(task, priority, account)
+        self._count((ready,), -1)
+        return True
+
+    def _count(self, tasks: Iterable[T], change: int) -> None:
+        """Tasks have come to the queue, or left it."""
+        functions = self._functions
+        if functions is not None:
+            for ready in tasks:
+                functions[ready.spec.function_id] += change
 
     def join(
         self,
@@ -154,20 +170,27 @@ class Placement(Generic[W, T]):
         self._queue.clear()
         self._begin()
         self._unplaceable = []
+        self._functions = None
         if self._backlog is not None:
             self._backlog = Backlog()
 
     def decide(self, now: float) -> Decisions[W, T]:
         if self._choosy.waiting or self._unplaceable or self._elsewhere:
-            return self._decide_with_kinds(now)
-        assigned = self._assign({}) if self._places.with_room else {}
-        if self._places.has_map_room and self._queue and now >= self._near_until:
-            self._assign_far(assigned)
-        refused = self._refuse(assigned) if self._backlog is not None else []
-        recalled = self._rounds.look(self._places, now)
-        if self._places.far_ahead and self._queue:
-            self._call_back(recalled, now)
-        return Decisions(assigned, refused, recalled, self._rounds.look_at)
+            decisions = self._decide_with_kinds(now)
+        else:
+            assigned = self._assign({}) if self._places.with_room else {}
+            if self._places.has_map_room and self._queue and now >= self._near_until:
+                self._assign_far(assigned)
+            refused = self._refuse(assigned) if self._backlog is not None else []
+            recalled = self._rounds.look(self._places, now)
+            if self._places.far_ahead and self._queue:
+                self._call_back(recalled, now)
+            decisions = Decisions(assigned, refused, recalled, self._rounds.look_at)
+        if self._functions is not None:
+            needs = decisions.needs
+            for row in decisions.assigned.values():
+                self._count([ready for ready, _ in row if not needs or ready.task not in needs], -1)
+        return decisions
 
     def _decide_with_kinds(self, now: float) -> Decisions[W, T]:
         places = self._places
@@ -281,19 +304,24 @@ class Placement(Generic[W, T]):
         places = self._places
         return Room(len(places), places.with_room, places.tasks) if needs is None else self._choosy.room(needs)
 
-    def say_backlog(self, backlog: WhatWaits, functions: int) -> None:
+    def say_backlog(self, backlog: WhatWaits, functions: bool) -> None:
+        self._count_functions(functions)
         backlog.waiting, backlog.running = self._waiting(), self._places.tasks + self._for_calls.tasks
         backlog.workers = len(self._places) + len(self._elsewhere)
         backlog.accounts = dict(self._choosy.by_account() + Counter(self._queue.by_account()))
-        backlog.untakeable = self._choosy.untakeable()
-        backlog.asked = self._choosy.asked(self._durations.known_us)
-        if functions:
-            backlog.untakeable_functions = Counter(
-                ready.spec.function_id for ready in islice(self._choosy.no_worker_can_take(), functions)
-            )
-            tasks = islice(chain(self._queue, self._choosy), functions)
-            backlog.functions = Counter(ready.spec.function_id for ready in tasks)
-            backlog.counted = min(functions, backlog.waiting)
+        counted: Counter[ObjectId] = Counter() if self._functions is None else self._functions
+        of_plain = (backlog.running, len(self._places), self.room(None), counted, self._durations.known_us, None)
+        plain = Group("", len(self._queue), *of_plain)
+        backlog.groups = self._choosy.groups(plain)
+
+    def _count_functions(self, is_wanted: bool) -> None:
+        """See to it that the functions of what waits in the queue are counted. Once, all that wait are looked at."""
+        if not is_wanted:
+            self._functions = None
+        elif self._functions is None or sum(self._functions.values()) != len(self._queue):  # one said "ready" twice
+            self._functions = Counter([ready.spec.function_id for ready in self._queue])
+        else:
+            self._functions += Counter()  # without those of which none waits
 
     def _waiting(self) -> int:
         return len(self._queue) + len(self._choosy)

@@ -9,7 +9,6 @@ from scaler.monitor import shown
 from scaler.monitor.model import Model
 from scaler.monitor.model_workers import Worker, percentile_us
 from scaler.monitor.top import grid
-from scaler.monitor.top.tables import WAITS_FOR
 from scaler.monitor.top.view import Target
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
@@ -104,7 +103,8 @@ def _function(model: Model, key: object) -> Details:
     halves = [shown.duration(percentile_us(each.durations, part)) for part in (0.5, 0.95, 0.99)]
     lines = [
         DetailLine(f"open      {each.waiting:,} wait, {each.running:,} are at workers"),
-        DetailLine(f"waits for {WAITS_FOR.get(each.waits_for, each.waits_for) or '-'}"),
+        DetailLine(f"waits for {shown.waits_for(each.waits_for, each.asks) or '-'}"),
+        *[DetailLine(f"          {why}") for why in [model.why_it_waits(each)] if why],
         DetailLine(
             f"ended     {each.success:,} success, {each.failed:,} failed, {each.canceled:,} canceled, "
             f"{each.other:,} other"

@@ -146,7 +146,11 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, 
     clock = shown.clock(model.heard_us)
     word = parts[1]
     busy = f"{model.busy}/{model.worker_count} busy"
-    choices = ([*parts, f"{clock} {now}"], [*parts[:2], f"{clock} {now}"], [*parts[:2], clock], parts[:2], [busy, word])
+    tails: tuple[list[str], ...] = [f"{clock} {now}"], [clock], []
+    choices = [
+        *([*each, *tail] for each in (parts, [busy, *parts[1:]], parts[:2]) for tail in tails),
+        [busy, word],
+    ]
     chosen = next((each for each in choices if len(" | ".join(each)) <= canvas.width), [word])
     x = 0
     for number, part in enumerate(chosen):
@@ -165,7 +169,7 @@ def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) 
     if restarted:
         back = f"{model.worker_count} of {model.workers_before} workers back"
         return [f"Scheduler restarted {shown.clock(model.restarted_us)}, counters began anew", back]
-    word, sentence = verdict(model, moment.now)
+    word, sentence, warning = verdict(model, moment.now)
     count = f"Total {model.worker_count} worker(s)"
     if view.filter and table is not None:
         count = f"{len(table.lines)} of {table.total} with {view.filter!r}"
@@ -173,12 +177,16 @@ def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) 
     if word == IDLE:
         since = model.idle_since_us
         parts.append(f"idle: nothing open since {shown.clock(since)}" if since else "idle: nothing is open")
-    elif word in (NO_WORKERS, NOBODY, NO_NEWS):
-        parts.append(f"no workers: {sentence}" if word == NO_WORKERS else sentence)
+    elif word == NO_WORKERS:
+        parts.append(f"no workers: {sentence}")
+    elif word in (NOBODY, NO_NEWS):
+        parts.append(warning or sentence)
     else:
         parts.append(f"bound by: {word}")
-    if model.left.text:
+    if model.left.seconds is not None:
         parts.append(f"left {model.left.text}")
+    if warning and word != NOBODY:
+        parts.append(warning)
     if model.missed:
         parts.append(f"missed {model.missed}")
     return parts

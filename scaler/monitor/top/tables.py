@@ -15,20 +15,8 @@ from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
 from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, View
 from scaler.monitor.wanted import matches
-from scaler.wire import reasons
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
-WAITS_FOR: dict[str, str] = {
-    reasons.NO_WORKER: "any worker",
-    reasons.NOT_ABLE: "a fit worker",
-    reasons.NO_ROOM: "a free worker",
-    reasons.TURN: "its turn",
-    reasons.INPUTS: "other tasks",
-    reasons.RETRY: "its next try",
-    reasons.CHILDREN: "its own tasks",
-    reasons.LAST_SCHEDULER: "earlier runs",
-}
-"""Reasons to wait, as what is waited for."""
 _FIRST_FIELD = 24
 """Cells that the first field should have."""
 
@@ -190,7 +178,7 @@ def functions_table(model: Model, width: int) -> Table:
                 shown.duration(percentile_us(each.durations, 0.95)),
                 shown.count(each.success, 9),
                 shown.count(each.failed + each.other, 6),
-                WAITS_FOR.get(each.waits_for, each.waits_for),
+                shown.waits_for(each.waits_for, each.asks),
             ],
             "!" if each.failed + each.other else " ",
         )

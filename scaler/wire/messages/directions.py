@@ -64,6 +64,7 @@ from scaler.wire.messages.monitor import (
     StateProcessors,
     StateScheduler,
     StateTask,
+    StateWaiting,
 )
 from scaler.wire.messages.processor import (
     CollectGarbage,
@@ -240,6 +241,7 @@ SCHEDULER_TO_MONITOR = Direction(
         StateObject,
         StateEvent,
         StateLine,
+        StateWaiting,
     ),
 )
 DIRECTIONS = (

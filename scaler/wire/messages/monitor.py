@@ -29,7 +29,7 @@ RUN_ROW = struct.Struct("<16sHHI8s")
 function. Not on the stream."""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK = 1, 2, 4, 8
 """Flags of workers and processors: ready for tasks; runs one; stopped; the task waits for others and holds no slot."""
-ENDED, SENT, RECEIVED, REASONS, ASKED_WAITING, ASKED_RUNNING, ASKED_MS = range(7)
+ENDED, SENT, RECEIVED = range(3)
 """Groups of `StateCount`."""
 
 
@@ -68,11 +68,25 @@ class StateScheduler:
 
 @message
 class StateCount:
-    """One counter since the start of the scheduler, except for the reasons to wait. Topic scheduler."""
+    """One counter since the start of the scheduler. Topic scheduler."""
 
     group: U8 = 0
     name: Text = ""
     amount: U64 = 0
+
+
+@message
+class StateWaiting:
+    """Tasks that ask for the same, and what those of them that wait are waiting for. Topic scheduler."""
+
+    asks: Text = ""
+    waits_for: Text = ""
+    sentence: Reason = ""
+    waiting: U64 = 0
+    running: U64 = 0
+    places: U32 = 0
+    work_us: U64 = 0
+    unmeasured: U64 = 0
 
 
 @message
@@ -131,6 +145,7 @@ class StateFunction:
     mean_us: U32 = 0
     durations: Bytes = b""
     waits_for: Reason = ""
+    asks: Text = ""
 
 
 @message

@@ -20,6 +20,7 @@ from scaler.wire.reasons import (
     NO_ROOM,
     NO_WORKER,
     NOT_ABLE,
+    TAKEN,
     UNKNOWN,
     WORKER,
 )
@@ -240,5 +241,5 @@ def test_a_task_whose_amounts_are_taken_says_so(simulation: Simulation) -> None:
     simulation.agent(3, slow)
     task_ids = client.submit(2)
     answer = ask(simulation, client, task_ids[1])
-    assert answer.waits_for == NO_ROOM
+    assert answer.waits_for == TAKEN
     assert "it asks for gpu=2; 3 workers have that, and all of it is taken by other tasks" in answer.sentence

@@ -14,7 +14,7 @@ from scaler.monitor.metrics import NAMES_MOST, WORKERS_MOST, exposition
 from scaler.monitor.model import Model
 from scaler.wire.messages.monitor import StateClient, StateFailure
 from tests.support import monitored
-from tests.support.monitored import agent, counts, durations, function, row, scheduler
+from tests.support.monitored import agent, counts, durations, function, row, scheduler, waiting
 
 NOW = 100.0
 DASHBOARD = Path(__file__).parents[3] / "docs" / "howto" / "grafana-dashboard.json"
@@ -68,8 +68,8 @@ def test_the_scheduler_in_base_units() -> None:
 
 
 def test_counters_of_tasks_and_items_and_reasons() -> None:
-    groups = counts(ended={"success": 9, "workerDied": 1}, sent={"RunTask": 4}, reasons={"no worker": 3})
-    scrape = Scrape(heard("scheduler", scheduler(), *groups))
+    groups = counts(ended={"success": 9, "workerDied": 1}, sent={"RunTask": 4})
+    scrape = Scrape(heard("scheduler", scheduler(), *groups, waiting(3, "no worker", places=0)))
     assert scrape.of("scaler_tasks_ended_total", state="success") == 9
     assert scrape.of("scaler_tasks_ended_total", state="workerDied") == 1
     assert scrape.of("scaler_scheduler_items_sent_total", item="RunTask") == 4
@@ -78,8 +78,7 @@ def test_counters_of_tasks_and_items_and_reasons() -> None:
 
 
 def test_wanted_workers_by_what_tasks_ask_for() -> None:
-    asked = counts(asked_waiting={"gpu=1": 3}, asked_running={"gpu=1": 0}, asked_ms={"gpu=1": 0})
-    scrape = Scrape(heard("scheduler", scheduler(waiting=5), *asked))
+    scrape = Scrape(heard("scheduler", scheduler(waiting=5), waiting(2), waiting(3, asks="gpu=1")))
     assert scrape.of("scaler_wanted_workers", capabilities="gpu=1") == 3
     assert scrape.of("scaler_wanted_workers", capabilities="") == 2
 

@@ -11,7 +11,7 @@ from scaler.wire.messages.monitor import (
     StateNode,
     StateTask,
 )
-from tests.support.monitored import NOON_US, agent, counts, function, news, row, scheduler
+from tests.support.monitored import NOON_US, agent, counts, function, news, row, scheduler, waiting
 
 SECOND = 1_000_000
 
@@ -24,7 +24,7 @@ def test_counters_are_those_of_the_last_message() -> None:
             "scheduler",
             scheduler(waiting=4, running=2, objects=9),
             *counts(ended={"success": 4, "timedOut": 2, "notFound": 1}, sent={"RunTask": 6}, received={"Task": 10}),
-            *counts(reasons={"inputs": 4}),
+            waiting(4, "inputs", places=0),
             time_us=NOON_US + SECOND,
         ),
         1,
@@ -42,8 +42,8 @@ def test_counters_are_those_of_the_last_message() -> None:
 def test_since_when_nothing_is_open_is_known_to_who_saw_it() -> None:
     model = Model()
     since = []
-    for second, waiting in enumerate((0, 5, 0, 0, 3, 0)):
-        model.take(news("scheduler", scheduler(waiting=waiting), time_us=NOON_US + second * SECOND), second)
+    for second, number in enumerate((0, 5, 0, 0, 3, 0)):
+        model.take(news("scheduler", scheduler(waiting=number), time_us=NOON_US + second * SECOND), second)
         since.append(model.idle_since_us and (model.idle_since_us - NOON_US) // SECOND)
     assert since == [0, 0, 2, 2, 0, 5]
 

@@ -74,6 +74,7 @@ function showStrip(said) {
   document.body.classList.toggle("old", said.news === "old");
   say(parts.verdict, said.news === "never" ? "Waiting for the scheduler" : said.news === "old" ? `No news for ${seconds(Math.floor(said.silent))}` : said.title);
   say(parts.sentence, isBad ? (said.news === "old" ? `shown as of ${clock(said.at)}, trying again` : "nothing was heard yet") : said.sentence);
+  parts.sentence.title = isBad ? "" : said.sentence;
   say(parts.rate, rate(said.rate));
   leftFigure.hidden = !said.left;
   say(parts.left, said.left || "-");
@@ -94,6 +95,7 @@ function advice(said) {
   if (said.news === "never") return ["Is scaler_scheduler running, and is ", h("code", {}, said.address), " the monitor address that it printed? This page waits and comes alive by itself."];
   if (said.news === "old") return ["Is scaler_scheduler still running at ", h("code", {}, said.address), "?"];
   if (said.restart) return [`The scheduler was restarted at ${clock(said.restart.at)}, its counters began anew; ${count(said.restart.back)} of ${count(said.restart.of)} workers are back.`];
+  if (said.warning) return ["\u26a0 ", said.warning];
   return [];
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaler.monitor.shown import waits_for
 from scaler.monitor.ui.feed import State
 from scaler.monitor.ui.views.parts import function_row, series
 from scaler.monitor.ui.views.wish import Sent, Wish
@@ -38,7 +39,11 @@ def live(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
             for client in clients[:CLIENTS_MOST]
         ],
         "clients_total": len(clients),
-        "reasons": sorted(model.reasons.items(), key=lambda item: -item[1])[:8],
+        "waiting": [
+            {"tasks": each.waiting, "for": waits_for(each.waits_for, each.asks)}
+            for each in sorted(model.waiting, key=lambda each: -each.waiting)[:8]
+            if each.waiting
+        ],
         "events": [
             {"at": event.time_us / 1e6, "kind": event.kind, "subject": event.subject, "reason": event.reason}
             for event in list(state.events)[: -EVENTS_MOST - 1 : -1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from scaler.monitor import shown
 from scaler.monitor.model import Model
 from scaler.monitor.model_workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
@@ -34,8 +35,8 @@ def series(state: State, wish: Wish, sent: Sent, names: Sequence[str], seconds: 
 def page_of(rows: Sequence[T], wish: Wish, row: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
     """Return the rows that the page has room for, and how many there are."""
     offset = min(wish.offset, max(0, len(rows) - 1) // wish.limit * wish.limit)
-    shown = rows[offset : offset + wish.limit]
-    return {"rows": [row(each) for each in shown], "offset": offset, "total": len(rows)}
+    page = rows[offset : offset + wish.limit]
+    return {"rows": [row(each) for each in page], "offset": offset, "total": len(rows)}
 
 
 def worker_key(key: tuple[bytes, int]) -> str:
@@ -85,7 +86,7 @@ def function_row(function: StateFunction) -> dict[str, Any]:
         "canceled": function.canceled,
         "mean": function.mean_us / 1e6 or None,
         "p95": None if p95 is None else p95 / 1e6,
-        "waits": function.waits_for,
+        "waits": shown.waits_for(function.waits_for, function.asks),
     }
 
 

@@ -28,8 +28,9 @@ def strip(state: State, now: float) -> dict[str, Any]:
         "address": state.address,
         "at": model.heard_us / 1e6,
         "word": found.word,
-        "title": _title(found.word, model.busy),
+        "title": _title(found.word),
         "sentence": found.sentence,
+        "warning": found.warning,
         "rate": model.rates.tasks,
         "left": model.left.text,
         "open": model.open_tasks if model.scheduler else None,
@@ -47,9 +48,9 @@ def strip(state: State, now: float) -> dict[str, Any]:
     }
 
 
-def _title(word: str, busy: int) -> str:
-    stuck = "Working, but" if busy else "Stuck"
-    return {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: stuck}.get(word, "Working")
+def _title(word: str) -> str:
+    titles = {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: "Stuck: nobody can take them"}
+    return titles.get(word, f"Working, bound by {word}")
 
 
 def _failed_in_a_minute(state: State) -> float:

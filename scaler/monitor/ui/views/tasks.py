@@ -85,6 +85,7 @@ def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
     whole = len(one.durations) // 4
     return {
         "function": function_row(one),
+        "why": model.why_it_waits(one),
         "buckets": list(struct.unpack(f"<{whole}I", one.durations[: whole * 4])),
         "failures": [failure_row(each) for each in model.failures.values() if each.function == one.function],
         "tasks": [task_row(model, task) for task in recent[:FUNCTION_TASKS_MOST]],

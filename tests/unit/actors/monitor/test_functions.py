@@ -19,7 +19,7 @@ def test_of_very_many_functions_those_that_ended_last_have_rows(monkeypatch: pyt
     functions = Functions(ObjectTable())
     for number, name in enumerate((b"function", b"another1", b"function", b"another2", b"another3")):
         functions.add(report(name, 10**number))
-    items, total = functions.items([], Backlog())
+    items, total = functions.items(Backlog())
     assert {each.function: each.success for each in items} == {
         b"function": 101,
         b"another2": 1_000,

@@ -20,7 +20,6 @@ from scaler.wire.messages.monitor import (
     ENDED,
     FUNCTION_ROW,
     HAS_TASK,
-    REASONS,
     RUN_ROW,
     WORKER_ROW,
     StateAgent,
@@ -37,6 +36,7 @@ from scaler.wire.messages.monitor import (
     StateObject,
     StateScheduler,
     StateTask,
+    StateWaiting,
 )
 from scaler.wire.messages.worker import AgentState, Part, RunOutput, RunTask
 from scaler.wire.structs import RunOptions
@@ -123,6 +123,10 @@ def counts(board: Board, group: int) -> dict[str, int]:
     return {count.name: count.amount for count in board.take(StateCount) if count.group == group and count.amount}
 
 
+def reasons(board: Board) -> dict[str, int]:
+    return {each.waits_for: each.waiting for each in board.take(StateWaiting) if each.waiting}
+
+
 def test_nothing_is_built_while_nobody_watches(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(2)
     simulation.client().submit(10)
@@ -171,13 +175,13 @@ def test_why_tasks_wait(simulation: Simulation, board: Board) -> None:
     client.submit(3)
     board.want("scheduler", "clients")
     simulation.advance(1.0)
-    assert counts(board, REASONS) == {"no worker": 3}
+    assert reasons(board) == {"no worker": 3}
     simulation.agent(1, long)
     client.submit(5)
     simulation.advance(1.0)
     (state,) = [item for _, items, _, _ in board.shown[-4:] for item in items if type(item) is StateScheduler]
     assert state.waiting + state.running == 8
-    assert counts(board, REASONS) == {"no room": state.waiting}
+    assert reasons(board) == {"no room": state.waiting}
     simulation.advance(1.0)
     (shown,) = board.take(StateClient)
     assert (shown.open, shown.waiting) == (8, state.waiting)
@@ -194,7 +198,7 @@ def test_what_no_worker_can_take_and_what_waits_for_inputs_is_counted_apart(
     client.submit_graph([(), (0,), (1,)], [2])
     board.want("scheduler", "functions")
     simulation.advance(1.0)
-    said = counts(board, REASONS)
+    said = reasons(board)
     assert (said["no worker can take it"], said["inputs"]) == (3, 2)
     assert said["no room"] > 10
     simulation.advance(1.0)

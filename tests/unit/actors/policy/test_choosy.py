@@ -293,19 +293,18 @@ def test_it_says_what_is_missing_or_what_is_taken() -> None:
 
 
 def test_those_that_wait_are_counted() -> None:
-    class Backlog:
-        waiting = running = workers = counted = 0
-        functions: Any = None
-        accounts: Any = None
-
     scene = Scene(FAIR)
     scene.policy.ready([task("plain", account=1)])
     scene.choosy(GPU, task("a", account=1), task("b", account=2))
     scene.choosy(NOWHERE, task("c", account=2))
     backlog = Backlog()
-    scene.policy.say_backlog(backlog, 3)
-    assert (backlog.waiting, backlog.accounts, backlog.counted) == (4, {1: 2, 2: 2}, 3)
-    assert backlog.functions == {SHORT: 3}
+    scene.policy.say_backlog(backlog, functions=True)
+    assert (backlog.waiting, backlog.accounts) == (4, {1: 2, 2: 2})
+    assert [(each.asks, each.waiting, each.functions) for each in backlog.groups] == [
+        ("", 1, {SHORT: 1}),
+        ("gpu=1", 2, {SHORT: 2}),
+        ("tpu=1", 1, {SHORT: 1}),
+    ]
 
 
 def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
@@ -324,8 +323,11 @@ def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
 def test_those_who_watch_hear_what_is_asked_for_how_often_and_for_how_long(scene: Scene) -> None:
     def asked() -> dict[str, tuple[int, int, int]]:
         backlog = Backlog()
-        scene.policy.say_backlog(backlog, 0)
-        return {text: tuple(tasks) for text, tasks in backlog.asked.items()}  # type: ignore[misc]
+        scene.policy.say_backlog(backlog, functions=False)
+        return {
+            each.asks: (each.waiting, each.running, int(each.known_us(each.last_function or SHORT)))
+            for each in backlog.groups[1:]
+        }
 
     assert asked() == {}
     scene.node("big", 4, gpu=2)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 
+from scaler.actors.messages.monitor import Backlog
 from scaler.actors.policy import FAIR, FIFO, LOOK_SECONDS, WORK_AHEAD_US, Placement, Rules
 from scaler.actors.policy.interface import Decisions
-from scaler.actors.policy.needs import Needs
+from scaler.actors.policy.needs import Needs, Offer
 from scaler.actors.policy.placement import ORDERS, make_policy
 from scaler.ids import ObjectId
 from tests.support.ready import SHORT, Task, of_map, task
+
+OF = [ObjectId(bytes([number]) * 16) for number in range(3)]
 
 
 class Scene:
@@ -251,3 +257,64 @@ def test_what_is_recalled_at_the_same_moment_because_a_task_takes_long_makes_a_f
     scene.policy.recalled("one", 29, 29 * TENTH_US, {MAPPED})
     scene.policy.freed("one", 1, TENTH_US, {})
     assert counts(scene.decide(now=1.0)) == {"one": 1}
+
+
+def waiting_by_function(policy: Placement[str, Task]) -> dict[ObjectId, int]:
+    backlog = Backlog()
+    policy.say_backlog(backlog, functions=True)
+    return dict(sum((Counter(group.functions) for group in backlog.groups), Counter()))
+
+
+def test_all_waiting_tasks_are_counted_by_function_however_many_wait() -> None:
+    """Of each of two clients 30,000 wait, of a function of its own."""
+    policy: Placement[str, Task] = Placement(Rules(policy=FAIR), ORDERS[FAIR])
+    policy.ready([task((account, n), account, function_id=OF[account]) for account in (0, 1) for n in range(30_000)])
+    assert waiting_by_function(policy) == {OF[0]: 30_000, OF[1]: 30_000}
+    policy.join("w", 2)
+    policy.decide(0.0)
+    policy.ready([task("late", 1, function_id=OF[2])])
+    assert policy.withdraw((0, 29_999), 0, 0)
+    counts = waiting_by_function(policy)
+    assert (sum(counts.values()), counts[OF[2]]) == (policy.statistics()["ready_tasks"], 1)
+    assert counts[OF[0]] + counts[OF[1]] == 59_998
+
+
+@pytest.mark.parametrize("name", [FAIR, FIFO])
+def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
+    chance = random.Random(7)
+    policy: Placement[str, Task] = Placement(Rules(policy=name, waiting_most=60), ORDERS[name])
+    accounts, looks = [0], 0
+    for step in range(1500):
+        for _ in range(chance.randrange(4)):
+            accounts.append(chance.randrange(3))
+            made = task(len(accounts) - 1, accounts[-1], function_id=chance.choice(OF), again=chance.random() < 0.2)
+            if chance.random() < 0.3:
+                policy.ready_if([(made, Needs((("gpu", 1),), chance.choice((0, 5))))])
+            else:
+                policy.ready([made])
+        number = chance.randrange(3)
+        if chance.random() < 0.2:
+            policy.join(f"w{number}", 3, host=f"h{number}", offer=Offer((("gpu", number),), 1))
+        if chance.random() < 0.1:
+            policy.leave(f"w{number}")
+        policy.freed(f"w{number}", 1, 10**9, {})
+        policy.amounts_changed(f"w{number}", ((Needs((("gpu", 1),)), -1),), is_unsure=False)
+        withdrawn = max(0, len(accounts) - 1 - chance.randrange(5))
+        policy.withdraw(withdrawn, 0, accounts[withdrawn])
+        policy.decide(float(step))
+        if chance.random() < 0.3:
+            looks += 1
+            waiting = [*policy._queue, *policy._choosy]
+            assert waiting_by_function(policy) == Counter(ready.spec.function_id for ready in waiting)
+        if chance.random() < 0.01:
+            policy.say_backlog(Backlog(), functions=False)
+            assert policy._functions is None
+    assert looks > 300
+
+
+def test_a_task_that_says_ready_twice_is_counted_once() -> None:
+    policy: Placement[str, Task] = Placement(Rules(), ORDERS[FAIR])
+    assert waiting_by_function(policy) == {}
+    policy.ready([task("a"), task("b")])
+    policy.ready([task("a", attempt=2)])
+    assert waiting_by_function(policy) == {SHORT: 2}

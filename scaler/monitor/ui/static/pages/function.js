@@ -5,7 +5,6 @@ import { count, seconds } from "../format.js";
 import { histogram } from "../charts.js";
 import { taskColumns } from "./tasks.js";
 import { failureEntry } from "./failures.js";
-import { reason } from "./live.js";
 
 export default function func(app) {
   const missing = h("div"), about = h("div"), waits = h("p"), failures = h("div"), entries = new Map();
@@ -19,7 +18,7 @@ export default function func(app) {
     fill(missing, row ? null : empty("The scheduler has no tasks of this function now, and shows none of it.", null, "It shows the functions with the most tasks."));
     if (!row) return;
     document.querySelector("h1").textContent = `Function ${row.name}`;
-    say(waits, row.waiting ? `${count(row.waiting)} tasks wait for ${reason(row.waits)}.` : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
+    say(waits, row.waiting ? `${count(row.waiting)} tasks wait for ${row.waits}: ${data.why}.` : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
     fill(about, facts([["Waiting", count(row.waiting)], ["Running", count(row.running)], ["Succeeded", count(row.success)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Mean duration", seconds(row.mean)], ["95 % take less than", seconds(row.p95)]]));
     durations.update(data.buckets);
     for (const one of data.failures) {

@@ -25,15 +25,9 @@ function split(row) {
   const running = h("i", { class: "r" }), waiting = h("i", { class: "w" });
   running.style.width = `${Math.max(row.running ? 4 : 0, (row.running / row.open) * 100)}%`;
   waiting.style.flex = "1";
-  const text = row.waiting ? reason(row.waits) : "nothing";
+  const text = row.waiting ? row.waits : "nothing";
   return h("span", { class: "cut", title: `${count(row.running)} run, ${count(row.waiting)} wait for ${text}` }, h("span", { class: "split", "aria-hidden": "true" }, running, waiting), text);
 }
-
-const reasons = {
-  "no room": "a free worker", "no worker": "a worker: none is connected", "no worker can take it": "a worker that can take them",
-  inputs: "other tasks", retry: "their next try",
-};
-export const reason = (text) => reasons[text] || text || "a worker";
 
 const cpu = (row) => (row.cpu === null ? unknown : gauge(row.cpu, percent(row.cpu)));
 const rss = (row) => (row.rss === null ? unknown : gauge(row.rss_free ? row.rss / (row.rss + row.rss_free) : 0, bytes(row.rss)));
@@ -85,7 +79,7 @@ export default function live(app) {
     load.update(data.series, 300);
     functions.update(data.functions);
     say(functionTitle, data.functions_total > data.functions.length ? `Functions: ${data.functions.length} of ${count(data.functions_total)}, the most open first` : "Functions");
-    const waits = data.reasons.map(([name, n]) => `${count(n)} for ${reason(name)}`).join(", ");
+    const waits = data.waiting.map((row) => `${count(row.tasks)} for ${row.for}`).join(", ");
     say(more, waits ? `Waiting tasks: ${waits}.` : data.functions.length ? "" : "No function has run yet: client.submit(fn, ...) shows here.");
     const { rows, offset, total, all, claimed, flagged } = data.workers;
     say(title, `Workers: ${count(all || claimed)}${flagged ? `, \u26a0 ${count(flagged)} look stuck` : ""}`);

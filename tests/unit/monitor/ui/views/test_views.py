@@ -26,7 +26,7 @@ from scaler.wire.messages.monitor import (
 )
 from scaler.wire.outcomes import OUTCOMES
 from tests.support import monitored
-from tests.support.monitored import NOON_US, agent, counts, function, row, scheduler
+from tests.support.monitored import NOON_US, agent, counts, function, row, scheduler, waiting
 from tests.unit.monitor.ui.conftest import Hear
 
 NOON = NOON_US // 1_000_000
@@ -72,11 +72,15 @@ def test_the_strip_says_how_old_it_is(hear: Hear) -> None:
 
 
 def test_a_cluster_that_works_is_not_called_stuck(hear: Hear) -> None:
-    nobody = counts(reasons={"no worker can take it": 1})
-    state = hear("scheduler", scheduler(waiting=1), *nobody)
-    assert frame(state, "live")["strip"]["title"] == "Stuck"
-    state = hear("workers", agent(row()))
-    assert frame(state, "live")["strip"]["title"] == "Working, but"
+    nobody = waiting(1, "no worker can take it", "tpu=1", places=0)
+    state = hear("scheduler", scheduler(waiting=1), nobody)
+    strip = frame(state, "live")["strip"]
+    assert (strip["title"], strip["left"]) == ("Stuck: nobody can take them", "never, 1 need tpu=1")
+    hear("workers", agent(row()))
+    state = hear("scheduler", scheduler(waiting=6, running=1), nobody, waiting(5, running=1, mean_us=1_000_000))
+    strip = frame(state, "live")["strip"]
+    assert (strip["title"], strip["left"]) == ("Working, bound by workers", "~6 s")
+    assert strip["warning"] == "1 need tpu=1: nobody has it"
 
 
 def test_the_band_is_half_an_hour_as_long_as_no_more_is_known(hear: Hear) -> None:
@@ -164,7 +168,7 @@ def test_functions_say_what_they_wait_for_and_how_long_they_take(hear: Hear) -> 
         function("<script>", 0, 0, function=b"other"),
     )
     first, second = data(state, "live")["functions"]
-    assert (first["open"], first["waits"], first["mean"], first["failed"]) == (42, "no room", 0.041, 3)
+    assert (first["open"], first["waits"], first["mean"], first["failed"]) == (42, "a free worker", 0.041, 3)
     assert 0.03 < first["p95"] <= 0.066
     assert second["name"] == "<script>"
     assert data(state, "function", id=b"function".hex())["function"]["name"] == "price"
@@ -174,10 +178,12 @@ def test_functions_say_what_they_wait_for_and_how_long_they_take(hear: Hear) -> 
 
 def test_clients_and_reasons(hear: Hear) -> None:
     hear("clients", StateClient(b"a", "quant@ws14", open=3), StateClient(b"b", "web", open=9, is_away=1))
-    state = hear("scheduler", scheduler(waiting=5), *counts(reasons={"inputs": 2, "no room": 3}))
+    groups = waiting(2, "inputs"), waiting(3, "no room"), waiting(1, "taken", "gpu=1"), waiting(0, "")
+    state = hear("scheduler", scheduler(waiting=6), *groups)
     shown = data(state, "live")
     assert [(each["label"], each["away"]) for each in shown["clients"]] == [("web", True), ("quant@ws14", False)]
-    assert shown["reasons"] == [["no room", 3], ["inputs", 2]]
+    said = [(each["tasks"], each["for"]) for each in shown["waiting"]]
+    assert said == [(3, "a free worker"), (2, "other tasks"), (1, "gpu=1")]
 
 
 def test_tasks_are_searched_and_said_to_be_a_sample(hear: Hear) -> None:

@@ -220,7 +220,9 @@ def main() -> None:
     descriptor, settings = part_of_node()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's business
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    code = Host(Channel(socket.socket(fileno=descriptor)), HostSettings(**json.loads(settings))).serve()
+    connection = socket.socket(fileno=descriptor)
+    os.register_at_fork(after_in_child=connection.close)  # its end tells the agent that this process has ended
+    code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterable
@@ -73,6 +74,7 @@ class EngineHost(Actor):
         self._there: set[ObjectId] = set()
         """the objects that the host has"""
         self._process: subprocess.Popen[bytes] | None = None
+        self._end_of_process: int | None = None
         self._channel: Channel | None = None
         self._is_ready = False
         self._is_waiting_to_write = False
@@ -102,6 +104,18 @@ class EngineHost(Actor):
             self._process = start_part(PROGRAM, settings, theirs.fileno(), {}, is_session=True)
         self._channel = Channel(ours)
         self._shell.watch(self._channel.descriptor, self._read)
+        self._end_of_process = _end_of(self._process)
+        if self._end_of_process is not None:
+            self._shell.watch(self._end_of_process, self._ended)
+
+    def _ended(self) -> None:
+        """The process has ended. What it has forked may hold its end of the channel open."""
+        channel = self._channel
+        assert channel is not None
+        while self._channel is channel and channel.has_come():
+            self._read()
+        if self._channel is channel:
+            self._lost()
 
     def _read(self) -> None:
         channel = self._channel
@@ -153,6 +167,10 @@ class EngineHost(Actor):
         """End the process and its group. Return how it ended."""
         process, self._process = self._process, None
         channel, self._channel = self._channel, None
+        if self._end_of_process is not None:
+            self._shell.unwatch(self._end_of_process)
+            os.close(self._end_of_process)
+            self._end_of_process = None
         if channel is not None:
             self._shell.unwatch(channel.descriptor)
             if self._is_waiting_to_write:
@@ -247,3 +265,11 @@ class EngineHost(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self._end_process(0.0)
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int | None:
+    """Return a descriptor that is readable from the end of a process on; None where the system has none."""
+    try:
+        return os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # another system than Linux, or an old one
+        return None

@@ -29,12 +29,13 @@ def client(pool: SchedulerClusterCombo) -> Iterator[Client]:
 
 
 def newest_host() -> psutil.Process:
-    found = []
+    found = {}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
             if "from scaler.engines.host import main" in " ".join(process.cmdline()):
-                found.append(process)
-    return max(found, key=psutil.Process.create_time)
+                found[process.pid] = process
+    hosts = [process for process in found.values() if process.ppid() not in found]  # not what they have forked
+    return max(hosts, key=psutil.Process.create_time)
 
 
 def test_results_and_exceptions_come_back(client: Client) -> None:
@@ -83,14 +84,17 @@ def test_a_cancelled_task_frees_its_slot(client: Client) -> None:
     assert client.submit(abs, -1).result(timeout=30) == 1
 
 
-def test_a_host_that_is_killed_is_started_again() -> None:
+@pytest.mark.parametrize("engine", ["forked", pytest.param("forked_by_c", marks=pytest.mark.more)])
+def test_a_host_that_is_killed_is_started_again(engine: str) -> None:
+    """What it has forked lives on, and has its end of the channel open."""
     with (
-        SchedulerClusterCombo(2, engine="tests.support.engines:processes", logging_level="ERROR") as cluster,
+        SchedulerClusterCombo(2, engine=f"tests.support.engines:{engine}", logging_level="ERROR") as cluster,
         Client(cluster.get_address()) as client,
     ):
         assert client.submit(abs, -1).result(timeout=30) == 1
         host = newest_host()
         pool = host.children(recursive=True)
+        assert pool
         futures = [client.submit(time.sleep, 0.3) for _ in range(8)]
         host.send_signal(signal.SIGKILL)
         wait(futures, timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -11,6 +12,21 @@ def processes() -> Executor:
     return ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"))
 
 
+def forked() -> Executor:
+    """Return two processes, forked from the host: they have all that it has open."""
+    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
+
+
+def forked_by_c() -> Executor:
+    """Return a thread, beside a process that C code has forked from the host: Python knows nothing of it."""
+    library = ctypes.PyDLL(None)
+    if not library.fork():
+        while True:
+            library.pause()
+    return ThreadPoolExecutor(1)
+
+
 def threads() -> Executor:
     """Return eight threads of the host's process."""
     return ThreadPoolExecutor(8)
+

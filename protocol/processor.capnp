@@ -89,7 +89,7 @@ struct ProcessorReady {
 struct EngineDown {
   # The host of an engine has lost the engine, or cannot reach it.
   count @0 :UInt32;          # number of items
-  isFinal @1 :Data;          # byte column: 1 = it will not try again, and the node ends
+  isFinal @1 :Data;          # byte column: 1 = this host will not try again and ends; if none was ever ready, so does the node
   reason @2 :List(Text);     # a sentence: what happened, why, and what to do
 }
 

@@ -136,7 +136,8 @@ class Link(SchedulerConnection):
         n_open = min(changed.places, len(self._names))
         if self._holdings.closed is None or n_open == self._n_open:
             return
-        logger.info("%d workers take tasks now, %d did before", n_open, self._n_open)
+        level = logging.INFO if n_open else logging.WARNING
+        logger.log(level, "%d workers take tasks now, %d did before: as many as the engine has", n_open, self._n_open)
         self._n_open, self._n_opened = n_open, max(n_open, self._n_opened)
         self._watch.shown = n_open
         self._holdings.closed = len(self._names) - n_open

@@ -73,6 +73,8 @@ class DaskEngine:
         self._address = address
         self._report = report
         self._client: Any = None
+        self._has_lost_tasks = False
+        """since a task has ended last"""
         self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="scaler-dask", daemon=True).start()
@@ -107,7 +109,7 @@ class DaskEngine:
         try:
             result: RunResult = await future
         except FutureCancelledError as error:  # before the next: it may be one of its kind
-            raise EngineLostError(f"the Dask scheduler at {self._address} has lost the task: {error}") from None
+            raise self._lost(f"the Dask scheduler at {self._address} has lost the task: {error}") from None
         except asyncio.CancelledError:
             with contextlib.suppress(Exception):  # the connection may be lost: then Dask cancels it by itself
                 await future.cancel(force=True)
@@ -115,8 +117,16 @@ class DaskEngine:
         except distributed.KilledWorker as error:
             raise BrokenExecutor(str(error)) from None
         except (OSError, TimeoutError, asyncio.TimeoutError) as error:
-            raise EngineLostError(f"the connection to Dask at {self._address} is lost: {error}") from error
+            raise self._lost(f"the connection to Dask at {self._address} is lost: {error}") from error
+        self._has_lost_tasks = False
         return result
+
+    def _lost(self, sentence: str) -> EngineLostError:
+        """Return the error of a task, and say it for the first of those that are lost together."""
+        if not self._has_lost_tasks:
+            self._has_lost_tasks = True
+            self._report(f"{sentence}; the scheduler has it run again, as all that Dask had")
+        return EngineLostError(sentence)
 
     async def _follow(self, changed: Callable[[int], None]) -> None:
         known = -1

@@ -5,7 +5,7 @@ runs ended (`TaskEnded`), and the link which places of clients are gone. A host 
 pause; what it ran has died with it.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
-       +--EngineDown, final--> the end of the agent
+       +--EngineDown, final, and none was ever UP--> the end of the agent
 
 Must never: block on the host, or look into a task.
 """
@@ -77,6 +77,8 @@ class EngineHost(Actor):
         self._end_of_process: int | None = None
         self._channel: Channel | None = None
         self._is_ready = False
+        self._has_worked = False
+        """whether a host was ever ready: then the engine is only away, and what waits here waits for it"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {
@@ -133,7 +135,7 @@ class EngineHost(Actor):
 
     def _ready(self, batch: Batch[ProcessorReady]) -> None:
         logger.info("engine %s: its host (process %d) is ready", self._settings.engine, batch[0].pid)
-        self._is_ready = True
+        self._is_ready = self._has_worked = True
         self._pause_seconds = PAUSE_SECONDS
         waiting, self._waiting = self._waiting, []
         for hand in waiting:
@@ -144,7 +146,7 @@ class EngineHost(Actor):
 
     def _engine_down(self, batch: Batch[EngineDown]) -> None:
         for down in batch:
-            if down.is_final:
+            if down.is_final and not self._has_worked:
                 logger.error("%s", down.reason)
                 self._shell.stop(EXIT_NO_ENGINE)
             else:

@@ -172,20 +172,26 @@ def test_a_task_that_kills_its_worker_each_time_fails(start: Callable[..., Clien
     assert client.submit(abs, -1).result(timeout=90) == 1
 
 
-def test_tasks_outlive_the_scheduler_of_dask_and_wait_for_workers(tmp_path: Path) -> None:
-    dask = DaskCluster(tmp_path)
+def test_tasks_outlive_the_scheduler_and_the_host_of_dask_and_wait_for_workers(tmp_path: Path) -> None:
+    dask, address = DaskCluster(tmp_path), free_address()
+    impatient = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s"}
     with (
-        SchedulerClusterCombo(2, engine=dask.engine, logging_level="ERROR") as combo,
-        Client(combo.get_address()) as client,
+        contextlib.ExitStack() as at_end,
+        command("scheduler", address),
+        command("engine_cluster", address, "--engine", dask.engine, "-n", "2", env=impatient) as running,
+        Client(address) as client,
     ):
+        at_end.callback(dask.end)
         future = client.submit(abs, -1)
         wait_until(lambda: dask.n_tasks() == 1, "it is with Dask, which has no worker", 90)
         dask.scheduler.kill()
         dask.scheduler.wait()
+        [host] = psutil.Process(running.process.pid).children()
+        host.kill()
+        running.wait_for("has died (exit code 2)")
         dask.scheduler = dask.start_scheduler()
         dask.add_worker(1)
         assert future.result(timeout=90) == 1
-    dask.end()
 
 
 def test_a_dask_that_tells_its_clients_something_while_one_connects(dask: DaskCluster) -> None:

@@ -8,12 +8,14 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
+from pathlib import Path
 
 import psutil
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
-from tests.support.processes import command, wait_until
+from tests.support.engines import AWAY
+from tests.support.processes import command, free_address, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,25 @@ def test_a_host_that_is_killed_is_started_again(engine: str) -> None:
         wait(futures, timeout=60)
         assert [future.result() for future in futures] == [None] * 8
         wait_until(lambda: not any(process.is_running() for process in pool), "its processes are gone")
+
+
+@pytest.mark.more
+def test_an_engine_that_has_worked_and_is_away_is_waited_for(tmp_path: Path) -> None:
+    away, address = tmp_path / "away", free_address()
+    options = ("--engine", "tests.support.engines:sometimes_away", "--concurrency", "1")
+    with (
+        command("scheduler", address),
+        command("engine_cluster", address, *options, env={AWAY: str(away)}) as running,
+        Client(address) as client,
+    ):
+        host = client.submit(os.getpid).result(timeout=30)
+        away.touch()
+        os.kill(host, signal.SIGKILL)
+        future = client.submit(abs, -1)
+        assert "[WARNING]" in running.wait_for("the engine cannot be made: ConnectionError: nobody listens there")
+        running.wait_for("exit code 2); the next one starts in 0.2 s")
+        away.unlink()
+        assert future.result(timeout=30) == 1
 
 
 def test_a_factory_that_is_not_there_ends_the_cluster_with_a_sentence() -> None:

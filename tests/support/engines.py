@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
+import os
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+AWAY = "ENGINE_AWAY"
+"""names the file that says that the engine is away"""
 
 
 def processes() -> Executor:
@@ -30,3 +35,9 @@ def threads() -> Executor:
     """Return eight threads of the host's process."""
     return ThreadPoolExecutor(8)
 
+
+def sometimes_away() -> Executor:
+    """Return a thread of the host's process, unless the engine is away."""
+    if Path(os.environ[AWAY]).exists():
+        raise ConnectionError("nobody listens there")
+    return ThreadPoolExecutor(1)

@@ -69,7 +69,7 @@ class EngineDown:
     """The host of an engine has lost the engine, or cannot reach it."""
 
     is_final: U8
-    """1: it will not try again, and the node ends"""
+    """1: this host will not try again and ends; if none was ever ready, so does the node"""
     reason: Reason
 
 

@@ -483,11 +483,13 @@ def test_the_hello_says_how_many_workers_take_no_tasks_and_the_first_words_say_i
     assert closed == WorkersClosed(1)
 
 
-def test_another_capacity_is_another_number_of_workers_that_take_tasks() -> None:
+def test_another_capacity_is_another_number_of_workers_that_take_tasks(caplog: pytest.LogCaptureFixture) -> None:
     bench = elastic_bench(1)
     bench.door.take()
     bench.tell(CapacityChanged(7), CapacityChanged(2), CapacityChanged(0))
     assert bench.door.take() == [WorkersClosed(0), WorkersClosed(2)]
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("0 workers take tasks now")
     assert bench.reconnect().closed == 2
 
 

@@ -271,7 +271,9 @@ class Slot(Actor):
     def _processor_down(self, down: ProcessorDown) -> None:
         self._link.send(ExecutorProcessGone(down.number))
         processor = self._processors.get(down.number)
-        if processor is None:
+        if processor is None:  # it never was up
+            self._processors.give_up(down.number)
+            self._hand_out()
             return
         ends = self._cancellation.ends(processor) or {}
         # One that was killed because a task did not end may execute any other by now, which is not to blame.

@@ -254,8 +254,8 @@ class AgentParty(_Shelled):
         ref.send(message)
         self.shell.turn()
 
-    def replace_processor(self, index: int) -> None:
-        self.pool.add(index, is_extra=False)
+    def replace_processor(self, index: int, is_extra: bool) -> None:
+        self.pool.add(index, is_extra)
         self.shell.turn()
 
     def leave(self, drain_seconds: float = 0.0) -> None:

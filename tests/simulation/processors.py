@@ -37,6 +37,7 @@ from scaler.worker.messages import (
     KillProcessor,
     ProcessorComing,
     ProcessorDown,
+    ProcessorNotComing,
     ProcessorStays,
     ProcessorUp,
     ResumeProcessor,
@@ -143,6 +144,7 @@ class ProcessorModel(Party):
         self.number = number
         self.index = index
         self.is_extra = is_extra
+        self._is_up = False
         self.page = PageModel()
         self.proxy: ActorRef
         self._slot = slot
@@ -176,6 +178,7 @@ class ProcessorModel(Party):
         self.agent.tell(self._slot, message)
 
     def _up(self) -> None:
+        self._is_up = True
         self._tell(ProcessorUp(self.number, self.proxy, self.page, self.is_extra))
 
     def _say(self, items: list[Any]) -> None:
@@ -376,9 +379,12 @@ class ProcessorModel(Party):
         if executing or self._script is not None:
             self.agent.record.lose(self.name)
         self.agent.world.log(f"{self.name} {reason}")
-        self.agent.tell(self._slot, ProcessorDown(self.number, executing, reason))
-        if not self.is_extra:
-            self.agent.soon(partial(self.agent.replace_processor, self.index), CHANNEL_SECONDS)
+        if self._is_up:
+            self.agent.tell(self._slot, ProcessorDown(self.number, executing, reason))
+        else:
+            self.agent.tell(self._slot, ProcessorNotComing(self.number, self.is_extra, is_tried_again=True))
+        if not (self._is_up and self.is_extra):  # what has failed to start is tried again
+            self.agent.soon(partial(self.agent.replace_processor, self.index, self.is_extra), CHANNEL_SECONDS)
 
     def die(self, is_silent: bool = False) -> None:
         if self._script is not None and self.is_alive:

@@ -29,12 +29,15 @@ def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: Wai
     assert bench.pool.messages == []
 
 
-def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench) -> None:
+@pytest.mark.parametrize(
+    "news", [ProcessorNotComing(50, is_extra=True, is_tried_again=False), ProcessorDown(50, 0, "died")]
+)
+def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench, news: object) -> None:
     bench.run(bench.task())
     bench.wait_for_others(1)
     assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * READY_AHEAD
     bench.tell(ProcessorComing(50, True))
-    bench.tell(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
+    bench.tell(news)
     bench.run(bench.task())
     assert bench.pool.take(AddProcessor) == [AddProcessor(3)]
 

@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""A connection that ends after this silence and three missing heartbeats was dropped by the network, not closed by its
-peer: the peer may live, and has as long to come back as a silent one."""
+"""A connection that ends after this silence and three missing heartbeats may have been ended by the network, and not by
+its peer: the peer may live, and has as long to come back as a silent one."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
 """A timer that is later than the first may come after a stop of the process. What peers have said meanwhile may need
@@ -160,7 +160,8 @@ class Session(Actor):
         silent_seconds = self.now() - heard_at
         # What was read just after a stop of the scheduler itself may have come at any time of it.
         unseen_seconds = self._services.paused_since(heard_at - LATE_MAIL_SECONDS)
-        if silent_seconds + unseen_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds):
+        is_silent = silent_seconds + unseen_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds)
+        if is_silent and not lost.is_surely_closed:
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
         else:
             seconds, departure = self._come_back_seconds, CUT

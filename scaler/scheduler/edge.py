@@ -16,6 +16,7 @@ from scaler.actors.messages.peers import AgentArrived, ClientArrived, Connection
 from scaler.actors.outbox import Parcel
 from scaler.actors.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
+from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.process.memory import resident_bytes
@@ -189,10 +190,10 @@ class SchedulerEdge:
         self._disconnect(peer, f"sent a message that cannot be read ({error})")
         peer.spoil()
 
-    def _disconnect(self, peer: Peer, reason: str) -> None:
+    def _disconnect(self, peer: Peer, reason: str, *, is_surely_closed: bool = False) -> None:
         self._directory.disconnect(peer)
         unsent = peer.pipe.withdraw(RunTask, peer.left) if peer.outgoing is SCHEDULER_TO_AGENT else ()
-        peer.session.send(ConnectionLost(peer.visit, reason, unsent))
+        peer.session.send(ConnectionLost(peer.visit, reason, unsent, is_surely_closed))
 
     # Out
 
@@ -308,7 +309,8 @@ class SchedulerEdge:
                 return
             del self._broken[connection]
             if peer.connection == connection:
-                self._disconnect(peer, "its connection broke")
+                is_near = Endpoint.parse(self._listener.address).is_in_machine
+                self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
         """Find out which of these connections are gone: those to which nothing can be sent.

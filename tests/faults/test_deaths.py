@@ -149,6 +149,24 @@ def test_a_killed_agent_takes_its_processors_with_it_and_others_do_its_work(tmp_
         assert 1.5 < moved_at - killed_at < 50, "a closed connection has two seconds, whatever the time-out is"
 
 
+@pytest.mark.more
+def test_an_agent_of_this_machine_that_stood_still_before_it_was_killed_is_no_silent_one(tmp_path: Path) -> None:
+    with (
+        scheduler(f"ipc://{tmp_path}/s", "-wt", "600") as (address, running),
+        command("cluster", address, "-n", "1") as first,
+        Client(address) as client,
+    ):
+        (tmp_path / "begun").mkdir()
+        future = client.submit(touch_and_wait, str(tmp_path / "begun"), 0.5)
+        wait_until(lambda: list((tmp_path / "begun").iterdir()), "it runs")
+        os.kill(first.pid, signal.SIGSTOP)
+        time.sleep(7.0)  # silent is who says nothing for five seconds, or three heartbeats
+        os.kill(first.pid, signal.SIGKILL)
+        running.wait_for("it has 2 s to come back")
+        with command("cluster", address, "-n", "1"):
+            future.result(60)
+
+
 def test_processors_that_never_return_die_with_their_agent(tmp_path: Path) -> None:
     def spin(folder: str) -> None:
         Path(folder, str(os.getpid())).touch()

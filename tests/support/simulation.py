@@ -144,6 +144,8 @@ def succeed(_run: RunTask) -> Outcome:
 class SimulatedRouter:
     """What the edge takes for the scheduler's socket. Connections that are not in `open_connections` are gone."""
 
+    address = "tcp://127.0.0.1:1"
+
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._incoming: deque[tuple[Connection, bytes, list[memoryview]]] = deque()

@@ -84,6 +84,8 @@ class ConnectionLost:
     reason: str
     unsent: Sequence[RunTask] = ()
     """orders that have certainly not left, and were taken back: others may run the tasks"""
+    is_surely_closed: bool = False
+    """nothing but its two ends could end it, and this one has not"""
 
 
 @message

@@ -73,6 +73,18 @@ def test_so_it_is_for_one_that_has_just_come_back(simulation: Simulation, kind: 
     assert len(simulation.sessions(KINDS[kind])) == 1
 
 
+@pytest.mark.parametrize(("kind", "seconds"), [("client", 5.0), ("agent", 2.0)])
+def test_one_that_nothing_else_could_end_was_closed_however_long_the_silence(
+    simulation: Simulation, kind: str, seconds: float
+) -> None:
+    simulation.router.address = "ipc:///run/scaler.sock"
+    peer = peer_of(simulation, kind)
+    peer.hang()
+    simulation.advance(25.0)
+    peer.cut()
+    assert is_awaited_until(simulation, kind, seconds - 0.5, more=1.0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_wait_is_longer_than_the_time_out(kind: str) -> None:
     simulation = Simulation(Limits(client_timeout_seconds=1.0, worker_timeout_seconds=1.0))

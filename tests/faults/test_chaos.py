@@ -61,11 +61,11 @@ def with_mark(names: list[str], mark: pytest.MarkDecorator) -> list[Any]:
     return [pytest.param(name, marks=mark) for name in names]
 
 
-SOME = ["agents-graph", "scheduler-large", "clients", "holes", "delay-resets", "poison"]
-"""One of each kind of fault; `make soak` runs the others, too."""
+SOME = ["agents-graph", "scheduler-large", "holes", "poison"]
+"""`make soak` runs the others."""
 OTHERS = [
     *("agents-large", "scheduler-objects", "scheduler-graph", "scheduler-nested", "fork-servers"),
-    *("stops", "unplugged", "input-dropped", "output-dropped", "resets", "loss"),
+    *("clients", "stops", "unplugged", "input-dropped", "output-dropped", "resets", "delay-resets", "loss"),
     *("slow", "memory", "garbage", "flood", "descriptors", "huge", "processors-suspended"),
 ]
 

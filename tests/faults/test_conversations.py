@@ -66,8 +66,9 @@ def test_connections_that_are_cut_again_and_again_cost_nothing(tmp_path: Path) -
     assert [len(starts(mark)) for mark in marks] == [1] * len(marks)
 
 
-@pytest.mark.parametrize("seconds", [6.5, 30])
-@pytest.mark.more
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(6.5, marks=pytest.mark.more), pytest.param(30, marks=pytest.mark.soak)]
+)
 def test_a_silence_that_is_shorter_than_the_time_out_costs_nothing(tmp_path: Path, seconds: float) -> None:
     """The peers look for the scheduler on new connections, which are silent, too. Then the network gives all up."""
     during, after = [tmp_path / str(number) for number in range(5)], tmp_path / "after"

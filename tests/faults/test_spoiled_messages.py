@@ -97,7 +97,7 @@ class Peer:
 
 @pytest.mark.parametrize(
     ("seed", "messages"),
-    [(1, 2_000), pytest.param(None, 50_000, marks=[pytest.mark.more, pytest.mark.timeout(600)])],
+    [(1, 2_000), pytest.param(None, 50_000, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
     ids=["some", "many"],
 )
 def test_spoiled_messages_cost_their_senders_only(seed: int | None, messages: int) -> None:

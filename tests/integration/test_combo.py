@@ -194,7 +194,7 @@ assert before == (list(logging.getLogger().handlers), logging.getLogger().level)
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cycles", [2, pytest.param(20, marks=pytest.mark.more)])
+@pytest.mark.parametrize("cycles", [2, pytest.param(20, marks=pytest.mark.soak)])
 def test_many_cycles_leave_no_process_port_descriptor_or_thread_behind(cycles: int) -> None:
     with SchedulerClusterCombo(1, logging_level="ERROR") as combo, Client(combo.get_address()) as client:
         client.submit(pow, 2, 2).result(30)  # what the first use of a library opens for good

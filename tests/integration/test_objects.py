@@ -203,13 +203,12 @@ def count_and_find(data: bytes) -> tuple[int, int]:
     return len(data), data.count(b"x")
 
 
-@pytest.mark.more
 @pytest.mark.parametrize(
     ("travel", "sharing"),
     [
-        pytest.param(huge_argument, "1", id="argument-shared"),
-        pytest.param(huge_argument, "0", id="argument-sent"),
-        pytest.param(huge_result, "1", id="result"),
+        pytest.param(huge_argument, "1", id="argument-shared", marks=pytest.mark.soak),
+        pytest.param(huge_argument, "0", id="argument-sent", marks=pytest.mark.more),
+        pytest.param(huge_result, "1", id="result", marks=pytest.mark.soak),
     ],
 )
 def test_values_of_more_than_half_a_gigabyte_travel(

@@ -40,19 +40,19 @@ test: $(VENV)/.dev $(VENV)/.compiled ## the tests that need nothing but pip, in 
 
 test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs $(VENV)/.ipython-8 ## the documentation, and the tests that are heavy, or need what only this target installs
 	@first=0; part() { "$$@" || { code=$$?; [ $$first -ne 0 ] || first=$$code; }; }; \
-	$(if $(ARGS),part $(BIN)/python -m pytest -m more $(ARGS),$(MORE)); \
+	$(if $(ARGS),part $(BIN)/python -m pytest -m 'more and not soak' $(ARGS),$(MORE)); \
 	exit $$first
 
 # Each part runs, also when one before it has failed. Those that drive other programs and take the whole machine come last.
 define MORE
 part $(MAKE) --no-print-directory docs; \
 part $(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property; \
-part $(BIN)/python -m pytest $(PAIRS) --rerun-show-tracebacks -m 'more and not alone'; \
-part $(BIN)/python -m pytest --rerun-show-tracebacks -m 'more and alone'
+part $(BIN)/python -m pytest $(PAIRS) --rerun-show-tracebacks -m 'more and not alone and not soak'; \
+part $(BIN)/python -m pytest --rerun-show-tracebacks -m 'more and alone and not soak'
 endef
 
 # What it prints is kept: it says at which commit the long tests passed, and how long each of them took.
-soak: $(VENV)/.more $(VENV)/.system ## the tests that take minutes each, which CI leaves out; what they print is kept in tests/results/soak.txt
+soak: $(VENV)/.more $(VENV)/.system $(VENV)/.browser ## the tests that take minutes each, which CI leaves out; what they print is kept in tests/results/soak.txt
 	@mkdir -p $(dir $(SOAKED)) && { echo "$$(date +%F) $$(git describe --always --dirty) on $$(nproc) cores"; \
 	$(BIN)/python -m pytest -v -m soak --durations=0 --durations-min=1 $(ARGS); echo "exit code $$?"; } 2>&1 | tee $(SOAKED); \
 	tail -n 1 $(SOAKED) | grep -qx 'exit code 0'

@@ -72,6 +72,7 @@ def noted(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
+@pytest.mark.soak
 def test_without_a_number_there_are_as_many_workers_as_ray_has_cpus_also_when_its_nodes_come_and_go(
     ray: RayCluster, tmp_path: Path, gate: Path
 ) -> None:

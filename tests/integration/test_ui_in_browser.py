@@ -80,8 +80,15 @@ def watch(browser: Browser) -> Iterator[Callable[..., Watched]]:
         context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        ("wide", "light"),
+        ("phone", "dark"),
+        pytest.param("wide", "dark", marks=pytest.mark.soak),
+        pytest.param("phone", "light", marks=pytest.mark.soak),
+    ],
+)
 def test_each_page_shows_a_large_cluster(
     loaded: tuple[Command, str], watch: Callable[..., Watched], size: str, scheme: str
 ) -> None:
@@ -262,6 +269,7 @@ def test_a_failure_is_two_steps_away(loaded: tuple[Command, str], watch: Callabl
     assert seen.page.locator("details[open]", has_text="ValueError").count() == 1, "it stays open"
 
 
+@pytest.mark.soak
 def test_a_hundred_loads_leave_nothing_behind(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
     running, url = loaded
     server = psutil.Process(running.pid)
@@ -286,6 +294,7 @@ def test_a_hundred_loads_leave_nothing_behind(loaded: tuple[Command, str], watch
     )
 
 
+@pytest.mark.soak
 def test_a_page_does_not_grow_while_it_is_looked_at(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
     _, url = loaded
     seen = watch()

@@ -38,7 +38,7 @@ quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Pytho
 test: $(VENV)/.dev $(VENV)/.compiled ## the tests that need nothing but pip, in at most 6 minutes
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs $(VENV)/.ipython-8 ## the documentation, and the tests that are heavy, or need what only this target installs
+test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs $(VENV)/.ipython-8 ## the documentation, and the tests that are heavy; as root it installs Chromium, Node.js, Slurm, Prometheus and Open MPI with apt
 	@first=0; part() { "$$@" || { code=$$?; [ $$first -ne 0 ] || first=$$code; }; }; \
 	$(if $(ARGS),part $(BIN)/python -m pytest -m 'more and not soak' $(ARGS),$(MORE)); \
 	exit $$first

@@ -84,6 +84,10 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         """Return what a batch has returned, or raise its exception."""
         return out.result()
 
+    def terminate(self) -> None:
+        """A parallel call has ended. What it learned of its batches does not count for the next one."""
+        self.reset_batch_stats()
+
     def abort_everything(self, ensure_ready: bool = True) -> None:  # noqa: ARG002 - a client is always ready
         """Cancel what is open."""
         for future in list(self._open):
@@ -92,6 +96,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
 def joblib_batch(batch: Callable[[], Any]) -> Any:
     """The task. A batch is its argument and not its function: what it carries is of one task, which may change it."""
+    register()  # for a parallel call in the batch that names the back-end
     return batch()
 
 

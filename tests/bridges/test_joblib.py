@@ -86,6 +86,24 @@ def test_a_parallel_call_in_a_task_stays_in_its_process() -> None:
     assert [len(pids) for pids in joblib.Parallel()(joblib.delayed(inner_processes)(n) for n in range(2))] == [1, 1]
 
 
+def has_tasks_of_its_own(number: int) -> bool:
+    pids = joblib.Parallel(n_jobs=2, backend="scaler")(joblib.delayed(os.getpid)() for _ in range(number))
+    return len(pids) == number and os.getpid() not in pids
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_parallel_call_in_a_task_that_names_the_back_end_has_tasks_of_its_own() -> None:
+    """As libraries do that pass the name of a back-end down."""
+    assert joblib.Parallel()(joblib.delayed(has_tasks_of_its_own)(n) for n in (1, 4)) == [True, True]
+
+
+@pytest.mark.usefixtures("backend")
+def test_what_a_call_learned_of_its_batches_does_not_count_for_the_next() -> None:
+    parallel = joblib.Parallel()
+    assert len(parallel(joblib.delayed(half)(n) for n in range(5000))) == 5000
+    assert parallel._backend.compute_batch_size() == 1
+
+
 def test_the_number_of_inner_threads_is_that_of_the_cluster(client: Client) -> None:
     with pytest.raises(AssertionError, match="inner_max_num_threads"):
         joblib.parallel_config(backend="scaler", client=client, inner_max_num_threads=2)

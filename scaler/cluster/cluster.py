@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 
 from scaler.cluster.child_process import ChildProcess
@@ -64,7 +65,9 @@ class Cluster(ChildProcess):
     ) -> None:
         arguments = locals()
         super().__init__("scaler_cluster")
-        self._config = ClusterConfig.of(arguments | {"io_threads": worker_io_threads})
+        config = ClusterConfig.of(arguments | {"io_threads": worker_io_threads})
+        key = multiprocessing.current_process().authkey.hex()
+        self._config = dataclasses.replace(config, authentication_key=key)
         check_reachable(self._config.address)
 
     def start(self) -> None:

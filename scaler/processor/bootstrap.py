@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import logging
+import multiprocessing
 import os
 import select
 import socket
@@ -41,6 +42,8 @@ class Bootstrap:
         self._config = config
         self._streams = _streams(config, "any") if have_one_place(config.logging) else None
         self._connect = task_context.connector(config.address)
+        if config.authentication_key:
+            multiprocessing.current_process().authkey = bytes.fromhex(config.authentication_key)
 
     def run(self, connection: socket.socket, progress_descriptor: int, birth: Birth) -> None:
         """Be a processor, in a process that was just forked for this. Returns when it has left."""

@@ -110,6 +110,12 @@ def _about_value(error: DeserializeObjectError, cause: BaseException, worker: st
                 "; the module there may be another version: send yours along with client.upload(module) or "
                 "Client(modules=[module]), or install the same version where the cluster runs"
             )
+        elif class_name(type(cause)) == "multiprocessing.context.AuthenticationError":
+            text += (
+                "; it is of a multiprocessing.Manager, which lets in who has the authkey of the program that made it. "
+                "Only the workers of a cluster that this program has started have that: elsewhere, set "
+                "multiprocessing.current_process().authkey to the same bytes in that program and by an initializer"
+            )
     better = DeserializeObjectError(text)
     better.__cause__ = cause
     return better

@@ -192,6 +192,9 @@ class ClusterConfig(Settings):
         metadata=entry(EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP"),
     )
     logging: LoggingConfig = field(default_factory=LoggingConfig)
+    authentication_key: str = field(default="", repr=False)
+    """no setting: the `authkey` of the program that has started this cluster as its child, in hexadecimal, with which
+    its `multiprocessing.Manager` lets tasks in"""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, DeserializeObjectError, SerializeObjectError
-from tests.support.processes import complaints, run_python, scheduler, without_streams
+from tests.support.processes import complaints, descendants, run_python, scheduler, without_streams
 
 
 def fork_and_come_back(number: int) -> int:
@@ -242,3 +243,35 @@ def test_results_leave_the_classes_of_the_program_as_they_are(tmp_path: Path) ->
     )
     done = run_python("program.py", folder=tmp_path)
     assert (done.stdout.split(), complaints(done.stderr)) == (["6.0", "10.0", "2"] + ["USD"] * 5, ""), done.stderr
+
+
+def note(queue: Any, squares: Any, lock: Any, number: int) -> int:
+    with lock:
+        squares[number] = number**2
+    queue.put(number)
+    return number
+
+
+def be_of_another_program(key: bytes) -> None:
+    multiprocessing.current_process().authkey = key
+
+
+@pytest.mark.thorough
+def test_managers_of_this_program_let_the_tasks_of_its_own_cluster_in_and_only_these(client: Client) -> None:
+    key = bytes(multiprocessing.current_process().authkey)
+    with multiprocessing.Manager() as manager:
+        queue, squares, lock = manager.Queue(), manager.dict(), manager.Lock()
+        assert client.map(note, [(queue, squares, lock, number) for number in range(4)]) == [0, 1, 2, 3]
+        assert (sorted(queue.get() for _ in range(4)), squares.copy()) == ([0, 1, 2, 3], {0: 0, 1: 1, 2: 4, 3: 9})
+        for pid in descendants():
+            for where in ("cmdline", "environ"):
+                said = Path(f"/proc/{pid}/{where}").read_bytes()
+                assert key not in said
+                assert key.hex().encode() not in said
+        client.run_on_all(be_of_another_program, b"another key")
+        try:
+            with pytest.raises(DeserializeObjectError, match=r"authkey of the program that made it.*by an initializer"):
+                client.submit(note, queue, squares, lock, 5).result(60)
+        finally:
+            client.run_on_all(be_of_another_program, key)
+        assert client.submit(note, queue, squares, lock, 6).result(60) == 6

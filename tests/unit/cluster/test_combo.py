@@ -96,19 +96,19 @@ def other(value: Any) -> Any:
 )
 def test_each_setting_is_an_argument_with_the_same_default(part: Any, kind: Any, names: dict[str, str]) -> None:
     arguments = defaults(part)
-    for field in dataclasses.fields(kind):
-        if field.name not in ("address", "n_workers", "logging"):
-            name = names.get(field.name, field.name)
-            assert arguments[name] == field.default, name
+    for row in kind.own_rows():
+        if row.name not in ("address", "n_workers"):
+            name = names.get(row.name, row.name)
+            assert arguments[name] == row.default, name
 
 
 @pytest.mark.parametrize(("kind", "names"), [(SchedulerConfig, OF_SCHEDULER), (ClusterConfig, OF_CLUSTER)])
 def test_each_setting_is_an_argument_of_a_combo(kind: Any, names: dict[str, str]) -> None:
     arguments = defaults(SchedulerClusterCombo)
-    for field in dataclasses.fields(kind):
-        if field.name not in ("address", "n_workers", "logging", *NOT_OF_A_COMBO):
-            name = names.get(field.name, field.name)
-            assert arguments[name] == field.default, name
+    for row in kind.own_rows():
+        if row.name not in ("address", "n_workers", *NOT_OF_A_COMBO):
+            name = names.get(row.name, row.name)
+            assert arguments[name] == row.default, name
 
 
 def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.MonkeyPatch) -> None:

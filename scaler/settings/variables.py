@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from scaler.endpoint import TCP, Endpoint
 from scaler.settings import PROCESSES
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def unknown(names: Iterable[str]) -> list[str]:
 
 def is_of_kubernetes(name: str, value: str) -> bool:
     """Return whether Kubernetes has set the variable: beside a service named `scaler`, SCALER_PORT is an address."""
-    return name.endswith("_PORT") and value.startswith("tcp://")
+    return name.endswith("_PORT") and Endpoint.parse(value).scheme == TCP
 
 
 def _known() -> set[str]:

@@ -16,6 +16,7 @@ from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjec
 from scaler.actors.messages.tasks import KeepResult
 from scaler.ids import ObjectId
 from scaler.serialization import OBJECT, VALUE, WORTH_AN_OBJECT_BYTES, Frames, put_results
+from scaler.wire.messages.columns import ROWS_BYTES_MOST
 from scaler.wire.messages.common import TaskStatus
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
@@ -71,6 +72,8 @@ class GraphValues:
             for value in worth_storing(self._nodes, node):
                 self._store(value, (value.payload,))
         block, more_ids = put_results(node.block, self._result)
+        if len(node.object_ids) + len(more_ids) > ROWS_BYTES_MOST:
+            raise ValueError("they name too many objects")
         near = where_most_is(self._nodes, node) if more_ids else None
         return block, node.object_ids + more_ids, near
 

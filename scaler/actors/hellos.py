@@ -16,9 +16,6 @@ from scaler.wire.capabilities import from_text
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import HELD_RUN, RunCancel, WorkerHello
 
-HELD_MOST = 250_000
-"""The most runs of an agent that its new session takes over. It has the others cancelled."""
-
 NAMES_LISTED = 8
 """So many names are in one line of the log."""
 
@@ -40,13 +37,13 @@ def names_of(hello: WorkerHello) -> tuple[str, ...]:
 
 
 def runs_of_workers(held: bytes, workers: int) -> tuple[list[list[tuple[TaskId, int]]], list[RunCancel]]:
-    """Return task and attempt of each run that an agent has, for each of its workers, and the orders to cancel those
-    that are too many, or of no worker.
+    """Return task and attempt of each run that an agent has, for each of its workers, and the orders to cancel those of
+    no worker.
     """
     of_workers: list[list[tuple[TaskId, int]]] = [[] for _ in range(workers)]
     refused: list[RunCancel] = []
-    for number, (task_id, attempt, worker) in enumerate(HELD_RUN.iter_unpack(held)):
-        if worker < workers and number < HELD_MOST:
+    for task_id, attempt, worker in HELD_RUN.iter_unpack(held):
+        if worker < workers:
             of_workers[worker].append((TaskId(task_id), attempt))
         else:
             refused.append(RunCancel(TaskId(task_id), worker, attempt))

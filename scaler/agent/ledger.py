@@ -25,6 +25,7 @@ from scaler.ids import ObjectId, TaskId, is_later
 from scaler.serialization import Frames
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import (
+    HELD_MOST,
     HELD_RUN,
     RecallRequest,
     RecallResponse,
@@ -61,10 +62,9 @@ class Ledger:
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return all runs that are open for the scheduler, as a hello names them."""
-        runs = [(task.task_id, task.attempt, task.worker) for task in self._open.values()]
-        runs += [(result.task_id, result.attempt, result.worker) for result in self._kept.values()]
-        return b"".join(HELD_RUN.pack(*run) for run in runs)
+        """Return the runs that are open for the scheduler, as a hello names them, and as many as it may."""
+        runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values()]
+        return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
 
     def results(self) -> list[RunResult]:
         """Return the results that may not have arrived, in their order."""

@@ -20,7 +20,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
 from scaler.process.memory import resident_bytes
-from scaler.scheduler.strangers import MESSAGES_MOST, Strangers
+from scaler.scheduler.strangers import FIRST_BYTES, MESSAGES_MOST, Strangers
 from scaler.wire.codec import decode, encode
 from scaler.wire.messages.client import ClientHeartbeatEcho, ClientHello
 from scaler.wire.messages.columns import Batch
@@ -147,12 +147,13 @@ class SchedulerEdge:
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
         """Take the first message of a connection, which must be a hello. Any other message is answered with a request
-        for one, and whoever goes on without is hung up on.
+        for one, and whoever goes on without, or says far more than a hello, is hung up on.
         """
         count = self._strangers.add_message(connection)
-        if count > MESSAGES_MOST:
+        is_large = len(header) + sum(map(len, frames)) > FIRST_BYTES
+        if count > MESSAGES_MOST or is_large:
             self.bad_messages += 1
-            if count == MESSAGES_MOST + 1:
+            if count == MESSAGES_MOST + 1 or is_large:
                 logger.debug("hung up on an unknown connection that sends messages and no hello")
                 self._listener.hang_up(connection)
             return

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from scaler.ids import Connection
+from scaler.wire.messages.worker import HELD_MOST, HELD_RUN
 
 REMEMBERED = 1024
 """How many strangers are remembered; beyond that, the one that has been silent for the longest time is forgotten."""
 
 MESSAGES_MOST = 64
 """What a former peer may have on its way when it is asked for a new hello. One that says more is no peer of ours."""
+
+FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * HELD_RUN.size
+"""A larger first message is no hello: 65,535 names of 32 bytes and the most runs are in one of this size."""
 
 
 class Strangers:

@@ -29,6 +29,9 @@ TRACEBACK_CHARACTERS = 4096
 LINE_CHARACTERS = 8192
 """Of longer lines of tasks, the beginning is kept."""
 
+NAMES_MOST = 65_536
+"""of a list of names; counted before the list is taken apart"""
+
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | Rows | str | None
@@ -94,6 +97,8 @@ def _read_names(reader: Any, count: int) -> Iterable[str]:
 
 
 def _printable_names(text: str) -> str:
+    if text.count(",") >= NAMES_MOST:
+        raise ProtocolError(f"more than {NAMES_MOST} names in one text")
     names = text.split(",")
     if text.isprintable() and max(map(len, names)) <= TEXT_CHARACTERS:
         return text  # an agent may have 65,535 of them

@@ -25,7 +25,8 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.codec import decode, encode_message
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
-from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
+from scaler.wire.messages.worker import WorkerHello
 from tests.support.processes import Command, command, complaints, descendants, free_address, scheduler, wait_until
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
@@ -195,3 +196,27 @@ def test_no_client_can_say_where_the_content_of_a_function_lies(scene: tuple[str
                 assert type(answer) is expected
                 assert getattr(answer, "status", TaskStatus.MISSING_OBJECTS) == TaskStatus.MISSING_OBJECTS
                 assert client.submit(function, 2, 5).result(30) == function(2, 5)
+
+
+def test_a_giant_hello_ends_its_connection_and_is_not_taken_apart(scene: tuple[str, Command]) -> None:
+    address, running = scene
+    hello = WorkerHello(PROTOCOL_VERSION, "0", "", "", random_id(), "ab" + ",ab" * 15_000_000, b"")
+    before = peak_bytes(running.pid)
+    with (
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as peer,
+        peer.get_monitor_socket(zmq.EVENT_DISCONNECTED) as events,
+    ):
+        peer.connect(address)
+        peer.send(encode_message(AGENT_TO_SCHEDULER, [hello])[0])
+        assert events.poll(60_000)
+        peer.disable_monitor()
+    with Client(address) as client:
+        client.info()
+    assert peak_bytes(running.pid) - before < 300_000_000  # the message itself, more than once
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -285,6 +285,21 @@ def test_futures_inside_of_containers(client: Client, gate: str) -> None:
     assert client.submit(lambda values: [len(each) for each in values], parts).result(SECONDS) == [LARGE] * 3
 
 
+def test_a_call_has_only_so_many_futures_and_objects_among_its_arguments(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.client.calls.arguments.NEEDED_MOST", 2)
+    futures, objects = [client.submit(abs, -n) for n in range(3)], [client.send_object(n) for n in range(3)]
+    for arguments in (futures, objects):
+        assert client.submit(max, *arguments[:2]).result() == 1
+        with pytest.raises(
+            ValueError, match="a call has at most 2 futures and stored objects among its arguments, and"
+        ):
+            client.submit(max, *arguments)
+    with pytest.raises(ValueError, match="this one has 3; combine groups of them"):
+        client.submit(max, futures)
+
+
 def test_a_failed_argument_inside_of_a_container_is_named(client: Client) -> None:
     failing = client.submit(fails)
     future = client.submit(sum, [1, failing])

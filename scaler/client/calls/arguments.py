@@ -14,7 +14,7 @@ from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgumen
 from scaler.client.calls.snapshot import Freeze
 from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.errors import SerializeObjectError
-from scaler.ids import IdSource, ObjectId, TaskId
+from scaler.ids import ID_BYTES, IdSource, ObjectId, TaskId
 from scaler.serialization import (
     ARGUMENT_HEADER_BYTES,
     BLOCK_BYTES,
@@ -33,6 +33,7 @@ from scaler.serialization import (
     size_of,
     to_frames,
 )
+from scaler.wire.messages.columns import NEEDED_MOST
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 
 
@@ -60,6 +61,15 @@ def is_of_one_process(error: SerializeObjectError) -> bool:
 def cure_of(error: SerializeObjectError) -> str:
     """Return what to do about a value that cannot be serialised, as the end of its sentence."""
     return "; pass what it is made from, and make it inside the task" if is_of_one_process(error) else ""
+
+
+def check_needed(count: int) -> None:
+    """Raise `ValueError` if a call needs more objects, or more results of other tasks, than one call may."""
+    if count > NEEDED_MOST:
+        raise ValueError(
+            f"a call has at most {NEEDED_MOST:,} futures and stored objects among its arguments, and this one has "
+            f"{count:,}; combine groups of them in tasks of their own first"
+        )
 
 
 class ArgumentPacker:
@@ -177,6 +187,7 @@ class ArgumentPacker:
             own.add(object_id)
         block = b"".join(_in_block(part, name, own) for (name, _), part in zip(named, packed, strict=True))
         object_ids = b"".join(part for part in packed if isinstance(part, bytes))
+        check_needed(len(object_ids) // ID_BYTES)
         return PackedArguments(block, object_ids, objects, references)
 
 

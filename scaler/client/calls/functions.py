@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from scaler import task_context
 from scaler.amounts import call_of
-from scaler.client.calls.arguments import ArgumentPacker, is_of_one_process
+from scaler.client.calls.arguments import ArgumentPacker, check_needed, is_of_one_process
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.edits import Edits
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
@@ -173,6 +173,7 @@ class Function:
         except SerializeObjectError as error:
             raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
         inputs = list({each.task_id: each for _, each in arguments_awaited}.values())
+        check_needed(len(inputs))
         priority, name, options, account = terms
         name = name or self.instruction.name
         graph_id, needed = GraphId(task_id), struct.pack(f"<{len(inputs)}I", *range(len(inputs)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
+from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
 from scaler.client.calls.entry import GraphEntry, node_id
 from scaler.client.calls.functions import NO_TERMS, Function, Functions, Terms
 from scaler.client.object_reference import ObjectReference
@@ -19,7 +19,7 @@ from scaler.errors import SerializeObjectError
 from scaler.graph.description import Call, read
 from scaler.graph.identity import identity
 from scaler.graph.order import order
-from scaler.ids import GraphId, TaskId, random_id
+from scaler.ids import ID_BYTES, GraphId, TaskId, random_id
 from scaler.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES, result_argument
 from scaler.wire.messages.client import GraphNode, GraphTask
 from scaler.wire.messages.common import ObjectInstruction
@@ -131,6 +131,7 @@ class _GraphPacker:
             needed = _each_once(needed)
         if len(block) > BLOCK_BYTES:
             block, object_ids = self._lighter(call)
+            check_needed(max(len(needed) // _POSITION.size, len(object_ids) // ID_BYTES))
         return block, object_ids, needed
 
     def _lighter(self, call: Call) -> tuple[bytes, bytes]:

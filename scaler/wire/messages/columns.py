@@ -7,7 +7,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 from scaler.ids import ID_BYTES, GraphId, ObjectId, TaskId
 from scaler.serialization import Frames
 
-_ROWS_BYTES_MOST = 64 * 1024 * 1024
+NEEDED_MOST = 65_536
+"""The most objects that a task needs, and the most nodes that a node needs."""
+ROWS_BYTES_MOST = 64 * 1024 * 1024
+"""of rows of which there may be very many"""
 
 
 class Rows(NamedTuple):
@@ -19,7 +22,7 @@ class Rows(NamedTuple):
     @classmethod
     def of(cls, size: int) -> Rows:
         """Return rows of which there may be very many."""
-        return cls(size, _ROWS_BYTES_MOST // size)
+        return cls(size, ROWS_BYTES_MOST // size)
 
 
 NAMES = "names"
@@ -43,8 +46,8 @@ TaskIdColumn = Annotated[TaskId, "id"]
 GraphIdColumn = Annotated[GraphId, "id"]
 ObjectIdColumn = Annotated[ObjectId, "id"]
 Bytes = Annotated[bytes, "bytes"]
-IdRow = Annotated[bytes, "bytes", Rows.of(ID_BYTES)]
-PositionRow = Annotated[bytes, "bytes", Rows.of(4)]
+IdRow = Annotated[bytes, "bytes", Rows(ID_BYTES, NEEDED_MOST)]
+PositionRow = Annotated[bytes, "bytes", Rows(4, NEEDED_MOST)]
 SizeRow = Annotated[bytes, "bytes", Rows.of(8)]
 Options = Annotated[bytes, "bytes", OPTIONS]
 Text = Annotated[str, "text"]

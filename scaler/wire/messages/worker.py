@@ -6,7 +6,7 @@ import struct
 from enum import IntFlag
 from typing import Annotated
 
-from scaler.ids import NO_ID
+from scaler.ids import ID_BYTES, NO_ID
 from scaler.message import message
 from scaler.wire.messages.columns import (
     I32,
@@ -17,7 +17,6 @@ from scaler.wire.messages.columns import (
     Bytes,
     FrameColumn,
     Id,
-    IdRow,
     Line,
     Names,
     ObjectIdColumn,
@@ -33,7 +32,10 @@ from scaler.wire.messages.monitor import BIN_ROW, FUNCTION_ROW, PROCESSOR_ROW, R
 HELD_RUN = struct.Struct("<16sIH")
 """A task that an agent still has: its id, the attempt and the worker."""
 
-HeldColumn = Annotated[bytes, "bytes", Rows.of(HELD_RUN.size)]
+HELD_MOST = 250_000
+"""The most runs that a hello names. Tasks of further ones begin anew, if there is another scheduler."""
+
+HeldColumn = Annotated[bytes, "bytes", Rows(HELD_RUN.size, HELD_MOST)]
 
 
 @message
@@ -89,7 +91,8 @@ class RunTask:
     """no other run of this scheduler has the same number; later ones are greater, modulo 2**32"""
     function_id: ObjectIdColumn
     payload: Bytes
-    object_ids: IdRow
+    object_ids: Annotated[bytes, "bytes", Rows.of(ID_BYTES)]
+    """also one for each place where a large result of a graph is an argument"""
     priority: I32 = 0
     """as in `Task`"""
     name: Text = ""

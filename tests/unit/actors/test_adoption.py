@@ -327,19 +327,6 @@ def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on_without_a_m
     leave_and_check(simulation, client)
 
 
-def test_a_new_session_takes_over_only_so_many_runs(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.actors.hellos.HELD_MOST", 1)
-    client, agent = simulation.client(), simulation.agent(2, slow)
-    client.submit(2)
-    simulation.advance(1.0)
-    restart(simulation, agent)
-    assert len(agent.queued) == 1
-    client.connect()
-    simulation.advance(100.0)
-    assert client.statuses() == [TaskStatus.SUCCESS] * 2
-    assert len(agent.started) == 3
-
-
 def test_a_cancelled_task_is_stopped_wherever_its_run_is(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(2)

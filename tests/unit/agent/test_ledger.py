@@ -176,3 +176,11 @@ def test_how_many_tasks_a_worker_has_that_can_run(ledger: Ledger) -> None:
     assert (ledger.not_blocked_at(0), ledger.not_blocked_at(1)) == (0, 2), "the older attempt has ended"
     ledger.finish([result(elsewhere), result(other), result(task(1))])
     assert ledger.tasks_by_worker() == {}
+
+
+def test_a_hello_names_only_so_many_runs(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.agent.ledger.HELD_MOST", 2)
+    first, second, third = task(), task(), task()
+    ledger.add([first, second, third])
+    ledger.finish([result(first)])
+    assert ledger.held() == held(second, third)

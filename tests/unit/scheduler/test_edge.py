@@ -14,7 +14,7 @@ from scaler.ids import Connection, ObjectId
 from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
-from scaler.scheduler.strangers import MESSAGES_MOST
+from scaler.scheduler.strangers import FIRST_BYTES, MESSAGES_MOST
 from scaler.wire.codec import encode
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, ClientHello, GoodbyeKind
 from scaler.wire.messages.common import HelloRequest, InstructionKind, ObjectInstruction, ObjectResponse, TaskStatus
@@ -261,6 +261,17 @@ def test_a_stranger_that_says_more_than_a_hello_is_hung_up_on(simulation: Simula
     simulation.run()
     assert connection not in simulation.router.open_connections
     assert simulation.edge.statistics()["bad_messages"] == MESSAGES_MOST + 10
+
+
+def test_a_first_message_that_is_too_large_for_a_hello_is_not_read_and_ends_its_connection(
+    simulation: Simulation,
+) -> None:
+    client = simulation.client()
+    for extra, is_there in ((0, True), (1, False)):
+        connection = simulation.open_connection(client)
+        simulation.router.deliver(connection, bytes(FIRST_BYTES - 100), [memoryview(bytes(100 + extra))])
+        simulation.run()
+        assert (connection in simulation.router.open_connections) is is_there
 
 
 def test_a_turn_is_bounded_in_items(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:

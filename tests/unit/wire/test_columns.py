@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from scaler.config import WORKERS_MOST
 from scaler.errors import ProtocolError
 from scaler.ids import ID_BYTES, NO_ID, ObjectId, TaskId
+from scaler.scheduler.strangers import FIRST_BYTES
 from scaler.wire import codec, columns
 from scaler.wire.codec import decode, encode
 from scaler.wire.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column_kinds
-from scaler.wire.messages.client import Task
-from scaler.wire.messages.columns import Batch, Rows
+from scaler.wire.messages.client import GraphNode, Task
+from scaler.wire.messages.columns import NEEDED_MOST, Batch, Rows
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
-from scaler.wire.messages.worker import DrainRequest, WorkerHello
+from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, DrainRequest, WorkerHello
 from scaler.wire.stencils import SEEN_BEFORE_CUT
 from scaler.wire.structs import RunOptions
 from tests.support.items import default_item
@@ -71,6 +73,36 @@ def test_there_are_only_so_many_rows() -> None:
         column.write([bytes(48)])
     with pytest.raises(ProtocolError, match="at most 2 rows"):
         column.read([bytes(48)], 1)
+
+
+@pytest.mark.parametrize(
+    ("direction", "item"),
+    [
+        (AGENT_TO_SCHEDULER, replace(HELLO, held=bytes((HELD_MOST + 1) * HELD_RUN.size))),
+        (CLIENT_TO_SCHEDULER, Task(TaskId(NO_ID), ObjectId(NO_ID), b"", bytes((NEEDED_MOST + 1) * ID_BYTES))),
+        (CLIENT_TO_SCHEDULER, replace(default_item(GraphNode), object_ids=bytes((NEEDED_MOST + 1) * ID_BYTES))),
+        (CLIENT_TO_SCHEDULER, replace(default_item(GraphNode), dependencies=bytes((NEEDED_MOST + 1) * 4))),
+    ],
+    ids=["held", "objects of a task", "objects of a node", "dependencies"],
+)
+def test_no_peer_names_more_than_a_scheduler_can_take_apart_at_once(direction: Direction, item: Any) -> None:
+    with pytest.raises(ProtocolError, match="rows"):
+        encode(direction, [item])
+
+
+@pytest.mark.parametrize("field", ["worker_names", "capabilities"])
+def test_names_are_counted_before_a_list_of_them_is_taken_apart(field: str) -> None:
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, **{field: "a" + ",a" * columns.NAMES_MOST})])
+    with pytest.raises(ProtocolError, match="more than 65536 names"):
+        decode(AGENT_TO_SCHEDULER, header, [])
+
+
+def test_an_agent_of_the_most_workers_says_hello_with_the_most_runs() -> None:
+    names = ",".join(f"a-host-with-a-name-{number:05}" for number in range(WORKERS_MOST))
+    hello = replace(HELLO, worker_names=names, held=bytes(HELD_MOST * HELD_RUN.size))
+    ((header, _),) = encode(AGENT_TO_SCHEDULER, [hello])
+    assert decode(AGENT_TO_SCHEDULER, header, []) == [[hello]]
+    assert len(header) <= FIRST_BYTES
 
 
 def test_what_are_no_options_is_not_read_the_short_way_either() -> None:

@@ -111,6 +111,7 @@ ONCE = Kind(
         *("submit_once", "submit_once", "submit_once", "submit_graph_once", "submit", "submit_lazy", "submit_large"),
         *("strange", "reset", "half_reset", "hole", "half_hole", "restart_scheduler", "pause_program", "pause_agent"),
         *("pause_scheduler", "kill_processor", "kill_agent", "kill_agent_silently", "agent_joins", "agent_leaves"),
+        *("program_returns_late", "program_returns_late"),
     ),
     timeouts=(8.0, 60.0),
     kept=(256 * 1024 * 1024, 20_000),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 NAME_CHARACTERS = 256
 """Longer names are cut where they arrive."""
 CUT = "..."
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d+")
 
 
 def printable(text: str, most_characters: int) -> str:
@@ -23,6 +26,11 @@ def escaped(text: str, but: str = "") -> str:
         else character.encode("unicode_escape", "backslashreplace").decode()
         for character in text
     )
+
+
+def signature(message: str, worker: str = "") -> str:
+    """Return what error messages of one kind have in common: all but their numbers and the worker. Exit codes stay."""
+    return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
 
 def counted(number: int, noun: str) -> str:

@@ -116,7 +116,9 @@ class Link(SchedulerConnection):
         """runs while results wait for others"""
         if self._n_open < len(names):
             holdings.closed = len(names) - self._n_open
-        self._watch = Watch(socket.gethostname(), config.engine, asked, len(names), holdings.ledger)
+        self._watch = Watch(
+            socket.gethostname(), config.engine, asked, len(names), holdings.ledger, self._outputs.reported
+        )
         self._watch.shown = self._n_open
 
     # What it does now

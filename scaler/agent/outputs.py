@@ -32,12 +32,16 @@ class Outputs:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
         self.owed: dict[tuple[TaskId, int], RunOutput] = {}
         """runs of which lines were left out since it was said last: the last of these lines"""
+        self.reported: dict[int, tuple[TaskId, float]] = {}
+        """by worker: which task has reported last how far it is, and when"""
+        self._clock = clock
 
     def passing(self, lines: Iterable[RunOutput], is_up: bool) -> Batch[RunOutput]:
         """Return the lines that may be said. `is_up`: whether there is a scheduler now; else there are none."""
         passing = Batch[RunOutput]()
         for line in lines:
             if line.stream == OutputStream.REPORT:  # there are few, and only the latest counts
+                self.reported[line.worker] = line.task_id, self._clock()
                 if is_up:
                     passing.append(line)
                 continue

@@ -1,4 +1,5 @@
-"""Tally: counts the runs of an agent that end while somebody watches, by worker and function.
+"""Tally: counts the runs of an agent that end while somebody watches, by worker and function, and how long workers are
+busy with those that go on.
 
 Filled by the ledger, one call for each run that ends, and emptied by each report (`watch.py`). While nobody watches
 there is no tally. Must never: keep a task.
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from scaler.ids import ObjectId
+from scaler.ids import ObjectId, TaskId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
@@ -40,6 +41,10 @@ class Tally:
         """by worker and function: four counts, microseconds, buckets"""
         self.ended: Counter[int] = Counter()
         """how many runs of each worker have ended since the first report; those after the last one are not in it"""
+        self._told: dict[tuple[TaskId, int], int] = {}
+        """of the runs that went on at the last report: how many microseconds of them were told"""
+        self._told_of_ended: Counter[int] = Counter()
+        """the same of those that have ended since, by worker"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
         """Count a run that has ended."""
@@ -53,9 +58,15 @@ class Tally:
             duration_us = result.duration_us
             entry[_US] += duration_us
             entry[_FIRST_BUCKET + min(duration_us.bit_length(), BUCKETS - 1)] += 1
+            if self._told:
+                self._told_of_ended[task.worker] += self._told.pop((task.task_id, task.attempt), 0)
 
-    def take(self) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
-        """Take what was counted: by worker, and by function: four outcomes, microseconds, and the buckets."""
+    def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
+        """Take what was counted: by worker, and by function: four outcomes, microseconds, and the buckets.
+
+        Args:
+            running: the runs that go on, and for how many microseconds each has.
+        """
         entries, self._entries = self._entries, {}
         by_worker: dict[int, dict[ObjectId, list[int]]] = {}
         functions: dict[ObjectId, list[int]] = {}
@@ -65,7 +76,21 @@ class Tally:
             functions[function_id] = counts if known is None else list(map(int.__add__, known, counts))
         for worker, entry in by_worker.items():
             self.ended[worker] += sum(sum(counts[:_US]) for counts in entry.values())
-        return {worker: _bin(entry) for worker, entry in by_worker.items()}, functions
+        bins = {worker: _bin(entry) for worker, entry in by_worker.items()}
+        self._tell_running(bins, running)
+        return bins, functions
+
+    def _tell_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
+        """Add what the runs that go on took since the last report, and take off what was told of those that ended."""
+        told, self._told = self._told, {}
+        told_of_ended, self._told_of_ended = self._told_of_ended, Counter()
+        for worker, told_us in told_of_ended.items():
+            bins[worker] = bins[worker]._replace(busy_us=max(0, bins[worker].busy_us - told_us))
+        for task, ran_us in running:
+            run = task.task_id, task.attempt
+            self._told[run] = ran_us
+            known = bins.get(task.worker, Bin(0, (0, 0, 0, 0), task.function_id))
+            bins[task.worker] = known._replace(busy_us=known.busy_us + max(0, ran_us - told.get(run, 0)))
 
 
 def _bin(entry: dict[ObjectId, list[int]]) -> Bin:

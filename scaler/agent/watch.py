@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scaler.actors.kit import ActorRef
 from scaler.agent.ledger import Ledger
 from scaler.agent.messages import SayRuns
 from scaler.agent.tally import BUCKETS, Bin, Tally
 from scaler.agent.view import ProcessNow, View
-from scaler.ids import ObjectId, public_id
+from scaler.ids import ObjectId, TaskId, public_id
 from scaler.message import message
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import CpuMeter, free_bytes, peak_bytes
@@ -28,6 +28,7 @@ from scaler.wire.messages.monitor import (
     HAS_TASK,
     INITIALIZED,
     PROCESSOR_ROW,
+    REPORTS,
     RUN_ROW,
     SUSPENDED,
     TASK_LOCK,
@@ -43,6 +44,9 @@ RUNS_MOST = 64
 
 FUNCTIONS_MOST = 1000
 """So many functions are counted in one report: those that took longest."""
+
+REPORT_SECONDS = 30.0
+"""A task that has said for so long nothing of how far it is may be stuck."""
 
 _UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
 
@@ -82,14 +86,24 @@ class Watch:
         workers: who is asked for runs and processes; none, if they cannot say it.
         names: how many workers there are.
         ledger: their tasks.
+        reported: of each worker, the task that has reported last how far it is, and when.
     """
 
-    def __init__(self, host: str, engine: str, workers: Sequence[ActorRef], count: int, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        host: str,
+        engine: str,
+        workers: Sequence[ActorRef],
+        count: int,
+        ledger: Ledger,
+        reported: Mapping[int, tuple[TaskId, float]],
+    ) -> None:
         self._host = host
         self._engine = engine
         self._workers = workers
         self._count = count
         self._ledger = ledger
+        self._reported = reported
         self.shown = count
         """so many workers, the first ones, have rows: the others take no tasks now"""
         self._parts = Part(0)
@@ -128,10 +142,18 @@ class Watch:
         parts, tally = self._parts, self._ledger.tally
         assert tally is not None, "nobody watches"
         open_tasks = self._ledger.open_by_worker_and_function()
-        bins, functions = tally.take()
+        bins, functions = tally.take(
+            (process.task, int(process.ran_seconds * 1e6))
+            for process in view.processes
+            if process.task is not None and not process.is_waiting
+        )
         short = _ShortIds()
         totals = [_Totals() for _ in range(self._count)]
         processors = self._processors(view, now, totals, short)
+        for worker, (task_id, at) in self._reported.items():
+            first = totals[worker].first
+            if first is not None and first.task is not None and first.task.task_id == task_id:
+                totals[worker].flags |= REPORTS * (now - at < REPORT_SECONDS)
         pids = {process.pid for process in view.processes if process.pid}
         self._meter.keep_only(pids)
         if not pids:  # its workers have no processes that could be missing

@@ -7,7 +7,7 @@ silence. Sans I/O: whoever calls passes the time, in seconds that only grow. Eve
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from itertools import islice
@@ -17,6 +17,7 @@ from scaler.monitor.model_left import Left
 from scaler.monitor.model_rates import HISTORY_SECONDS, History, Rates, by_outcome
 from scaler.monitor.model_workers import Processor, Stuck, Worker, processors_of, workers_of
 from scaler.monitor.news import News
+from scaler.texts import signature
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.monitor import (
@@ -344,6 +345,24 @@ class Model:
     def function_name(self, function: bytes) -> str:
         """Return the name of a function as far as it is known, else its short id."""
         return self._names.get(function, "") or function.hex()
+
+    def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
+        """Return the kind of failure that a task has ended with, of which it may be the example; None: it is not known.
+
+        Args:
+            others: those of earlier schedulers.
+        """
+        reason = signature(task.reason, task.worker)
+        kinds = [*self.failures.values(), *others]
+        for each in kinds:
+            if each.task == task.task:
+                return each
+        for each in kinds:
+            message = signature(each.message, each.worker)
+            whole = message if each.type == task.state else ": ".join(filter(None, (each.type, message)))
+            if each.function == task.function and reason == whole:
+                return each
+        return None
 
     def why_it_waits(self, function: StateFunction) -> str:
         """Return the sentence about what most waiting tasks of a function wait for; empty: none waits."""

@@ -10,6 +10,7 @@ from scaler.wire.messages.monitor import (
     HAS_TASK,
     INITIALIZED,
     PROCESSOR_ROW,
+    REPORTS,
     SUSPENDED,
     TASK_LOCK,
     WORKER_ROW,
@@ -56,6 +57,11 @@ class Worker:
     def is_busy(self) -> bool:
         """Whether it executes a task now."""
         return bool((self.flags or 0) & HAS_TASK) and not (self.flags or 0) & TASK_LOCK
+
+    @property
+    def reports(self) -> bool:
+        """Whether its task has reported lately how far it is."""
+        return bool((self.flags or 0) & REPORTS)
 
     @property
     def is_stopped(self) -> bool:
@@ -167,7 +173,7 @@ class Stuck:
         self.reasons = {}
         for worker in workers:
             quiet_seconds = 0.0
-            if worker.is_busy and (worker.cpu_permille or 0) < QUIET_PERMILLE:
+            if worker.is_busy and worker.rss_bytes and (worker.cpu_permille or 0) < QUIET_PERMILLE:
                 running_ms, since = self._quiet_since.get(worker.key, (0, now))
                 since = since if worker.running_ms >= running_ms else now
                 quiet_since[worker.key] = worker.running_ms, since
@@ -181,15 +187,15 @@ class Stuck:
 def _reason(worker: Worker, function: StateFunction | None, quiet_seconds: float) -> str:
     if worker.seen_seconds > SEEN_SECONDS:
         return f"not heard for {worker.seen_seconds:.0f} s"
-    if not worker.is_busy:
+    if not worker.is_busy or (worker.reports and not worker.is_stopped):
         return ""
     seconds = worker.running_ms / 1000
     if worker.is_stopped and seconds > SEEN_SECONDS:
         return f"its process is stopped since {seconds:.0f} s or less: kill -CONT lets it go on"
     usual_us = percentile_us(function.durations, 0.95) if function else None
     usual = (usual_us or 0.0) / 1e6
-    if seconds > max(STUCK_SECONDS, 10 * usual):
-        return f"its task runs for {seconds:.0f} s" + (f", 95 % of them take under {usual:.1f} s" if usual_us else "")
-    if usual_us is not None and seconds > usual and quiet_seconds >= QUIET_SECONDS:
+    if usual_us is not None and seconds > max(STUCK_SECONDS, 10 * usual):
+        return f"its task runs for {seconds:.0f} s, 95 % of them take under {usual:.1f} s"
+    if seconds > usual and quiet_seconds >= QUIET_SECONDS:
         return f"its task runs for {seconds:.0f} s and has used no processor time for {quiet_seconds:.0f} s"
     return ""

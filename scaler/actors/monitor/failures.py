@@ -1,5 +1,5 @@
 """Failures: the topic `failures`: failed tasks by kind: the type of the error, the shape of its message, which leaves
-out numbers, and the function.
+out numbers and the worker, and the function.
 
 Used by the monitor, which tells it of each failed task, also while nobody watches. A traceback is read for the first
 failure of a kind, and then once in a second at most. Must never: keep a result, or more kinds than its bound.
@@ -7,13 +7,13 @@ failure of a kind, and then once in a second at most. Must never: keep a result,
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable
 
 from scaler.actors.events import TaskMoved
 from scaler.actors.monitor.names import Names
 from scaler.ids import ObjectId, TaskId, public_id
+from scaler.texts import signature
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateFailure
 
@@ -23,7 +23,6 @@ KINDS_MOST = 500
 SHOWN_MOST = 200
 
 _LOOK_US = 1_000_000
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 class _Kind:
@@ -63,7 +62,8 @@ class Failures:
         result = moved.result
         failure = "" if result is None else result.failure
         type_name, _, message = failure.partition(": ") if failure else (moved.state, "", moved.reason)
-        key = (type_name, _NUMBERS.sub("#", message), moved.spec.function_id)
+        worker = self._names.of_worker(moved.worker)
+        key = (type_name, signature(message, worker), moved.spec.function_id)
         kind = self._kinds.get(key)
         if kind is None:
             short_id = public_id("\0".join(key[:2]).encode(errors="replace") + key[2])
@@ -74,7 +74,7 @@ class Failures:
             self._kinds.move_to_end(key)
         kind.times += 1
         kind.last_us, kind.message, kind.task_id = now_us, message, moved.spec.task_id
-        kind.worker = self._names.of_worker(moved.worker)
+        kind.worker = worker
         kind.function_name = kind.function_name or self._names.of_function(kind.function_id)
         self._changed[key] = None
         if result is not None and result.status == TaskStatus.FAILED and now_us - kind.looked_us >= _LOOK_US:

@@ -210,14 +210,10 @@ def _output_of(model: Model, key: object) -> list[DetailLine]:
 
 def _traceback_of(model: Model, key: object, task: StateTask | None) -> list[DetailLine]:
     """The traceback is kept of the last failure of each kind only."""
-    failure = next((each for each in model.failures.values() if each.task == key), None)
-    heading = "traceback"
-    if failure is None and task is not None and task.reason:
-        alike = [each for each in model.failures.values() if each.function == task.function]
-        failure = next((each for each in alike if task.reason.startswith(each.type)), None)
-        heading = "traceback of the last failure of this kind"
+    failure = model.failure_of(task or StateTask(key if isinstance(key, bytes) else b""))
     if failure is None:
         return []
+    heading = "traceback" if failure.task == key else "traceback of the last failure of this kind"
     return [
         DetailLine(""),
         DetailLine(heading, grid.BOLD),

@@ -89,6 +89,13 @@ class Bins:
         lane.ended[place] += success + failed + canceled
         lane.function[place] = self._place(function)
 
+    def lose(self, key: tuple[bytes, int]) -> None:
+        """A worker was lost with what it ran."""
+        lane = self._lanes.get(key)
+        if lane is not None:
+            lane.failed[lane.last % SECONDS] = max(1, lane.failed[lane.last % SECONDS])
+            lane.rewrites.append((self.end - 1, lane.last))
+
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
         """More than a second of work was also before this second: a long task is told when it ends.
 

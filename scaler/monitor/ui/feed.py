@@ -24,6 +24,8 @@ from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
 
 ALWAYS = frozenset({"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs"})
 """Topics that are heard all the time: their history is shown to whoever comes later."""
+LOST = 2
+"""`StateAgent.is_leaving` of an agent whose connection is lost."""
 GONE_SECONDS_MOST = 3600.0
 GONE_MOST = 10_000
 
@@ -83,6 +85,10 @@ class State:
 
     def _see_who_left(self, before: list[Worker], now: float) -> None:
         here = {worker.key for worker in self.model.workers}
+        lost = {worker.key for worker in self.model.workers if worker.agent.is_leaving == LOST}
+        for worker in before:
+            if worker.is_busy and worker.agent.is_leaving != LOST and (worker.key in lost or worker.key not in here):
+                self.bins.lose(worker.key)
         self.gone |= {worker.key: (worker, now) for worker in before if worker.key not in here}
         self.gone = {
             key: (worker, at)

@@ -18,8 +18,8 @@ PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
 """A process: its id, position of its worker, flags, processor time in permille of a core, milliseconds since its task
 began, memory in bytes, the most it had, short ids of task and function."""
 BIN_ROW = struct.Struct("<IIIIII8s")
-"""What a worker did: its position, how many milliseconds it was busy, how many runs ended: success, failed, canceled,
-other; short id of the function that kept it busy longest."""
+"""What a worker did: its position, how many milliseconds it was busy, with what goes on too, how many runs ended:
+success, failed, canceled, other; short id of the function that kept it busy longest."""
 FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
 """What an agent's workers did with the tasks of a function since the row before: its short id, tasks that are here now,
 how many runs ended: success, failed, canceled, other; microseconds of those that succeeded or failed, and how many of
@@ -27,8 +27,9 @@ them took so long (`StateFunction.durations`). Not on the stream: the scheduler 
 RUN_ROW = struct.Struct("<16sHHI8s")
 """A run that executes: id of the task, position of the worker, flags, milliseconds since it began, short id of the
 function. Not on the stream."""
-INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK = 1, 2, 4, 8
-"""Flags of workers and processors: ready for tasks; runs one; stopped; the task waits for others and holds no slot."""
+INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
+"""Flags of workers and processors: ready for tasks; runs one; stopped; the task waits for others and holds no slot. Of
+workers also: the task has reported lately how far it is."""
 ENDED, SENT, RECEIVED = range(3)
 """Groups of `StateCount`."""
 

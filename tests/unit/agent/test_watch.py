@@ -6,13 +6,14 @@ from scaler.agent.ledger import Ledger
 from scaler.agent.view import ProcessNow, View
 from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, Watch
 from scaler.ids import ObjectId, TaskId
-from scaler.wire.messages.monitor import RUN_ROW
-from scaler.wire.messages.worker import Part, RunTask
+from scaler.wire.messages.common import TaskStatus
+from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW
+from scaler.wire.messages.worker import Part, RunResult, RunTask
 
 
 @pytest.fixture
 def watch() -> Watch:
-    return Watch("host", "processes", (), 1, Ledger())
+    return Watch("host", "processes", (), 1, Ledger(), {})
 
 
 @pytest.mark.parametrize(("asked_ms", "seconds"), [(1, LEAST_SECONDS), (2500, 2.5), (0, 0.0)])
@@ -28,3 +29,37 @@ def test_of_very_many_runs_those_that_began_first_are_named(watch: Watch) -> Non
     runs = list(RUN_ROW.iter_unpack(watch.report(view, 1.0, 0).runs))
     assert [run[0] for run in runs] == [task.task_id for task in tasks[:4:-1]]
     assert len(runs) == RUNS_MOST
+
+
+def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
+    reported: dict[int, tuple[TaskId, float]] = {}
+    watch = Watch("host", "processes", (), 1, Ledger(), reported)
+    watch.ask(1000, Part.WORKERS)
+    one, other = (RunTask(TaskId(bytes([n]) * 16), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in (1, 2))
+
+    def has_flag(task: RunTask, now: float) -> bool:
+        ((*_, flags, _, _, _, _),) = WORKER_ROW.iter_unpack(
+            watch.report(View([ProcessNow(0, 0, task, 5.0, False)]), now, 0).workers
+        )
+        return bool(flags & REPORTS)
+
+    assert not has_flag(one, 100.0)
+    reported[0] = one.task_id, 100.0
+    assert [has_flag(one, now) for now in (101.0, 129.0, 131.0)] == [True, True, False]
+    assert not has_flag(other, 101.0)
+
+
+def test_a_run_that_goes_on_keeps_its_worker_busy_in_each_report(watch: Watch) -> None:
+    """And when it ends, nothing is told twice."""
+    watch.ask(1000, Part.BINS)
+    task = RunTask(TaskId(b"t" * 16), 0, 7, ObjectId(b"f" * 16), b"", b"")
+    watch._ledger.add([task])
+
+    def busy_ms(*processes: ProcessNow) -> list[tuple[int, ...]]:
+        return [row[:6] for row in BIN_ROW.iter_unpack(watch.report(View(list(processes)), 1.0, 0).bins)]
+
+    assert busy_ms(ProcessNow(0, 0, task, 1.5, False)) == [(0, 1500, 0, 0, 0, 0)]
+    assert busy_ms(ProcessNow(0, 0, task, 3.5, False)) == [(0, 2000, 0, 0, 0, 0)]
+    watch._ledger.finish([RunResult(task.task_id, 0, 7, TaskStatus.SUCCESS, b"", 4_000_000, ())])
+    assert busy_ms(ProcessNow(0, 0, None, 0.0, False)) == [(0, 500, 1, 0, 0, 0)]
+    assert busy_ms() == []

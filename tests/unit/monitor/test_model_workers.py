@@ -38,7 +38,9 @@ def test_a_task_without_processor_time_is_stuck_after_half_a_minute() -> None:
     rows = [(float(now), row(cpu=0, running_ms=1000 * now)) for now in range(0, 31, 2)]
     assert stuck_after(*rows[:-1]) == ""
     assert "no processor time for 30 s" in stuck_after(*rows)
-    assert stuck_after(*rows, known=False) == ""  # it may be asleep, as the others of its function are
+    assert "no processor time for 30 s" in stuck_after(*rows, known=False)
+    unmeasured = [(at, row(cpu=0, rss=0, running_ms=int(1000 * at) + 5_000)) for at, _ in rows]
+    assert stuck_after(*unmeasured) == ""  # a thread of its agent has no times of its own
 
 
 def test_another_task_begins_the_quiet_time_anew() -> None:

@@ -68,7 +68,7 @@ def worker_row(state: State, worker: Worker, left_seconds: float | None = None) 
         "running": worker.running_ms / 1000 if worker.is_busy else None,
         "flag": model.stuck.reasons.get(worker.key, ""),
         "gone": left_seconds,
-        "leaving": ("", "drains", "lost, awaited")[min(agent.is_leaving, 2)],
+        "leaving": ("", "drains", "lost, awaited")[min(agent.is_leaving, 2)] if left_seconds is None else "",
     }
 
 

@@ -11,6 +11,7 @@ from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.wanted import matches
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
+from scaler.wire.outcomes import FAILED
 
 FUNCTION_TASKS_MOST = 50
 
@@ -41,10 +42,8 @@ def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
     """Return the page of one task."""
     model = state.model
     one = model.tasks.get(wish.short_id)
-    failed = {**state.old_failures, **model.failures}
-    mine = [each for each in failed.values() if each.task == wish.short_id]
-    if not mine and one is not None and outcome(one.state) == "failed":
-        mine = [each for each in failed.values() if each.function == one.function and each.message in one.reason][:1]
+    has_failed = one is not None and outcome(one.state) == FAILED
+    kind = model.failure_of(one if one and has_failed else StateTask(wish.short_id), state.old_failures.values())
     return {
         "task": task_row(model, one) if one else None,
         "moves": [
@@ -68,8 +67,8 @@ def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
             }
             for line in model.output.get(wish.short_id, ())
         ],
-        "failure": failure_row(mine[0]) if mine else None,
-        "is_example": bool(mine) and mine[0].task == wish.short_id,
+        "failure": failure_row(kind) if kind is not None else None,
+        "is_example": kind is not None and kind.task == wish.short_id,
     }
 
 

@@ -63,8 +63,8 @@ def _bins(state: State, key: tuple[bytes, int], start: int, step: int, last: int
 
 
 def end_of(state: State) -> int:
-    """Return the time after what is known; before the first bin it is that of the history."""
-    return state.bins.end or (state.history.end if state.model.heard_at is not None else 0)
+    """Return the time after what is known: bins end with what workers do, the history goes on."""
+    return max(state.bins.end, state.history.end if state.model.heard_at is not None else 0)
 
 
 def _changed_since(state: State, key: tuple[bytes, int], end: int, step: int) -> int:
@@ -74,7 +74,7 @@ def _changed_since(state: State, key: tuple[bytes, int], end: int, step: int) ->
 
 
 def running(state: State, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
-    """Return what runs now for long: bins only know of what has ended."""
+    """Return what runs now for long."""
     now = state.model.heard_us / 1e6
     return [
         ["", state.model.function_name(each.function), "running", each.name, now - each.running_ms / 1000, 0]

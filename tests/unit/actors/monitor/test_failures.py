@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler.actors.monitor.failures import Failures
@@ -61,3 +63,20 @@ def test_a_traceback_is_read_once_a_second(failures: Failures, ended: Move) -> N
         failures.add(ended(number, TaskStatus.FAILED, "ValueError: no", b"%d" % number), SECOND_US + at_us)
         seen.append(failures.items(is_first=False)[0][0].traceback)
     assert seen == ["1", "1", "3"]
+
+
+def test_crashes_are_of_one_kind_whatever_process_and_worker_it_was_but_not_whatever_exit_code(
+    table: ObjectTable, ended: Move
+) -> None:
+    names = Names(table)
+    failures = Failures(names, lambda payload: payload.decode())
+    for number, (worker, code) in enumerate((("gpu-1", 3), ("gpu-b", 3), ("gpu-1", 13))):
+        names.of_worker = lambda _worker, name=worker: name  # type: ignore[method-assign,misc]
+        sentence = f"the processor of worker {worker} died: process {13189 + number}, exit code {code}"
+        moved = ended(number, TaskStatus.PROCESSOR_DIED)
+        failures.add(replace(moved, reason=sentence), number)
+    items, _ = failures.items(is_first=True)
+    assert [(each.times, each.worker, each.message.rpartition(", ")[2]) for each in items] == [
+        (1, "gpu-1", "exit code 13"),
+        (2, "gpu-b", "exit code 3"),
+    ]

@@ -140,6 +140,7 @@ def test_workers_stay_in_their_order_while_they_work(hear: Hear) -> None:
 
 
 def test_a_stuck_worker_comes_first_and_says_why(hear: Hear) -> None:
+    hear("functions", function(durations=monitored.durations(b16=100)))
     state = hear(
         "workers", agent(row(), row(running_ms=3_600_000)), agent(row(), agent=b"other", seen_ms=100, host="b")
     )
@@ -221,6 +222,28 @@ def test_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
     assert views.topics(Wish(1, "task", {"id": b"task0007".hex()})) == {topic}
 
 
+@pytest.mark.parametrize(
+    ("kind", "end", "reason"),
+    [
+        (("ValueError", "bad strike 17", "w1"), "failed", "ValueError: bad strike 4"),
+        (("KeyboardInterrupt", "", "w1"), "failed", "KeyboardInterrupt"),
+        (("processorDied", "worker w1 died: process 9", "w1"), "processorDied", "worker w2 died: process 8"),
+    ],
+)
+def test_a_failed_task_keeps_the_traceback_of_its_kind_when_another_failed_later(
+    hear: Hear, kind: tuple[str, str, str], end: str, reason: str
+) -> None:
+    """Its message has other numbers, or another worker, than that of the latest example."""
+    type_name, message, worker = kind
+    said = {"function": b"function", "task": b"another.", "worker": worker, "traceback": "Trace"}
+    other = StateFailure(b"other", type_name, f"{message}, which is another kind", **said)
+    hear("failures", other, StateFailure(b"kind", type_name, message, **said))
+    shown = data(hear("tasks", task(7, end, reason=reason, worker="w2")), "task", id=b"task0007".hex())
+    assert (shown["failure"]["id"], shown["is_example"]) == (b"kind".hex(), False)
+    shown = data(hear("tasks", task(8, end, reason="ValueError: no")), "task", id=b"task0008".hex())
+    assert shown["failure"] is None
+
+
 def test_a_task_has_what_it_has_written(hear: Hear) -> None:
     line = StateLine(b"task0007", 3, NOON_US, 2, 5, "rome07", "<b>bold</b>")
     state = hear(f"task/{b'task0007'.hex()}", task(7, "running"), line)
@@ -260,6 +283,25 @@ def test_a_task_is_drawn_alone_only_if_it_is_wide_enough(hear: Hear) -> None:
     assert [each[1] for each in data(state, "stream")["tasks"]] == ["task 1"]
     hear("workers", agent(row(running_ms=30_000)))
     assert [each[2] for each in data(state, "stream")["tasks"]] == ["running", "success"]
+
+
+def test_the_stream_goes_on_when_nothing_ends_and_marks_what_was_lost(hear: Hear) -> None:
+    def bins() -> StateBins:
+        return StateBins(b"agent", BIN_ROW.pack(0, 1000, 0, 0, 0, 0, b"function"))
+
+    hear("workers", agent(row(), row(flags=1)))
+    hear("bins", bins(), time_us=NOON_US)
+    hear("scheduler", scheduler(), time_us=NOON_US)
+    state = hear("scheduler", scheduler(), time_us=NOON_US + 60_000_000)
+    shown = data(state, "stream")
+    assert shown["end"] == NOON + 61
+    state = hear("workers", agent(row(), row(flags=1), is_leaving=2))
+    lanes = {name: ends for _, name, _, _, ends in data(state, "stream")["lanes"]}
+    assert (lanes["rome07:0"][-61], set(lanes["rome07:1"])) == ("2", {"0"})
+    assert data(state, "live")["workers"]["rows"][0]["leaving"] == "lost, awaited"
+    state = hear("workers", agent(row(), agent=b"other"))
+    shown_rows = data(state, "live")["workers"]["rows"]
+    assert [(each["leaving"], each["gone"]) for each in shown_rows] == [("", None), ("", 0.0), ("", 0.0)]
 
 
 @pytest.mark.thorough

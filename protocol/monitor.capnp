@@ -62,6 +62,7 @@ struct StateScheduler {
   workers @14 :Data;               # UInt32 column: their workers
   clients @15 :Data;               # UInt32 column: clients that are connected or awaited, without those in tasks
   queueSize @16 :Data;             # UInt32 column: the most tasks at one worker
+  sharedBytes @17 :Data;           # UInt64 column: those of objectBytes that are in memory that clients share, as these say
 }
 
 struct StateCount {
@@ -230,9 +231,10 @@ struct StateObject {
   object @1 :List(Data);   # its short id
   name @2 :List(Text);     # what the user calls it
   client @3 :List(Data);   # short id of a client that holds it
-  sizeBytes @4 :Data;      # UInt64 column: 0 = its client has it
+  sizeBytes @4 :Data;      # UInt64 column: of what is shared, as its client says
   copies @5 :Data;         # UInt32 column: nodes that have a copy
   users @6 :Data;          # UInt32 column: open tasks that need it
+  isShared @7 :Data;       # byte column: 1 = its bytes are in memory that its client shares with processes of its host
 }
 
 struct StateEvent {

@@ -44,6 +44,12 @@ _LOCATION = struct.Struct("<16sIIQQ")
 """machine, process, descriptor, device and inode; the sizes of the frames follow, eight bytes each"""
 
 
+def size_at(location: bytes) -> int:
+    """Return how many bytes are at a location, as it says itself; 0 if it is none."""
+    sizes, rest = divmod(len(location) - _LOCATION.size, 8)
+    return 0 if sizes < 0 or rest else sum(struct.unpack_from(f"<{sizes}Q", location, _LOCATION.size))
+
+
 def nbytes(frame: Any) -> int:
     """Return the bytes in a frame."""
     return len(frame) if type(frame) is bytes else memoryview(frame).nbytes

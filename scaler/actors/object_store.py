@@ -43,6 +43,7 @@ from scaler.actors.peer import Peer
 from scaler.actors.slices import NextSlice, Slices
 from scaler.ids import ClientId, ObjectId, split_ids
 from scaler.serialization import Frames, size_of
+from scaler.shared_memory import size_at
 from scaler.wire.messages.common import ObjectResponse
 
 
@@ -50,15 +51,13 @@ class StoredObject:
     """One object and who needs it."""
 
     __slots__ = (
-        "frames", "holders", "is_function", "location", "name", "others", "owners", "size_bytes", "source", "supplier",
-        "waiting",
+        "frames", "holders", "is_function", "location", "name", "others", "owners", "source", "supplier", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
         self.frames = frames
         self.is_function = is_function
-        self.size_bytes = size_of(frames)
         self.owners: set[ClientId] = set()
         """clients that sent it and have neither deleted it nor left: it is dropped with the last, unless a task uses it
         """
@@ -75,11 +74,15 @@ class StoredObject:
         self.waiting: dict[Peer, None] = {}
         """those that wait for the bytes, an ordered set: who is back on a new connection asks again"""
 
-    def fill(self, frames: Frames) -> None:
-        """The bytes have come."""
-        self.frames = frames
-        self.size_bytes = size_of(frames)
-        self.location = b""
+    @property
+    def size_bytes(self) -> int:
+        """Its bytes, those here and those that its client shares."""
+        return size_of(self.frames) + self.shared_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Those that its client shares, as that says."""
+        return size_at(self.location) if self.location else 0
 
 
 class ObjectTable:
@@ -98,6 +101,13 @@ class ObjectTable:
         """those of the objects that are functions"""
         self.size_bytes = 0
         """of all objects together"""
+        self.shared_bytes = 0
+        """those of them that are in memory that clients share"""
+
+    def count(self, stored: StoredObject, sign: int) -> None:
+        """Add the bytes of an object, or take them off."""
+        self.size_bytes += sign * stored.size_bytes
+        self.shared_bytes += sign * stored.shared_bytes
 
     def statistics(self) -> dict[str, int]:
         """Return counts: objects, bytes, owners, functions that only hosts have."""
@@ -158,7 +168,7 @@ class ObjectStore(Actor):
     def _add(self, store: StoreObject) -> StoredObject:
         stored = self._objects[store.object_id] = StoredObject(store.name, store.frames, store.is_function)
         stored.location, stored.source, stored.supplier = store.location, store.source, store.owner
-        self._table.size_bytes += stored.size_bytes
+        self._table.count(stored, 1)
         if store.is_function:
             self._table.functions[store.object_id] = stored
         self._retained.remove(store.object_id)  # the copies are of use again
@@ -176,13 +186,14 @@ class ObjectStore(Actor):
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
         """The requested bytes arrive, or the client is back after a cut and may not have received the request."""
+        self._table.count(stored, -1)
+        stored.location, stored.frames = store.location, store.frames
+        self._table.count(stored, 1)
         if store.location:
-            stored.location, stored.source = store.location, store.source
+            stored.source = store.source
             if stored.waiting:
                 self._ask_for(store.object_id, stored)
             return
-        stored.fill(store.frames)
-        self._table.size_bytes += stored.size_bytes  # it had no bytes
         if self._events.of_objects is not None:
             self._events.of_objects.send(ObjectFilled(store.object_id, stored.size_bytes))
         waiting, stored.waiting = stored.waiting, {}
@@ -276,7 +287,7 @@ class ObjectStore(Actor):
 
     def _forget(self, object_id: ObjectId, stored: StoredObject) -> None:
         del self._objects[object_id]
-        self._table.size_bytes -= stored.size_bytes
+        self._table.count(stored, -1)
         if stored.is_function:
             self._table.functions.pop(object_id, None)
         if self._events.of_objects is not None:
@@ -286,7 +297,7 @@ class ObjectStore(Actor):
         for peer in stored.waiting:
             self._outbox.put(peer, ObjectResponse(object_id, 0, ()))
         if stored.is_function and self._retention_seconds and object_id in self._copies.hosts:
-            self._retain(object_id, stored.size_bytes)
+            self._retain(object_id, size_of(stored.frames))
         else:
             self._delete_copies(object_id)
         for owner, store in stored.others.items():

@@ -100,6 +100,7 @@ def _of_scheduler(scheduler: StateScheduler) -> Iterator[Metric]:
     yield _gauges("scaler_scheduler_loop_lag_seconds", "How late the scheduler's loop is", ["quantile"], lags)
     yield _gauge("scaler_objects", "Objects that are stored", scheduler.objects)
     yield _gauge("scaler_object_bytes", "Bytes of these", scheduler.object_bytes)
+    yield _gauge("scaler_object_shared_bytes", "Those in memory that clients share", scheduler.shared_bytes)
     yield _gauge("scaler_agents", "Agents that are connected or awaited", scheduler.agents)
     yield _gauge("scaler_workers", "Their workers", scheduler.workers)
     yield _gauge("scaler_clients", "Clients outside of tasks that are connected or awaited", scheduler.clients)

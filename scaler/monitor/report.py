@@ -32,6 +32,7 @@ def report(model: Model, now: float) -> dict[str, Any]:
             "loop_lag_us": state.lag_most_us,
             "objects": state.objects,
             "object_bytes": state.object_bytes,
+            "shared_bytes": state.shared_bytes,
         },
         "tasks": {
             "unassigned": state.waiting if state else None,

@@ -28,6 +28,7 @@ from scaler.wire.messages.monitor import (
     StateGraph,
     StateMove,
     StateNode,
+    StateObject,
     StateProcessors,
     StateScheduler,
     StateTask,
@@ -49,6 +50,18 @@ def odd_only(number: int) -> int:
 
 def function_of(message: Message, name: str) -> StateFunction | None:
     return next((each for each in message.of(StateFunction) if each.name == name), None)
+
+
+def test_objects_in_shared_memory_are_as_large_as_they_are(combo: SchedulerClusterCombo) -> None:
+    with (
+        Viewer(combo.get_monitor_address(), "objects", "scheduler") as viewer,
+        Client(combo.get_address()) as client,
+    ):
+        reference = client.send_object(bytes(3_000_000), name="market data")
+        seen = viewer.until(lambda seen: [each for each in seen.of(StateObject) if each.name == "market data"], "it")
+        (shown,) = (each for each in seen.of(StateObject) if each.name == "market data")
+        assert (shown.size_bytes, shown.is_shared) == (reference.size, 1)
+        viewer.until(lambda seen: any(each.shared_bytes >= 3_000_000 for each in seen.of(StateScheduler)), "its bytes")
 
 
 def test_counters_are_exact(combo: SchedulerClusterCombo) -> None:

@@ -16,7 +16,7 @@ SHOWN_MOST = 100
 OBJECTS_PER_SECOND = 20_000
 """Of more objects, the list is made less often."""
 
-_UINT32_MOST = 2**32 - 1
+_UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 
 class Objects:
@@ -42,7 +42,8 @@ class Objects:
             public_id(object_id),
             stored.name,
             b"" if owner is None else public_id(owner),
-            stored.size_bytes,
+            min(_UINT64_MOST, stored.size_bytes),
             len(self._table.copies.hosts.get(object_id, ())),
             min(_UINT32_MOST, self._table.users.get(object_id, 0)),
+            int(bool(stored.location)),
         )

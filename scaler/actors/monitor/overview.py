@@ -28,7 +28,7 @@ from scaler.wire.outcomes import OUTCOMES
 CLIENTS_MOST = 200
 """So many clients are shown: those with the most open tasks."""
 
-_UINT32_MOST = 2**32 - 1
+_UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 
 def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions: Functions) -> list[Any]:
@@ -41,13 +41,14 @@ def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions:
         about.started_us,
         *gauges,
         len(table.objects),
-        table.size_bytes,
+        min(_UINT64_MOST, table.size_bytes),
         backlog.waiting,
         backlog.running,
         agents,
         backlog.workers,
         sum(1 for _ in _clients(sources)),
         about.queue_size,
+        min(_UINT64_MOST, table.shared_bytes),
     )
     return [state, *_counts(sources), *_waiting(backlog, functions)]
 

@@ -65,6 +65,7 @@ class StateScheduler:
     workers: U32 = 0
     clients: U32 = 0
     queue_size: U32 = 0
+    shared_bytes: U64 = 0
 
 
 @message
@@ -249,6 +250,7 @@ class StateObject:
     size_bytes: U64 = 0
     copies: U32 = 0
     users: U32 = 0
+    is_shared: U8 = 0
 
 
 @message

@@ -23,6 +23,7 @@ from scaler.actors.messages.objects import (
 from scaler.actors.object_store import ObjectStore, ObjectTable
 from scaler.actors.slices import SLICE_STEPS
 from scaler.ids import ClientId, ObjectId
+from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.common import ObjectResponse
 from tests.support.bench import Bench, RecordingOutbox, connected_peer
 from tests.support.recorder import Recorder
@@ -432,3 +433,23 @@ def test_no_more_is_retained_than_nodes_can_be_expected_to_have(scene: Scene, mo
     scene.tell(DeleteObject(OTHER, ANN))
     assert scene.host.take() == [DeleteCopy(ONE)]
     assert scene.table.retained.size_bytes == 5
+
+
+def test_bytes_that_a_client_shares_are_counted_as_it_says_until_they_come_or_go(
+    scene: Scene, session: Recorder
+) -> None:
+    def counted() -> tuple[int, int]:
+        return scene.table.size_bytes, scene.table.shared_bytes
+
+    block = SharedBlock.of([b"123", b"4567"])
+    place = {"held": True, "location": block.location(), "source": session.actor_ref}
+    scene.tell(StoreObject(ONE, ANN, "shared", (), **place), StoreObject(OTHER, ANN, "sent", [b"12"], held=True))
+    assert counted() == (9, 7)
+    scene.tell(StoreObject(ONE, ANN, "shared", (), **place))
+    assert counted() == (9, 7)
+    scene.tell(StoreObject(ONE, ANN, "shared", [b"1234567"], held=True))
+    assert counted() == (9, 0)
+    scene.tell(DeleteObject(ONE, ANN), DeleteObject(OTHER, ANN))
+    assert counted() == (0, 0)
+    scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"nonsense", source=session.actor_ref))
+    assert counted() == (0, 0)

@@ -70,6 +70,7 @@ def _scheduler(state: State) -> dict[str, Any] | None:
         "lag_most": scheduler.lag_most_us / 1e6,
         "objects": scheduler.objects,
         "object_bytes": scheduler.object_bytes,
+        "shared_bytes": scheduler.shared_bytes,
         "agents": scheduler.agents,
         "clients": scheduler.clients,
         "ended": state.model.outcomes,

@@ -40,6 +40,7 @@ def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
                 "id": each.object.hex(),
                 "name": each.name,
                 "size": each.size_bytes,
+                "shared": bool(each.is_shared),
                 "copies": each.copies,
                 "users": each.users,
             }

@@ -93,7 +93,7 @@ export default function live(app) {
     fill(events, data.events.length ? h("table", { "aria-label": "Events" }, h("tbody", {}, data.events.map((row) => h("tr", {}, h("td", { class: "num" }, clock(row.at, true)), h("td", {}, row.kind), h("td", { class: "cut" }, `${row.subject} ${row.reason}`))))) : h("p", { class: "muted" }, "Nothing has come, gone or been refused since this page's server began."));
     const s = data.scheduler;
     fill(details, s ? [facts([["Address", s.address], ["Started", clock(s.started, true)], ["Version", s.version || unknown], ["Memory", bytes(s.rss)], ["Host has free", bytes(s.rss_free)],
-      ["Loop lag", `${seconds(s.lag)}, p95 ${seconds(s.lag_most)}`], ["Objects", `${count(s.objects)}, ${bytes(s.object_bytes)}`], ["Agents", count(s.agents)],
+      ["Loop lag", `${seconds(s.lag)}, p95 ${seconds(s.lag_most)}`], ["Objects", `${count(s.objects)}, ${bytes(s.object_bytes)}${s.shared_bytes ? `, ${bytes(s.shared_bytes)} of it in shared memory` : ""}`], ["Agents", count(s.agents)],
       ["Succeeded", count(s.ended.success)], ["Failed", count(s.ended.failed)], ["Canceled", count(s.ended.canceled)], ["Not found", count(s.ended.not_found)]]),
       h("div", { class: "grid" }, messages("Sent", data.sent), messages("Received", data.received))] : h("p", { class: "muted" }, unknown));
   }

@@ -28,7 +28,8 @@ import them from `scaler`.
 or the task ran longer than its time limit. The message says which, and what the task waits for:
 [why is it waiting?](../howto/waiting.md)
 
-**`concurrent.futures.CancelledError`**: the future was cancelled, or its client disconnected.
+**`concurrent.futures.CancelledError`**: the future was cancelled, or its client ended before its task. The message says
+which.
 
 **`ConfigError`** (a `ValueError`): an argument or a setting has a value that cannot work. The message names it, and
 where it was set.

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.link.callbacks import Callbacks
+from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
 from scaler.client.outcome import missing_result
@@ -25,6 +26,7 @@ class FutureLink(Protocol):
     address: str
     is_nested: bool
     callbacks: Callbacks
+    loose_ends: LooseEnds
 
     @property
     def concern(self) -> str: ...

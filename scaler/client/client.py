@@ -148,8 +148,10 @@ class Client(Caller):
         return self
 
     def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        if not self._core.is_shared:
+            self._core.link.loose_ends.note_exit(error)
         self.disconnect()
 
     @property
@@ -285,7 +287,8 @@ class Client(Caller):
         self._core.link.clear()
 
     def disconnect(self) -> None:
-        """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues.
+        """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues. A warning says how
+        many tasks were open, and how many have failed without anybody having read their errors.
 
         May be called any number of times. Does nothing inside a task, because all tasks of the process share the
         client.

@@ -26,7 +26,7 @@ from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.condition import LeanCondition
 from scaler.client.explanation import ANSWER_SECONDS, late
-from scaler.client.outcome import cancelled, read_error, read_value, unread_result
+from scaler.client.outcome import cancelled, error_key, headline, headline_of, read_error, read_value, unread_result
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.ids import ObjectId, TaskId
 from scaler.serialization import Frames, Serializer
@@ -72,8 +72,8 @@ _UNREAD = _UnreadError()
 
 _INTERNAL = frozenset(
     {
-        *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "keys", "needs", "notify"),
-        *("refuse", "settle", "store", "cancel_waiting"),
+        *("as_argument", "ask_report", "concern", "deliver", "fail", "has_failed", "item_of", "keys", "needs"),
+        *("notify", "refuse", "settle", "store", "cancel_waiting"),
     }
 )
 
@@ -108,6 +108,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
     _release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
     _outcome: tuple[Any, BaseException | None] | None = None
     _is_wanted = False
+    _why_cancelled = ""
     _profile = b""
 
     def __init__(
@@ -268,6 +269,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
             return None, self.result()  # it is here already, or on its way
         if raw is not None:
             known.end(raw)
+            if raw.status:
+                self._note_that_error_was_read()
         elif self.done():
             known.fail(partial(error_of, self))
         return known, None
@@ -292,7 +295,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         self._profile = result.profile
         if self._input is not None:
             self._input.end(result)
-        self._set_exception_unless_cancelled(_UNREAD)
+        self._set_exception_unless_cancelled(_UNREAD, partial(headline, result, self.name))
 
     def store(self, result: TaskResult) -> None:
         self._raw = result
@@ -313,7 +316,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         error = arrival.exception() if arrival is not None else None
         if error is not None:
             self._raw = None
-            self._set_exception_unless_cancelled(error)
+            text = headline_of(error)  # not the error, which will have the frames of those that read it
+            self._set_exception_unless_cancelled(error, lambda: text)
             return
         if self._arrival is not None and self._arrival.refusal is not None:
             self.refuse(self._arrival.refusal)
@@ -329,19 +333,26 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         if self._input is not None:
             self._input.fail(make_error)
         if isinstance(error, CancelledError):
+            self._why_cancelled = str(error)
             super().cancel()
             self.set_running_or_notify_cancel()
         else:
-            self._set_exception_unless_cancelled(error)
+            self._set_exception_unless_cancelled(error, lambda: headline_of(make_error()))
 
     def notify(self) -> None:
         """Do nothing: each waiter was woken alone."""
 
-    def _set_exception_unless_cancelled(self, error: BaseException) -> None:
+    def _set_exception_unless_cancelled(self, error: BaseException, describe: Callable[[], str]) -> None:
+        if self._input is None:  # else it is the error of the tasks that need it, too
+            self._link.loose_ends.error_came(error_key(self.task_id, self.keys), describe)
         try:
             self.set_exception(error)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
+            self._note_that_error_was_read()
+
+    def _note_that_error_was_read(self) -> None:
+        self._link.loose_ends.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
 
     # Reading
 
@@ -356,7 +367,7 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
             else:
                 super().exception(timeout)
         except CancelledError:
-            raise cancelled(blamed(self.name, self.needs), bool(self.keys)) from None
+            raise cancelled(blamed(self.name, self.needs), bool(self.keys), self._why_cancelled) from None
         except FutureTimeoutError:
             if timeout is None or self.done():  # the task's own
                 raise
@@ -370,6 +381,8 @@ class ScalerFuture(AskedFuture[T], ResultArgument):
         """Return value and exception, unpickled by the first thread that asks."""
         outcome = self._outcome
         if outcome is None:
+            if self._exception is not None:
+                self._note_that_error_was_read()
             raw = self._raw
             frames = self._fetch(deadline) if raw is not None and raw.size and not raw.status else None
             with self._condition:

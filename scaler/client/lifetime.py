@@ -12,6 +12,7 @@ import weakref
 from typing import Any, TypeAlias
 
 from scaler import starters, task_context
+from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.link.thread import LinkThread
 from scaler.config import WORKERS_MOST, ConfigError, check_address, check_whole_number
 from scaler.errors import DisconnectedError
@@ -121,6 +122,8 @@ def ends_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None)
 def _end(link: LinkThread, cluster: LocalCluster | None, owner_pid: int) -> None:
     if os.getpid() != owner_pid:  # a fork
         return
+    if ends_by_exception():
+        link.loose_ends.say_nothing()
     if cluster is None:
         link.close(0 if threading.current_thread() is not threading.main_thread() else EXIT_SECONDS)
         return

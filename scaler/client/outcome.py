@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from scaler.client.calls.entry import place_of
+from scaler.client.calls.entry import PREFIX_BYTES, place_of
 from scaler.client.sources import with_sources
 from scaler.errors import (
     DeserializeObjectError,
@@ -93,6 +93,27 @@ def _name_of_needed(failed: bytes, name: str, keys: Sequence[str]) -> str:
     return f"{keys[place] if place < len(keys) else failed.hex()}, which task {name} needs"
 
 
+def error_key(task_id: bytes, keys: Sequence[str]) -> bytes:
+    """Return what the error of a task is known by: those of a graph, which has keys, have the same."""
+    return task_id[:PREFIX_BYTES] if keys else task_id
+
+
+def headline(result: TaskResult, name: str) -> str:
+    """Return in one line how a task failed. Nothing is unpickled."""
+    if result.status == TaskStatus.FAILED:
+        try:
+            failure = TaskFailure.decode(result.payload)
+        except ProtocolError:
+            return f"task {name}"
+        return " ".join(f"{failure.type_name}: {failure.text} in {name}".split())
+    return headline_of(read_error(result, name))
+
+
+def headline_of(error: BaseException) -> str:
+    """Return an error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def missing_result() -> BaseException:
     """Return the error of a large result that the scheduler does not have any more."""
     return MissingObjects(
@@ -109,9 +130,15 @@ def lost_result(times: int) -> BaseException:
     )
 
 
-def cancelled(name: str, is_of_graph: bool) -> CancelledError:
-    """Return the error of a task that was cancelled."""
-    return CancelledError(f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled")
+def cancelled(name: str, is_of_graph: bool, why: str = "") -> CancelledError:
+    """Return the error of a task that was cancelled. `why`: if that is known and not that somebody has called it."""
+    text = f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled"
+    return CancelledError(f"{text}, because {why}" if why else text)
+
+
+def client_ended() -> CancelledError:
+    """Return why the tasks are cancelled that are open when their client ends."""
+    return CancelledError("its client has ended: wait for the future before that")
 
 
 def unrepeatable_result() -> BaseException:

@@ -33,6 +33,7 @@ from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgumen
 from scaler.client.calls.maker import CallMaker
 from scaler.client.calls.options import TaskOptions
 from scaler.client.explanation import Story, checked_task_id
+from scaler.client.link.loose_ends import ends_by_exception
 from scaler.client.object_reference import ObjectReference
 from scaler.client.output_printer import print_output
 from scaler.client.task_log import LOG_SECONDS, TaskLog
@@ -146,8 +147,10 @@ class AsyncClient(AsyncCaller):
         return self
 
     async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        if self._link is not None:
+            self._link.loose_ends.note_exit(error)
         await self.disconnect()
 
     async def connect(self) -> None:
@@ -385,6 +388,8 @@ def _release(stored_ids: set[ObjectId], link: AsyncLink, object_id: ObjectId) ->
 def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int) -> None:
     """End a client that was not disconnected."""
     if os.getpid() == owner_pid:  # else: a fork
+        if ends_by_exception():
+            link.loose_ends.say_nothing()
         link.abandon()
         if cluster is not None:
             cluster.shutdown()

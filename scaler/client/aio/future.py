@@ -21,9 +21,19 @@ from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
 from scaler.client.explanation import Story
+from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
-from scaler.client.outcome import missing_result, read_error, read_value, unread_result
+from scaler.client.outcome import (
+    cancelled,
+    error_key,
+    headline,
+    headline_of,
+    missing_result,
+    read_error,
+    read_value,
+    unread_result,
+)
 from scaler.client.profiling import ProfilingInfo, read_profile
 from scaler.client.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.ids import ObjectId, TaskId
@@ -46,6 +56,7 @@ class AsyncFutureLink(Protocol):
 
     address: str
     is_nested: bool
+    loose_ends: LooseEnds
     loop: asyncio.AbstractEventLoop
 
     def cancel(self, task_id: TaskId) -> None: ...
@@ -79,9 +90,6 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     keys: Sequence[str] = ()
     """the keys of its graph, by the places of their nodes"""
-
-    item_of: tuple[int, object] | None = None
-    """its place in a map, and the items if they are known"""
 
     def __init__(
         self, task_id: TaskId, link: AsyncFutureLink, serializer: Serializer, client: object, name: str
@@ -129,7 +137,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """
         super().result()
         value, error = self._read()
-        if error is None:
+        if error is not None:
+            self._note_that_error_was_read()
+        else:
             result: T = value
             return result
         try:
@@ -140,7 +150,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
     def exception(self) -> BaseException | None:
         """Return the exception of the task, or None. Raises like `result` if there is neither."""
         error = super().exception()
-        return self._read()[1] if error is None else error
+        if error is None and (error := self._read()[1]) is not None:
+            self._note_that_error_was_read()
+        return error
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the task, also while it runs. Return False if it had ended before."""
@@ -244,6 +256,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             known = self._input = Input(self.task_id, self.name, self.needs)
             if raw is not None:
                 known.end(raw)
+                if raw.status:
+                    self._note_that_error_was_read()
             elif self.done():
                 known.fail(partial(error_of, self))
         return known, None
@@ -260,6 +274,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             self._input.end(result)
         if not self.done():
             self._raw = result
+            if result.status:
+                self._note_error(partial(headline, result, self.name))
             self.set_result(None)  # type: ignore[arg-type]  # `result` reads the value
 
     def refuse(self, result: TaskResult) -> None:
@@ -287,9 +303,19 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             reading = self._link.loop.run_in_executor(None, self._decode, raw, frames)
             reading.add_done_callback(lambda done: self._end(*done.result()))
 
+    def _note_error(self, describe: Callable[[], str]) -> None:
+        if self._input is None and self.item_of is None:  # else it is the error of other tasks too, or of the map
+            self._link.loose_ends.error_came(error_key(self.task_id, self.keys), describe)
+
+    def _note_that_error_was_read(self) -> None:
+        self._link.loose_ends.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
+
     def _end(self, value: Any, error: BaseException | None) -> None:
         if not self.done():
             self._outcome = value, error
+            if error is not None:
+                text = headline_of(error)  # not the error, which will have the frames of those that read it
+                self._note_error(lambda: text)
             self.set_result(None)  # type: ignore[arg-type]  # `result` returns the outcome
 
     def fail(self, make_error: MakeError) -> None:
@@ -297,7 +323,8 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         if self._input is not None:
             self._input.fail(make_error)
         if isinstance(error, CancelledError):
-            super().cancel()
+            why = str(error)
+            super().cancel(str(cancelled(self._full_name(), bool(self.keys), why)) if why else None)
         else:
             self._end(None, error)
 

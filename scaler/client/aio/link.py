@@ -29,9 +29,11 @@ from scaler.client.link.connection import Connection
 from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
 from scaler.client.link.inquiries import Inquiry
+from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
+from scaler.client.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -68,6 +70,7 @@ class AsyncLink:
         self.client_id = client_id
         self.loop = loop
         self.is_nested = address == task_context.current.address
+        self.loose_ends = LooseEnds("await or asyncio.wait(futures)", self.is_nested)
         self._thread = threading.get_ident()
         self._closed_because = ""
         self._ending: MakeError = self._disconnected
@@ -274,9 +277,11 @@ class AsyncLink:
         """Cancel what is open, and say goodbye. `close` must follow. Any number of times."""
         if not self._closed_because:
             self._obey(len(self._commands))
-            self._ending = CancelledError
+            self._ending = client_ended
+            self.loose_ends.cancelled = self._work.count_wanted()
             self._conversation.say_goodbye()
             self._end("this client is disconnected; make a new one")
+        self.loose_ends.say()
 
     def close(self) -> None:
         """Close the connection; that may wait for what is still to be sent. For any thread, after `leave`."""

@@ -89,6 +89,8 @@ class ResultArgument:
     __slots__ = ()
     name: str
     """of its task"""
+    item_of: tuple[int, object] | None = None
+    """the place of its task in a map, and the items if they are known"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
     """With the link of the client that submits, returns what stands for its result; or None and the value, if this
     process has that, and nobody else. Raises `TypeError` if the future is of another client."""

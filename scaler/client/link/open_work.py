@@ -12,6 +12,7 @@ from itertools import chain, repeat
 from typing import Any, Protocol
 
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ShutdownReply, Sink
+from scaler.client.calls.inputs import ResultArgument
 from scaler.client.link.dependents import Dependents
 from scaler.client.link.inquiries import Inquiries, Inquiry
 from scaler.client.link.kept_functions import KeptFunctions
@@ -93,6 +94,11 @@ class OpenWork:
     def n_open(self) -> int:
         """How many tasks and graphs are open."""
         return len(self._tasks) + len(self.graphs)
+
+    def count_wanted(self) -> int:
+        """Return how many open tasks have futures of the user: maps end with an error of their own."""
+        sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
+        return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
     # What the client asks for
 

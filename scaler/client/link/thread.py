@@ -30,10 +30,12 @@ from scaler.client.link.conversation import Conversation
 from scaler.client.link.hello import make_hello
 from scaler.client.link.inbox import Inbox
 from scaler.client.link.inquiries import Inquiry
+from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.outputs import Stream, Taker
 from scaler.client.link.questions import Asker
 from scaler.client.link.request import Reply, Request
+from scaler.client.outcome import client_ended
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, ObjectId, TaskId
 from scaler.peer.times import Patience
@@ -74,6 +76,8 @@ class LinkThread:
         self.address = address
         self.client_id = client_id
         self.callbacks = Callbacks()
+        self._is_left = False
+        """whether nobody waits for the end of the thread"""
         self._closed_because = ""
         self._ending: MakeError | None = None
         self._is_foreign = False
@@ -87,6 +91,7 @@ class LinkThread:
         self._put = self._inbox.put
         self._work = OpenWork()
         self.is_nested = address == task_context.current.address
+        self.loose_ends = LooseEnds("future.result() or concurrent.futures.wait(futures)", self.is_nested)
         self._connection = Connection(open_transport(address), self._inbox.descriptor)
         self._conversation = Conversation(
             make_hello(client_id, task_context.current if self.is_nested else TaskContext()),
@@ -266,10 +271,12 @@ class LinkThread:
         if self._is_foreign:
             return
         self._closed_because = self._closed_because or "this client is disconnected; make a new one"
-        self._ending = self._ending or CancelledError
+        self._ending = self._ending or client_ended
+        self._is_left = self._is_left or wait_seconds == 0 or self.is_own_thread()
         self._inbox.rouse()
-        if wait_seconds != 0 and not self.is_own_thread():
+        if not self._is_left:
             self._thread.join(wait_seconds)
+            self.loose_ends.say()
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all open work for good, because its results will never come."""
@@ -314,11 +321,15 @@ class LinkThread:
         try:
             self._obey()
         finally:  # even if this raises, each future must end
+            if self._ending is client_ended:
+                self.loose_ends.cancelled = self._work.count_wanted()
             self._work.give_up(self._ending or self._disconnected, self._disconnected, tell=False)
             self._work.forget_everything()
             self._inbox.end()
             self.callbacks.close()
             self._conversation.end()
+            if self._is_left:
+                self.loose_ends.say()
 
     def _fall_asleep(self) -> float:
         """Do what there is to do, and let others have the turn. Return how many seconds there is nothing more to do.

@@ -1,0 +1,93 @@
+"""LooseEnds: what nobody would hear of when a client ends: open tasks, and errors of futures that nobody has read.
+
+Told by futures of errors, and by the link of what it cancels at its end; says it in one line each. Must never: keep a
+future or a value alive, or cost a task anything that has not failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+
+logger = logging.getLogger("scaler.client")
+
+COUNTED_MOST = 10_000
+"""The most errors that are kept in mind."""
+
+DESCRIBED_MOST = 4
+"""The most of them that could be the first one to name: the others were only counted."""
+
+TEXT_LENGTH = 300
+
+
+class LooseEnds:
+    """The loose ends of one client.
+
+    Args:
+        advice: what the client calls to wait for its futures.
+        is_nested: whether the client is inside a task: then nothing is said, because the task has an end of its own.
+    """
+
+    def __init__(self, advice: str, is_nested: bool) -> None:
+        self._advice = advice
+        self._is_quiet = is_nested
+        self._unread: dict[bytes, Callable[[], str] | None] = {}
+        self._read_graphs: set[bytes] = set()
+        self.cancelled = 0
+        """how many tasks were open at the end"""
+
+    def error_came(self, key: bytes, describe: Callable[[], str]) -> None:
+        """Note an error, before anybody can read it.
+
+        Args:
+            key: of the task; or of its graph, whose nodes fail together.
+            describe: says in one line what failed.
+        """
+        if len(self._unread) < COUNTED_MOST and key not in self._read_graphs:
+            self._unread.setdefault(key, describe if len(self._unread) < DESCRIBED_MOST else None)
+
+    def error_was_read(self, key: bytes, is_of_graph: bool = False) -> None:
+        """Forget an error. The others of its graph need not be read."""
+        self._unread.pop(key, None)
+        if is_of_graph and len(self._read_graphs) < COUNTED_MOST:
+            self._read_graphs.add(key)
+
+    def say_nothing(self) -> None:
+        """The client ends because of an exception, which says enough."""
+        self._is_quiet = True
+
+    def note_exit(self, error: BaseException | None) -> None:
+        """Note with which exception the `with` block of the client ends."""
+        if error is not None and not isinstance(error, SystemExit):
+            self.say_nothing()
+
+    def say(self) -> None:
+        """Say what there is to say, once."""
+        cancelled, self.cancelled = self.cancelled, 0
+        unread, self._unread = self._unread, {}
+        if self._is_quiet:
+            return
+        if cancelled:
+            logger.warning(
+                "%s cancelled, because the client has ended: before it ends, wait for the futures (%s)",
+                "1 open task was" if cancelled == 1 else f"{cancelled:,} open tasks were",
+                self._advice,
+            )
+        if unread:
+            logger.warning("%s", _about(unread))
+
+
+def _about(unread: Mapping[bytes, Callable[[], str] | None]) -> str:
+    describe = next(filter(None, unread.values()), None)
+    first = describe()[:TEXT_LENGTH] if describe is not None else ""
+    if len(unread) == 1:
+        return f"1 task has failed, and nobody has read its error: {first}"
+    more = " or more" if len(unread) == COUNTED_MOST else ""
+    text = f"{len(unread):,}{more} tasks have failed, and nobody has read their errors"
+    return f"{text}; the first: {first}" if first else text
+
+
+def ends_by_exception() -> bool:
+    """Return whether the program ends now because of an exception that nobody has caught, which was printed."""
+    return hasattr(sys, "last_value") and not hasattr(sys, "ps1")

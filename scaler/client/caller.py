@@ -297,15 +297,16 @@ class Caller(ABC):
     ) -> Iterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come.
 
-        Items are read while results are: at most `window` tasks are open, so the iterable may be endless. Whoever stops
-        reading (`break`, `close`) cancels what is open.
+        Items are read while results are: at most `window` tasks are open or have results that were not read, so the
+        iterable may be endless. While 256 MiB of large results were not read, others wait at the scheduler. Whoever
+        stops reading (`break`, `close`) cancels what is open.
 
         Args:
             fn: the function.
             iterable: the arguments of each task: tuples or lists.
             timeout: seconds for the whole of it.
             return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
-            window: the most tasks that are open at once.
+            window: the most tasks that are open or were not read; 16,384 at most.
 
         Raises:
             ConfigError: if `timeout` or `window` is no such number; it is a `ValueError`.

@@ -20,6 +20,7 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, NO_OBJECTS, Function, Terms
 from scaler.client.calls.items import check_item, name_of_item, of_item
+from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress
@@ -285,7 +286,7 @@ class MapStream(MapRun):
     """The tasks of one map whose results are read as they come, while further items are submitted.
 
     Args:
-        window: the most tasks that are open or have results that were not read.
+        window: the most tasks that are open or have results that were not read; never more than `WINDOW_TASKS`.
     """
 
     def __init__(
@@ -299,8 +300,9 @@ class MapStream(MapRun):
         window: int,
     ) -> None:
         super().__init__(function, terms, serializer, link, timeout, return_exceptions)
-        self._window = window
-        self._ready: deque[Any] = deque()
+        self._window = min(window, WINDOW_TASKS)
+        self._ready: deque[tuple[int, Any]] = deque()
+        self._large: LargeValues[int] = LargeValues()
 
     def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
         """Run one task for each item and yield the results in the order in which they come.
@@ -317,14 +319,26 @@ class MapStream(MapRun):
                 if self._unread() <= self._window // 2:
                     self._fill(rest)
                 if self._ready:
-                    yield self._ready.popleft()
+                    yield self._next()
                 elif self._submitted == self._done:
                     return
                 else:
                     self._wait(self._submitted - self._done - 1)
                     self._collect()
         finally:  # also when the reader has enough
+            for index in self._large.end():
+                self._link.forget_result(self._object_of(index))
             self._link.abandon(self)
+
+    def _next(self) -> Any:
+        index, value = self._ready.popleft()
+        if self._large.fetched:
+            self._fetch(self._large.read(index))
+        return value
+
+    def _fetch(self, indices: Iterable[int]) -> None:
+        for index in indices:
+            self._link.fetch(self._object_of(index), self)
 
     def _unread(self) -> int:
         return self._submitted - self._done + len(self._ready)
@@ -345,8 +359,20 @@ class MapStream(MapRun):
             self._link.submit(entry)
             self._submitted = index + 1
 
-    def _keep(self, index: int, value: Any) -> None:  # noqa: ARG002 - the order is that of arrival
-        self._ready.append(value)
+    def _keep(self, index: int, value: Any) -> None:
+        self._ready.append((index, value))
+
+    def _object_of(self, index: int) -> ObjectId:
+        return ObjectId(self._id_prefix + index.to_bytes(8, "big"))
+
+    # For the link's thread
+
+    def store(self, result: TaskResult) -> None:
+        due = self._large.add(_index_of(result.task_id), result.size)
+        if due is None:
+            self._link.forget_result(ObjectId(result.task_id))
+        else:
+            self._fetch(due)
 
 
 def _index_of(task_id: bytes) -> int:

@@ -174,7 +174,7 @@ class AsyncCaller(ABC):
             fn: the function.
             items: the arguments of each task, tuples or lists; an ordinary or an asynchronous iterable.
             return_exceptions: whether the exception of a task that fails is its result, and the others go on.
-            window: the most tasks that are open at once.
+            window: the most tasks that are open or were not read; 16,384 at most.
 
         Raises:
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
@@ -206,7 +206,8 @@ class AsyncCaller(ABC):
     ) -> AsyncIterator[Any]:
         """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
 
-        Items are read while results are, so there may be any number. Whoever stops reading cancels what is open.
+        Items are read while results are, so there may be any number. While 256 MiB of large results were not read,
+        others wait at the scheduler. Whoever stops reading cancels what is open.
         Arguments and errors are those of `map`.
         """
         async with aclosing(self._stream(fn, items, window).run()) as ended:

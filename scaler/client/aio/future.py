@@ -21,6 +21,7 @@ from scaler.client.calls.entry import MakeError, Receiver
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
 from scaler.client.explanation import Story
+from scaler.client.large_values import LargeValues
 from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.outputs import Taker
 from scaler.client.link.questions import Asker
@@ -45,7 +46,9 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 _FOR_THE_LINK = {"deliver", "fail", "notify", "receive_frames", "refuse", "settle", "store"}
-_INTERNAL = frozenset({"as_argument", "is_arriving", "item_of", "keys", "needs", *_FOR_THE_LINK})
+_INTERNAL = frozenset(
+    {"as_argument", "fetch", "forget", "is_arriving", "item_of", "keys", "large", "needs", *_FOR_THE_LINK}
+)
 
 LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
@@ -90,6 +93,9 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     keys: Sequence[str] = ()
     """the keys of its graph, by the places of their nodes"""
+
+    large: LargeValues[AsyncFuture[Any]] | None = None
+    """says when its value is fetched if it is large; None: at once"""
 
     def __init__(
         self, task_id: TaskId, link: AsyncFutureLink, serializer: Serializer, client: object, name: str
@@ -291,7 +297,19 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             self._input.end(result)
             self._release = weakref.finalize(self, self._link.forget_result, ObjectId(self.task_id))
             self._release.atexit = False
+        due = [self] if self.large is None else self.large.add(self, result.size)
+        if due is None:
+            self.forget()
+        for future in due or ():
+            future.fetch()
+
+    def fetch(self) -> None:
+        """Ask for its large value."""
         self._link.fetch(ObjectId(self.task_id), self, self._input is not None)
+
+    def forget(self) -> None:
+        """Have the scheduler delete its large value."""
+        self._link.forget_result(ObjectId(self.task_id))
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
         raw = self._raw

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.items import check_item, of_item
+from scaler.client.large_values import LargeValues
+from scaler.client.map_run import WINDOW_TASKS
 from scaler.errors import SerializeObjectError
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
@@ -27,7 +29,7 @@ class TaskStream:
 
     Args:
         submit: submits a task with these arguments.
-        window: the most tasks that are open or were not read.
+        window: the most tasks that are open or were not read; never more than `WINDOW_TASKS`.
     """
 
     def __init__(self, submit: Callable[[Sequence[Any]], AsyncFuture[Any]], items: Items, window: int) -> None:
@@ -35,9 +37,10 @@ class TaskStream:
         self._items = items if isinstance(items, AsyncIterable) else _in_turns(items)
         self._known = items if isinstance(items, Sequence) else None
         """the items, if they are there anyway"""
-        self._window = window
+        self._window = min(window, WINDOW_TASKS)
         self._open: set[AsyncFuture[Any]] = set()
         self._ended: deque[tuple[int, AsyncFuture[Any]]] = deque()
+        self._large: LargeValues[AsyncFuture[Any]] = LargeValues()
         self._submitted = 0
         self._is_all = False
         self._news = asyncio.Event()
@@ -49,7 +52,7 @@ class TaskStream:
         try:
             while True:
                 while self._ended:
-                    yield self._ended.popleft()
+                    yield self._next()
                     read += 1
                     self._news.set()
                     if read % ITEMS_A_TURN == 0:
@@ -62,8 +65,17 @@ class TaskStream:
                 await self._news.wait()
         finally:
             filling.cancel()
+            for future in self._large.end():
+                future.forget()
             for future in list(self._open):
                 future.cancel()
+
+    def _next(self) -> tuple[int, AsyncFuture[Any]]:
+        ended = self._ended.popleft()
+        if self._large.fetched:
+            for future in self._large.read(ended[1]):
+                future.fetch()
+        return ended
 
     async def _fill(self) -> None:
         try:
@@ -77,6 +89,7 @@ class TaskStream:
                 except (SerializeObjectError, TypeError) as error:
                     raise of_item(error, self._submitted) from error.__cause__
                 future.item_of = self._submitted, self._known
+                future.large = self._large
                 self._open.add(future)
                 future.add_done_callback(partial(self._end, self._submitted))
                 self._submitted += 1

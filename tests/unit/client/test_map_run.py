@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from scaler.client import Client
+from scaler.client import Client, large_values
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_TASKS
 from scaler.config import ConfigError
+from scaler.serialization import size_of
 from scaler.wire.messages.client import (
     Task,
     TaskCancel,
 )
-from scaler.wire.messages.common import InstructionKind, ObjectInstruction
+from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest
 from tests.support.fake_scheduler import FakeScheduler
 
 
@@ -182,6 +183,22 @@ class TestMapUnordered:
         assert [next(results) for _ in range(20)]
         assert taken <= 26
         results.close()  # type: ignore[attr-defined]  # a generator
+
+    def test_large_results_wait_at_the_scheduler_for_a_slow_reader(
+        self, client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(large_values, "UNREAD_BYTES", 1_000_000)
+        results = client.map_unordered(bytes, ((300_000 + n,) for n in range(20)))
+        first = next(results)
+        scheduler.wait_until(lambda: len(scheduler.objects) >= 19 - 5)
+        assert client.submit(abs, -1).result(10) == 1  # what was asked for before has been heard
+        assert len(scheduler.of(ObjectRequest)) <= 1 + 4
+        rest = [next(results) for _ in range(9)]
+        assert len(scheduler.of(ObjectRequest)) <= 10 + 4
+        results.close()  # type: ignore[attr-defined]  # a generator
+        assert len({len(first), *map(len, rest)}) == 10
+        scheduler.wait_until(lambda: not [frames for frames in scheduler.objects.values() if size_of(frames) > 9999])
+        assert list(map(len, client.map_unordered(bytes, [(300_000,)] * 20))) == [300_000] * 20
 
     def test_whoever_has_enough_cancels_the_rest(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False

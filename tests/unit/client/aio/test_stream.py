@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, ConfigError
+from scaler.client import large_values
+from scaler.serialization import size_of
 from scaler.wire.messages.client import Task, TaskCancel
+from scaler.wire.messages.common import ObjectRequest
 from tests.support.fake_scheduler import FakeScheduler
 from tests.unit.client.aio.conftest import Use
 
@@ -57,6 +60,28 @@ def test_what_was_not_read_counts_against_the_window(use: Use, scheduler: FakeSc
             for n in range(50):
                 assert await client.submit(abs, -n) == n
             assert len(scheduler.of(Task)) <= 50 + 8 + 1
+
+    use(test)
+
+
+def test_large_results_wait_at_the_scheduler_for_a_slow_reader(
+    use: Use, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_values, "UNREAD_BYTES", 1_000_000)
+
+    async def test(client: AsyncClient) -> None:
+        results = client.map_unordered(bytes, ((300_000 + n,) for n in range(20)))
+        async with aclosing(results) as values:  # type: ignore[type-var]
+            sizes = {len(await anext(values))}
+            await asyncio.to_thread(scheduler.wait_until, lambda: len(scheduler.objects) >= 19 - 5)
+            assert await client.submit(abs, -1) == 1  # what was asked for before has been heard
+            assert len(scheduler.of(ObjectRequest)) <= 1 + 4
+            sizes |= {len(await anext(values)) for _ in range(9)}
+            assert len(scheduler.of(ObjectRequest)) <= 10 + 4
+        assert len(sizes) == 10
+        is_empty = lambda: not [frames for frames in scheduler.objects.values() if size_of(frames) > 9999]  # noqa: E731
+        await asyncio.to_thread(scheduler.wait_until, is_empty)
+        assert [len(value) async for value in client.map_unordered(bytes, [(300_000,)] * 20)] == [300_000] * 20
 
     use(test)
 

@@ -1,0 +1,60 @@
+"""LargeValues: which large results of a map are fetched now, and which wait at the scheduler until others were read.
+
+Used by the streams of both clients: one that is read slowly would else hold all of its window in the memory of the
+program. Any thread may call. Must never: wait, or fetch anything itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+UNREAD_BYTES = 256 * 1024 * 1024
+"""While so many bytes of large results were fetched and not read, no others are fetched."""
+
+
+class LargeValues(Generic[K]):
+    """The large results of one map, by whatever names them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[K, int]] = deque()
+        self._bytes = 0
+        self._is_over = False
+        self.fetched: dict[K, int] = {}
+        """only to be looked at: those that are or were fetched, and were not read, with their sizes"""
+
+    def add(self, key: K, size: int) -> list[K] | None:
+        """There is one at the scheduler; maybe once more, since it was lost. Return which are to be fetched now; None:
+        nobody reads any more.
+        """
+        with self._lock:
+            if self._is_over:
+                return None
+            self._waiting.append((key, size))
+            return self._next_after(key)
+
+    def read(self, key: K) -> list[K]:
+        """One was read, if it is one of these. Return which are to be fetched now."""
+        with self._lock:
+            return self._next_after(key)
+
+    def end(self) -> list[K]:
+        """None is read any more. Return those that were not fetched."""
+        with self._lock:
+            self._is_over = True
+            waiting, self._waiting = self._waiting, deque()
+            return [key for key, _ in waiting]
+
+    def _next_after(self, key: K) -> list[K]:
+        self._bytes -= self.fetched.pop(key, 0)
+        due: list[K] = []
+        while self._waiting and self._bytes <= UNREAD_BYTES:
+            key, size = self._waiting.popleft()
+            self.fetched[key] = size
+            self._bytes += size
+            due.append(key)
+        return due

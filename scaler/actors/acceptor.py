@@ -10,6 +10,7 @@ Must never: treat an id from a hello as more than random bytes that this peer wa
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -67,6 +68,9 @@ RESETS_WITHIN_SECONDS = 60.0
 
 MOST_WORKERS = 65_535
 """A worker's number travels as 16 bits."""
+
+REFUSALS_REMEMBERED = 1024
+"""Of so many peers it is known that they were refused, and why."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,8 @@ class Acceptor(Actor):
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
         """those that come when the clients of another Python have gone"""
+        self._refusals: OrderedDict[bytes, str] = OrderedDict()
+        """why peers were refused that may try again, by their ids"""
         self._read_options = read_options
         self._paused_since = paused_since
 
@@ -292,6 +298,7 @@ class Acceptor(Actor):
         versions = (PROTOCOL_VERSION, self._package_version)
         goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
         peer.met_at = self.now()
+        self._refusals.pop(peer.key[1], None)
         if not is_client:
             self._census.send(WorkersCame())
         window = self._window() if is_client else (0, 0)
@@ -350,10 +357,15 @@ class Acceptor(Actor):
     def _refuse(
         self, connection: Connection, outgoing: Direction, hello: ClientHello | WorkerHello, reason: str
     ) -> None:
-        logger.warning("refused: %s", reason)
-        if self._events.listener is not None:
-            role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
-            self._events.listener.send(PeerRefused(role, identity_of(hello), reason))
+        identity = identity_of(hello)
+        if self._refusals.pop(identity.peer_id, "") != reason:  # else it tries again, and there is nothing new to tell
+            logger.warning("refused: %s", reason)
+            if self._events.listener is not None:
+                role = AGENT if outgoing is SCHEDULER_TO_AGENT else CLIENT
+                self._events.listener.send(PeerRefused(role, identity, reason))
+        self._refusals[identity.peer_id] = reason
+        if len(self._refusals) > REFUSALS_REMEMBERED:
+            self._refusals.popitem(last=False)
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
         self._outbox.put_to_stranger(connection, outgoing, reply)
 

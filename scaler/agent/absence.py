@@ -32,17 +32,22 @@ class Absence:
         self._began = now
         self._said = 0
 
-    def look(self, now: float) -> None:
-        """Log that there is no scheduler, if that is due."""
+    def look(self, now: float, refused_because: str = "") -> None:
+        """Log that there is no scheduler, if that is due.
+
+        Args:
+            refused_because: why the one that is there does not take this node.
+        """
         seconds = now - self._began
         if seconds >= self._next_say():
             self._said += 1
             logger.warning(
-                "no scheduler has answered at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s "
+                "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s "
                 "without one",
+                "accepted this cluster" if refused_because else "answered",
                 self._address,
                 seconds,
-                self._why(),
+                f"The reason: {refused_because}." if refused_because else self._why(),
                 self._most_seconds,
             )
 

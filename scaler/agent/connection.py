@@ -245,6 +245,7 @@ class SchedulerConnection(Actor):
         self._door.hang_up()
 
     def _seek(self, reason: str) -> None:
+        self._refused_because = ""  # whoever refused is not there any more
         self._note_down(reason)
         self._door.set_aside()
 
@@ -255,8 +256,14 @@ class SchedulerConnection(Actor):
 
     def _expire(self, _text: str) -> None:
         address, seconds = self._config.address, self._config.death_timeout_seconds
-        why = f" ({self._lookup.problem})" if self._lookup.problem else ""
-        logger.warning("no scheduler at %s for %g s%s: the cluster ends", address, seconds, why)
+        if self._refused_because:
+            self._exit_code = 1
+            logger.error(
+                "%g s without a scheduler: the cluster ends. %s refuses it: %s", seconds, address, self._refused_because
+            )
+        else:
+            why = f" ({self._lookup.problem})" if self._lookup.problem else ""
+            logger.warning("no scheduler at %s for %g s%s: the cluster ends", address, seconds, why)
         self._happened(states.LEAVE, "there was no answer for too long")
 
     def _give_up(self, reason: str) -> None:
@@ -290,7 +297,7 @@ class SchedulerConnection(Actor):
     @handles(_AbsenceDue)
     def _absence_due(self, due: _AbsenceDue) -> None:
         if due.absence is self._absence:  # else it is over
-            due.absence.look(self.now())
+            due.absence.look(self.now(), self._refused_because)
             self._look_again_at(due.absence)
 
     # What happens
@@ -322,17 +329,12 @@ class SchedulerConnection(Actor):
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """A cluster that was right for this address before tries again: the reason may go as it has come."""
-        is_new = reason != self._refused_because
-        self._refused_because = reason
-        if self._course.scheduler_id == NO_ID:
-            logger.error("the scheduler at %s refused this cluster: %s", self._config.address, reason)
-            self._exit_code = 1
-            self._happened(states.REFUSED)
-            return
-        if is_new:
-            sentence = "the scheduler at %s refuses this cluster, which it has accepted before, so it tries again: %s"
-            logger.error(sentence, self._config.address, reason)
+        """Try again: the reason may go as it has come, with workers of another Python, or with the scheduler."""
+        if reason != self._refused_because:
+            self._refused_because = reason
+            logger.error(
+                "the scheduler at %s refuses this cluster, which tries again: %s", self._config.address, reason
+            )
         self._happened(states.CUT, f"refused: {reason}")
 
     @handles(Batch[WorkerHeartbeatEcho])

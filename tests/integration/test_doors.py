@@ -26,7 +26,7 @@ from scaler.wire.codec import decode, encode_message
 from scaler.wire.messages.client import ClientHello, Task, TaskResult
 from scaler.wire.messages.common import PROTOCOL_VERSION, InstructionKind, ObjectInstruction, ObjectRequest, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.messages.worker import WorkerHello
+from scaler.wire.messages.worker import DisconnectRequest, WorkerHello
 from tests.support.processes import Command, command, complaints, descendants, free_address, scheduler, wait_until
 
 PROGRAM = "from scaler import Client\nwith Client() as client:\n    print(client.submit(pow, 2, 5).result())\n"
@@ -220,3 +220,22 @@ def peak_bytes(pid: int) -> int:
     """The most memory that a process has had."""
     status = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+@pytest.mark.more
+def test_a_cluster_that_finds_workers_of_another_python_waits_until_they_have_gone() -> None:
+    hello = WorkerHello(PROTOCOL_VERSION, "0", "3.9.1", "3.0.0", random_id(), "idle", b"")
+    with (
+        scheduler() as (address, running),
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as agent,
+    ):
+        agent.connect(address)
+        agent.send(encode_message(AGENT_TO_SCHEDULER, [hello])[0])
+        running.wait_for("workers idle connected")
+        with command("cluster", address, "-n", "1") as cluster:
+            cluster.wait_for("refuses this cluster, which tries again: this cluster runs Python 3.")
+            agent.send(encode_message(AGENT_TO_SCHEDULER, [DisconnectRequest("")], 1)[0])
+            with Client(address) as client:
+                client.wait_for_workers(1, 60)
+                assert client.submit(pow, 2, 5).result(60) == 32

@@ -135,7 +135,7 @@ def test_who_runs_another_python_than_the_workers_is_refused_with_a_sentence(pyt
         with command("cluster", address, "-n", "1"):
             scheduler.wait_for("connected")
             client = python.run("-c", ASKS, address)
-            cluster = python.run("-m", "scaler.cli.cluster", address, "-n", "1")
+            cluster = python.run("-m", "scaler.cli.cluster", address, "-n", "1", "-ds", "2")
     assert client.returncode == cluster.returncode == 1
     assert "this client runs Python" in last_line(client.stderr)
     assert "this cluster runs Python" in cluster.stdout

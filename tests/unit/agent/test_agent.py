@@ -307,14 +307,17 @@ def test_request_for_a_hello_is_answered_on_a_new_connection(
 # The end
 
 
-def test_refused_agent_says_why(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_refused_agent_says_why_and_tries_again(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     scheduler.welcomes = False
     agent = start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
+    scheduler.welcomes = True
     scheduler.send([HelloReply(0, "the scheduler speaks version 9, this agent version 1", b"s" * 16, 9, "9")])
+    scheduler.until(lambda: len(scheduler.hellos) == 2)
+    assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
+    agent.process.terminate()
     scheduler.until(agent.ended)
-    assert agent.process.returncode == 1
-    assert "the scheduler speaks version 9, this agent version 1" in agent.output()
+    assert "tries again: the scheduler speaks version 9, this agent version 1" in agent.output()
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,34 @@ def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
     assert bench.door.take() == []
 
 
-def test_refusal_ends_the_agent_with_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.tell(Batch[HelloReply]([HelloReply(0, "versions differ: 1 here, 2 there", SCHEDULER, 2, "9")]))
+def refuse(bench: Bench, times: int = 1) -> None:
+    for _ in range(times):
+        bench.wait(PAUSE_MOST_SECONDS)
+        bench.tell(Batch[HelloReply]([HelloReply(0, "another Python is there", SCHEDULER, 2, "9")]))
+
+
+def test_a_refused_agent_tries_again_and_says_so_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(bench)
+    refuse(bench)
+    assert caplog.text.count("refuses this cluster, which tries again: another Python is there") == 1
+    refuse(bench, 10)
+    assert "no scheduler has accepted this cluster at" in caplog.text
+    assert "has answered" not in caplog.text
+    assert bench.ends == []
+    bench.wait(PAUSE_MOST_SECONDS)
+    bench.up()
+    bench.wait(4)
+    assert WorkerHeartbeat in map(type, bench.door.take())
+
+
+def test_an_agent_that_is_refused_until_its_time_is_over_ends_with_an_error(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    while not bench.ends:
+        refuse(bench)
     assert bench.ends == [1]
-    assert "versions differ: 1 here, 2 there" in caplog.text
+    assert "without a scheduler: the cluster ends. " in caplog.text
+    assert caplog.records[-1].getMessage().endswith("refuses it: another Python is there")
 
 
 def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
@@ -50,11 +74,9 @@ def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
 ) -> None:
     bench.up()
     bench.tell(LinkCut("restarted"))
-    for _ in range(3):
-        bench.wait(PAUSE_MOST_SECONDS)
-        bench.tell(Batch[HelloReply]([HelloReply(0, "another Python is there", SCHEDULER, 2, "9")]))
+    refuse(bench, 3)
     assert bench.ends == []
-    assert caplog.text.count("another Python is there") == 1
+    assert caplog.text.count("tries again: another Python is there") == 1
     connections = bench.door.connections
     bench.wait(PAUSE_MOST_SECONDS)
     assert bench.door.connections == connections + 1

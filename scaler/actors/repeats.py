@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from scaler.actors.home import Options
 from scaler.actors.task_states import CRASHED, LOST, STOPPED, UNKNOWN
-from scaler.ids import TaskId
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
@@ -28,11 +27,8 @@ STARTED = {
 }
 """Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
 
-
-def given_up(task_id: TaskId, attempt: int, sentence: str, status: TaskStatus) -> RunResult:
-    """Return the result of a task that may have been started and must not be started again."""
-    text = f"{sentence}; it may have been started, and it is not run again because of its option at_most_once"
-    return RunResult(task_id, 0, attempt, status, text.encode(), 0, ())
+NOT_AGAIN = "; it may have been started, and it is not run again because of its option at_most_once"
+"""What follows the reason why such a task ends."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:

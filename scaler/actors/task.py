@@ -1,20 +1,22 @@
 """Task: one actor for each task, from its submission to its end.
 
 Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to them, and to the
-object store when it needs objects. It alone counts the attempts of the task.
+object store when it needs objects. It alone counts the attempts of the task. Where its client had another scheduler
+before, an agent may have a run of it already, which it takes over: the adoption and worker proxies write to it then.
 
-Must never: decide which state comes next (`task_states` does), or accept news of any attempt but the current one.
+Must never: decide which state comes next (`task_states` does), accept news of any attempt but the current one, or have
+two runs go on.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler.actors.adoptable import AdoptableTask
 from scaler.actors.events import BROKE, SEEN, SUBMITTED, TaskMoved
 from scaler.actors.explanations import explain_other
 from scaler.actors.home import Home
-from scaler.actors.kit import ActorRef, handles
+from scaler.actors.kit import Actor, ActorRef, handles
+from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.monitor import SayTask
 from scaler.actors.messages.objects import ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
@@ -38,8 +40,10 @@ from scaler.actors.messages.tasks import (
     TaskWithdrawn,
     WithdrawTask,
 )
-from scaler.actors.repeats import STARTED, delay_seconds, retry_reason
+from scaler.actors.policy.needs import Needs
+from scaler.actors.repeats import NOT_AGAIN, STARTED, delay_seconds, retry_reason
 from scaler.actors.task_states import (
+    ADOPTED,
     ASKED,
     ASSIGNED,
     BALANCER_RESTARTED,
@@ -53,6 +57,7 @@ from scaler.actors.task_states import (
     EVENT_OF_STATUS,
     FAILED,
     FINISHED,
+    FOUND,
     GIVEN_UP,
     LEAVING,
     LOST,
@@ -88,7 +93,7 @@ _SUCCESS = TaskStatus.SUCCESS
 _WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 
 
-class TaskActor(AdoptableTask):
+class TaskActor(Actor):
     """One task."""
 
     _retries = 0
@@ -98,6 +103,15 @@ class TaskActor(AdoptableTask):
     """which try this is, and why the earlier ones ended"""
 
     _crashes = 0
+
+    _suspect = -1
+    """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
+
+    _adopted = -1
+    """the attempt that was adopted last"""
+
+    _is_unstarted = False
+    """whether it was said before, and this scheduler knows that it was not started"""
 
     _only_waited = False
     """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
@@ -113,7 +127,8 @@ class TaskActor(AdoptableTask):
         self._state = READY
         self._attempt = home.next_attempt()
         self._worker: ActorRef | None = None
-        self._offer = None
+        self._offer: RunFound | None = None
+        """the run that it has asked a worker proxy for, before the answer"""
 
     def on_start(self) -> None:
         spec, home = self._spec, self._home
@@ -144,9 +159,7 @@ class TaskActor(AdoptableTask):
     @handles(TaskRefused)
     def _refused(self, refused: TaskRefused) -> None:
         if refused.attempt == self._attempt:
-            sentence = refused.sentence.encode()
-            status = TaskStatus.NO_WORKER
-            self._move(REFUSED, RunResult(self._spec.task_id, 0, refused.attempt, status, sentence, 0, ()))
+            self._move(REFUSED, self._bad_end(refused.sentence, TaskStatus.NO_WORKER))
 
     @handles(RunResult)
     def _finished(self, result: RunResult) -> None:
@@ -197,7 +210,7 @@ class TaskActor(AdoptableTask):
         if lost.was_running:
             self._suspect = lost.attempt
             event = LOST_TOO_OFTEN if self._count_crash() else LOST
-        self._move(event, RunResult(self._spec.task_id, 0, lost.attempt, status, sentence.encode(), 0, ()), worker)
+        self._move(event, self._bad_end(sentence, status), worker)
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
@@ -231,10 +244,77 @@ class TaskActor(AdoptableTask):
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
         self._move(BALANCER_RESTARTED)
 
+    def _bad_end(self, sentence: str, status: TaskStatus) -> RunResult:
+        return RunResult(self._spec.task_id, 0, self._attempt, status, sentence.encode(), 0, ())
+
     def _count_crash(self) -> bool:
         """Count one more death while this task ran. Return whether it was the last one allowed."""
         self._crashes += 1
         return self._crashes >= self._home.crash_limit
+
+    # A run that an agent has already
+
+    @handles(RunFound)
+    def _found(self, found: RunFound) -> None:
+        task_id = self._spec.task_id
+        if found.attempt == self._suspect:  # its agent lives
+            self._suspect = -1
+            self._crashes -= 1
+        if self._state is READY or (self._state is RETURNING and self._offer is None):
+            self._offer = found
+            self._move(FOUND)
+        else:
+            found.worker.send(CancelRun(task_id, found.attempt))
+
+    @handles(RunAdopted)
+    def _run_adopted(self, adopted: RunAdopted) -> None:
+        if self._state is not RETURNING:
+            adopted.worker.send(CancelRun(self._spec.task_id, adopted.attempt))
+            return
+        self._offer = None
+        self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
+        self._move(ADOPTED, None, adopted.worker)
+
+    @handles(NotHeld)
+    def _not_held(self, _not_held: NotHeld) -> None:
+        self._has_no_run("its scheduler has ended, and no worker that has come back has it")
+
+    def _has_no_run(self, sentence: str) -> None:
+        if self._state is RETURNING and self._may_have_been_started():
+            self._move(GIVEN_UP, self._given_up(sentence, TaskStatus.NOT_FOUND))
+        else:
+            self._move(NOT_HELD)
+
+    def _enter_returning(self) -> None:
+        """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of
+        its client, a task that may have been started has ended, and its result was lost with the session.
+        """
+        home, spec, offer = self._home, self._spec, self._offer
+        if offer is not None:
+            offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, home.account, self._needs()))
+        elif home.adoption is not None:
+            home.adoption.send(AskForRun(spec.task_id, self.actor_ref, self._may_have_been_started()))
+        else:
+            self._has_no_run("its client's session began anew, and its result was lost with the former one")
+
+    def _drop_offer(self) -> None:
+        if self._offer is not None:
+            self._offer.worker.send(CancelRun(self._spec.task_id, self._offer.attempt))
+            self._offer = None
+
+    # At most once
+
+    def _is_at_most_once(self) -> bool:
+        options = self._spec.options
+        return bool(options) and self._home.read_options(options).at_most_once
+
+    def _may_have_been_started(self) -> bool:
+        """Return whether it was said before, here or to another scheduler, and must not be started again."""
+        options = self._spec.options
+        return bool(options) and self._home.read_options(options).was_said and not self._is_unstarted
+
+    def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
+        return self._bad_end(sentence + NOT_AGAIN, status)
 
     # States
 
@@ -326,6 +406,11 @@ class TaskActor(AdoptableTask):
                 home.balancer.send(ChoosyTaskReady(ready, needs))
                 return
         home.balancer.send(ready)
+
+    def _needs(self) -> Needs | None:
+        """Return what it asks for beside a place."""
+        options = self._spec.options
+        return self._home.needs_of(options) if options else None
 
     def _leave_queue(self, event: Event) -> None:
         if event is NOT_WAITING or event is BALANCER_RESTARTED:

@@ -36,7 +36,8 @@ async def run_on_all(
             futures[worker] = calls.submit_call(fn, args, kwargs, bound(terms, function, worker))
         if futures:
             await asyncio.wait(futures.values())
-        return {worker: future.result() for worker, future in futures.items() if not has_left(future.exception())}
+        errors = {worker: future.exception() for worker, future in futures.items()}
+        return {worker: future.result() for worker, future in futures.items() if not has_left(errors[worker])}
     finally:
         for future in futures.values():
             future.cancel()

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from scaler.config import ConfigError
 from scaler.errors import SerializeObjectError
-from scaler.loaded import Versions, file_of, needed_by, own_modules
+from scaler.loaded import Version, Versions, file_of, needed_by, own_modules
 from scaler.serialization import Frames, name_of
 from scaler.shipped import Shipped
 
 logger = logging.getLogger("scaler.client")
 
 LOOKED_AT_BYTES = 1 << 20
-"""The most of a pickle in which names of modules are looked for."""
+"""Names of modules are looked for in so many bytes at the beginning of a pickle, and at its end."""
 
 
 class Edits:
@@ -37,8 +38,13 @@ class Edits:
         self._stuck: dict[str, str] = {}
         """the modules that were edited and cannot travel, and why"""
         self._own: dict[str, str] = {}
-        self._loaded_count = 0
+        self._own_of = self._late_of = 0
+        """how many modules were loaded when these were found"""
         self._needed: dict[frozenset[str], dict[str, str]] = {}
+        self._mentioned: set[str] = set()
+        """the names in the code of functions: some may be modules that only tasks have loaded so far"""
+        self._began_at = 0
+        """when the first function was noted, in ns: tasks may have loaded modules since"""
 
     def note(self, function: Callable[..., Any], frames: Frames) -> None:
         """Watch the modules that a function needs.
@@ -46,6 +52,8 @@ class Edits:
         Raises:
             SerializeObjectError: if one was edited and cannot travel.
         """
+        self._began_at = self._began_at or time.time_ns()
+        self._mentioned.update(getattr(getattr(function, "__code__", None), "co_names", ()))
         needed = self._needed_by(function, frames)
         new = {name: file for name, file in needed.items() if name not in self._files}
         if new:
@@ -61,9 +69,12 @@ class Edits:
             )
 
     def _needed_by(self, function: Callable[..., Any], frames: Frames) -> dict[str, str]:
-        if self._loaded_count != len(sys.modules):
-            self._loaded_count, self._own, self._needed = len(sys.modules), own_modules(), {}
-        pickled = b"".join(bytes(memoryview(frame)[:LOOKED_AT_BYTES]) for frame in frames[1:2])
+        count = len(sys.modules)
+        if self._own_of != count:
+            self._own, self._needed = own_modules(), {}
+            self._own_of = count
+        whole = memoryview(frames[1])
+        pickled = bytes(whole[:LOOKED_AT_BYTES]) + bytes(whole[LOOKED_AT_BYTES:][-LOOKED_AT_BYTES:])
         named = {name for name in self._own if name.encode() in pickled}
         module = getattr(function, "__module__", None)
         key = frozenset({*named, module} if isinstance(module, str) else named)
@@ -74,7 +85,7 @@ class Edits:
 
     def look(self) -> bool:
         """Have modules travel that were edited and loaded anew. Return whether there are any."""
-        new = self._versions.find_new(self._files)
+        new = {**self._versions.find_new(dict(self._files)), **self._found_late()}
         for name in new:
             top = name.partition(".")[0]
             if not self._shipped.has(top):
@@ -82,6 +93,19 @@ class Edits:
         self._versions.accept(new)
         self._needed = {} if new else self._needed
         return bool(new)
+
+    def _found_late(self) -> dict[str, Version]:
+        """Watch modules that were loaded here after tasks that need them. Return those that were edited meanwhile."""
+        count = len(sys.modules)
+        if self._late_of == count:
+            return {}
+        self._late_of, own = count, own_modules()
+        needed = needed_by([*self._files, *self._mentioned], own)
+        late = {name: file for name, file in needed.items() if name not in self._files}
+        found = self._versions.find_new(late)
+        self._files.update(late)
+        self._versions.accept(found)
+        return {name: version for name, version in found.items() if version[0][0] > self._began_at}
 
     def _send_along(self, name: str, top: str) -> None:
         try:
@@ -98,5 +122,5 @@ class Edits:
 
     def forget(self) -> None:
         """All worker processes are new ones: they import what there is."""
-        self._versions.accept(self._versions.find_new(self._files))
+        self._versions.accept(self._versions.find_new(dict(self._files)))
         self._stuck = {}

@@ -397,11 +397,13 @@ class Functions:
         """
         if self._watch is not None:
             self._watch.look_if_due()
-        remembered = self._remembered.get(id(function))
+        known = self._remembered
+        remembered = known.get(id(function))
         if remembered is not None:
             if remembered.is_still(function):
                 return remembered
             self.look()
+            known = self._remembered
         if not callable(function):
             raise TypeError(
                 f"the first argument must be callable, not {reprlib.repr(function)}: a task gets its function and its "
@@ -413,7 +415,7 @@ class Functions:
         if self._watch is not None:
             self._edits.note(function, made.instruction.frames)
         if state is not None:
-            if len(self._remembered) >= REMEMBERED_FUNCTIONS:
-                self._remembered = {}  # a program with so many functions makes new ones all the time
-            self._remembered[id(function)] = made
+            if len(known) >= REMEMBERED_FUNCTIONS:
+                known.clear()  # a program with so many functions makes new ones all the time
+            known[id(function)] = made  # to no avail, if another thread has seen an edit meanwhile
         return made

@@ -9,6 +9,7 @@ import pickle
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,39 @@ def test_modules_that_a_function_does_not_need_are_left_alone(
     write("unneeded_for_a_test", "def g():\n    return 2\n")
     importlib.reload(unneeded)
     assert (caplog.messages, sent_with(client, needed.g)) == ([], {})
+
+
+def test_a_module_that_tasks_may_have_loaded_before_this_program_travels_if_it_was_edited_since(
+    client: Client, write: Write
+) -> None:
+    write("outer_for_a_test", "def g():\n    import lazy_for_a_test\n    return lazy_for_a_test.X\n")
+    write("lazy_for_a_test", "X = 1\n")
+    outer = importlib.import_module("outer_for_a_test")
+    assert sent_with(client, outer.g) == {}
+    path = write("lazy_for_a_test", "X = 22\n")
+    os.utime(path)  # now, and so after the first task
+    importlib.import_module("lazy_for_a_test")
+    client._core.functions.look()
+    assert sent_with(client, outer.g) == {"lazy_for_a_test": "X = 22\n"}
+
+
+def test_a_function_that_another_thread_made_ready_before_an_edit_is_made_ready_again(
+    client: Client, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("raced_for_a_test", "def g():\n    return 1\n")
+    raced = importlib.import_module("raced_for_a_test")
+    client.submit(abs, 1)
+    functions = client._core.functions
+    note = functions._edits.note
+
+    def edit_meanwhile(*arguments: Any) -> None:
+        note(*arguments)
+        monkeypatch.undo()
+        write("raced_for_a_test", "def g():\n    return 22\n")
+        raced.g.__code__ = (lambda: 22).__code__
+        with ThreadPoolExecutor() as other:
+            other.submit(functions.look).result(30)
+
+    monkeypatch.setattr(functions._edits, "note", edit_meanwhile)
+    assert sent_with(client, raced.g) == {}
+    assert sent_with(client, raced.g) == {"raced_for_a_test": "def g():\n    return 22\n"}
